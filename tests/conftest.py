@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,16 +10,21 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from playwright.sync_api import Browser, Error, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, sync_playwright
 from sqlalchemy.exc import DBAPIError
 
 from hsfiq.db.engine import Database
+from tests.browser import new_context_of
 from tests.databases import PostgresServer, ReusedPostgres, ReusedSqlite
 
 ROOT = Path(__file__).parent.parent
 POSTGRES_VARIABLE = "HSFIQ_TEST_POSTGRES_URL"
 POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 SHARED_VARIABLE = "HSFIQ_SHARED"
+
+# Collecting the tests imports every library and keeps what it makes: two million objects, which the
+# garbage collector would examine again and again. It starts when they are all there, without them.
+gc.disable()
 
 # Test workers already use every core, and tests' tensors are small. Subprocesses inherit this.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -40,6 +46,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.relative_to(ROOT).as_posix()))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def do_without(reason: str) -> NoReturn:
@@ -181,3 +192,24 @@ def chromium() -> Iterator[Browser]:
             do_without(f"no Chromium found ({install}): {str(error).splitlines()[0]}")
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def reused_context(chromium: Browser) -> Iterator[BrowserContext]:
+    """The context that the tests of this process use in turn."""
+    context = new_context_of(chromium)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def context(reused_context: BrowserContext) -> Iterator[BrowserContext]:
+    """A context without pages and cookies, which has Gradio's scripts in its cache.
+
+    Fetching and compiling them takes half of the time that a page needs.
+    """
+    yield reused_context
+    for page in reused_context.pages:
+        page.close()
+    reused_context.clear_cookies()
+    reused_context.set_offline(offline=False)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, ViewportSize, expect
 
 from hsfiq.annotate.app import build_app
 from hsfiq.db.engine import Database, connect, open_database
@@ -141,15 +141,17 @@ def requests_to_other_hosts(home: str, address: str) -> list[str]:
 
 
 @pytest.fixture
-def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
+def open_page(chromium: Browser, context: BrowserContext) -> Iterator[Callable[..., Page]]:
     """A new participant's page; checks that no script fails and no other host is requested.
 
     It is at the first question, or at the participant's position after following their link.
     `images` handles the requests for images: it may block, delay or replace them. With
-    `is_clock_stopped`, tests move the page's clock on.
+    `is_clock_stopped`, tests move the page's clock on. The first page of a test is in the reused
+    context, unless the test changes more than the size of the window.
     """
     errors: list[str] = []
-    contexts = []
+    contexts: list[BrowserContext] = []
+    unused = [context]
 
     def begin(
         server: ThreadServer | Server,
@@ -162,9 +164,12 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
         **options: Any,
     ) -> Page:
         viewport: ViewportSize = {"width": width, "height": height}
-        context = new_context_of(chromium, viewport=viewport, **options)
-        contexts.append(context)
-        page = context.new_page()
+        if unused and not (options or images or is_clock_stopped):
+            page = unused.pop().new_page()
+            page.set_viewport_size(viewport)
+        else:
+            contexts.append(new_context_of(chromium, viewport=viewport, **options))
+            page = contexts[-1].new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on(
             "request",
@@ -181,6 +186,6 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
         return page
 
     yield begin
-    for context in contexts:
-        context.close()
+    for own in contexts:
+        own.close()
     assert errors == []

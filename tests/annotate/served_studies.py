@@ -230,15 +230,48 @@ def set_status(database: Database, status: str) -> None:
 # --------------------------------------------------------------------------------- servers
 
 
+class UsualAddress:
+    """A port of this process, on which its servers listen in turn.
+
+    The browser's cache goes by the address. A socket that accepts no connection keeps the port
+    until the process ends.
+    """
+
+    def __init__(self) -> None:
+        self.is_free = threading.Lock()
+        kept = self.bound(0)
+        self.port: int = kept.getsockname()[1]
+        kept.detach()
+
+    @staticmethod
+    def bound(port: int) -> socket.socket:
+        """A socket that shares the port with other sockets of this user."""
+        bound = socket.socket()
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind(("127.0.0.1", port))
+        return bound
+
+    def listener(self) -> socket.socket:
+        return self.bound(self.port)
+
+
+@cache
+def usual_address() -> UsualAddress:
+    return UsualAddress()
+
+
 class ThreadServer:
-    """An app, served by a thread of this process."""
+    """An app, served by a thread of this process; at its usual address, if that is free."""
 
     def __init__(self, place: Place, database: Database, app: FastAPI) -> None:
         self.place, self.database = place, database
         self.server = uvicorn.Server(server_settings(app, "127.0.0.1", 0))
-        self.thread = threading.Thread(target=self.server.run)
 
     def start(self) -> None:
+        address = usual_address()
+        self.is_at_usual = address.is_free.acquire(blocking=False)
+        sockets = [address.listener()] if self.is_at_usual else None
+        self.thread = threading.Thread(target=self.server.run, args=(sockets,))
         self.thread.start()
         while not self.server.started:
             if not self.thread.is_alive():
@@ -250,6 +283,8 @@ class ThreadServer:
     def stop(self) -> None:
         self.server.should_exit = True
         self.thread.join()
+        if self.is_at_usual:
+            usual_address().is_free.release()
         self.database.close()
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import BrowserContext
 from sqlalchemy import func, select
 from starlette.datastructures import Headers
 
@@ -21,7 +21,6 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.served_studies import ThreadServer, newcomer
-from tests.browser import new_context_of
 
 NOT_TRUSTWORTHY = "study.test"
 """A name for 127.0.0.1. Over plain HTTP, browsers send no Sec-Fetch-Site to such names."""
@@ -172,13 +171,6 @@ def foreign_site() -> Iterator[ForeignSite]:
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-@pytest.fixture
-def context(chromium: Browser) -> Iterator[BrowserContext]:
-    context = new_context_of(chromium)
-    yield context
-    context.close()
 
 
 def cookie_of(context: BrowserContext, study: str) -> str | None:

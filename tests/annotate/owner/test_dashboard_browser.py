@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import select
 
 from hsfiq.db.engine import open_database
@@ -15,7 +15,6 @@ from tests.annotate.conftest import running
 from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner, watched_study
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, ThreadServer
-from tests.browser import new_context_of
 
 pytestmark = pytest.mark.browser
 
@@ -42,18 +41,18 @@ def server(reused_watched: ReusedStudy) -> Iterator[ThreadServer]:
 
 
 @pytest.fixture
-def page(chromium: Browser, server: ThreadServer) -> Iterator[Page]:
+def page(context: BrowserContext, server: ThreadServer) -> Iterator[Page]:
     """A page before the login; checks that no script fails and no other host is requested."""
     errors: list[str] = []
-    context = new_context_of(chromium, viewport={"width": 1440, "height": 900})
     page = context.new_page()
+    page.set_viewport_size({"width": 1440, "height": 900})
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("request", lambda request: errors.extend(
         [] if request.url.startswith((f"{server.url}/", "data:", "blob:")) else [request.url]
     ))  # fmt: skip
     page.goto(f"{server.url}/owner/board/")
     yield page
-    context.close()
+    page.close()
     assert errors == []
 
 
