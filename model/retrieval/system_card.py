@@ -17,8 +17,8 @@ PAPERS: Final[Mapping[SystemName, str]] = {
     "covr-blip": "CoVR-BLIP (Ventura et al., AAAI 2024)",
     "sprc": "SPRC (Bai et al., ICLR 2024), built from the paper alone",
     "mapnet": (
-        "a system in the spirit of MAPNet (Shi et al., ICCV 2025), of which only a poster is "
-        "public: what it leaves open is a setting of the recipe, so this is no reproduction"
+        "in the spirit of MAPNet (Shi et al., ICCV 2025), of which only a poster is public; what "
+        "the poster leaves open is a setting of the recipe, so this is no reproduction"
     ),
 }
 VARIANTS: Final[Mapping[SystemName, tuple[str, ...]]] = {
@@ -33,6 +33,8 @@ VARIANTS: Final[Mapping[SystemName, tuple[str, ...]]] = {
 }
 """The settings that choose between readings of a paper, its code and its ablations."""
 
+DATA: Final = {"fashioniq": "FashionIQ", "cirr": "CIRR", "drawn": "the drawn catalogue"}
+
 DRAWN = (
     "Its images are drawn garments and its texts are written from their attributes. The figures "
     "say nothing about photographs, about the published system, or about what people prefer."
@@ -41,8 +43,8 @@ NO_JUDGEMENTS = (
     "It was trained on triplets alone: no human judgement, and no simulated one, was used."
 )
 SELECTED = (
-    "They are of the epoch with the best mean recall on the same validation triplets, so they are "
-    "a little too good. They have no intervals: `hsfiq evaluate` gives them."
+    "Those of the epoch with the best mean recall on these validation triplets, so they are a "
+    "little too good. They have no intervals; `hsfiq evaluate --intervals` gives some."
 )
 IMPORTED = (
     "Their authors trained them; their licence and their published figures hold. Names and shapes "
@@ -57,7 +59,7 @@ def write_system_card(checkpoint: Checkpoint) -> None:
     recipe = system_recipe_from_json(about["recipe"], str(checkpoint.path))
     is_drawn = recipe.dataset == "drawn"
     what = (
-        f"A composed image retrieval system: {PAPERS[recipe.system]}. It ranks images for a "
+        f"A composed image retrieval system, {PAPERS[recipe.system]}. It ranks images for a "
         f"reference image and a text, on the backbone `{recipe.backbone}`."
     )
     command = (
@@ -66,7 +68,7 @@ def write_system_card(checkpoint: Checkpoint) -> None:
     )
     write_card(
         checkpoint.path.parent,
-        f"`{recipe.system}` for {recipe.dataset}",
+        f"`{recipe.system}`, trained on {DATA[recipe.dataset]}",
         [what, *([DRAWN] if is_drawn else []), NO_JUDGEMENTS],
         {
             **(imported(about) if "imported_from" in about else trained(about, recipe)),
@@ -87,7 +89,7 @@ def trained(about: Mapping[str, Any], recipe: SystemRecipe) -> dict[str, Iterabl
     figures["training targets that are the best of their batch"] = best["accuracy"]
     return {
         "Data": [
-            f"- trained on {n_used:,} of {data['n_train']:,} training triplets of {data['name']}",
+            f"- {DATA[data['name']]}: {n_used:,} of {data['n_train']:,} training triplets",
             f"- validated on {data['n_val']:,} triplets",
             f"- content: sha256 `{data['sha256']}`",
         ],
