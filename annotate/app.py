@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from typing import Annotated
 
@@ -33,11 +34,14 @@ from hsfiq.annotate.payloads import (
     CONSENT,
     EMPTY,
     LANGUAGE,
+    LIST,
     QUESTIONNAIRE,
     SEEN,
     OutdatedPage,
     read_payload,
+    read_stop,
     read_submit,
+    read_turn,
 )
 from hsfiq.annotate.preview.links import place_in
 from hsfiq.annotate.preview.routes import PREVIEW_PAGE, add_preview
@@ -81,7 +85,13 @@ def build_app(database: Database, services: Services | None = None) -> FastAPI:
 
 def plain_app(services: Services) -> FastAPI:
     """The app without Gradio: enrolment, and the routes that the question page calls."""
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        with closing(services.retrievers):
+            yield
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     add_enrolment_routes(app, services)
     add_study_routes(app, services)
     app.add_exception_handler(Refused, error_response)
@@ -125,6 +135,7 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
 
     add_images(app, "/image", services.database, services.images, require_known)
     add_view_routes(app, services)
+    add_search_routes(app, services)
 
     @app.post("/consent")
     def consent(request: Request, body: Body) -> Response:
@@ -159,6 +170,21 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
     @app.post("/check")
     def check(request: Request, body: Body) -> Response:
         return uncached(handlers.check(services, request.cookies, read_payload(CHECK, body)))
+
+
+def add_search_routes(app: FastAPI, services: Services) -> None:
+    @app.post("/search/turn")
+    def search_turn(request: Request, body: Body) -> Response:
+        return uncached(handlers.ask_search(services, request.cookies, read_turn(body)))
+
+    @app.post("/search/list")
+    def search_list(request: Request, body: Body) -> Response:
+        payload = read_payload(LIST, body)
+        return uncached(handlers.list_search(services, request.cookies, payload))
+
+    @app.post("/search/stop")
+    def search_stop(request: Request, body: Body) -> Response:
+        return uncached(handlers.stop_search(services, request.cookies, read_stop(body)))
 
 
 def add_view_routes(app: FastAPI, services: Services) -> None:

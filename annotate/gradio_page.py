@@ -69,7 +69,7 @@ def question_page(opening: Callable[[gr.Request], Opening | FailedOpening]) -> g
         component = gr.HTML(
             value=None,
             html_template=static("question.html"),
-            css_template=static("question.css"),
+            css_template=static("question.css") + static("search.css"),
             js_on_load=LOADER,
             apply_default_css=False,
         )

@@ -10,9 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from logging import getLogger
 from typing import Any
 
-from hsfiq.annotate.cookies import Signer, read_assignment, required_participant, signer_of
+from sqlalchemy.orm import Session
+
+from hsfiq.annotate.cookies import (
+    Assignment,
+    Signer,
+    read_assignment,
+    required_participant,
+    signer_of,
+)
 from hsfiq.annotate.images.copies import WebCopies, cache_folder
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.views import ViewBuilder
@@ -37,6 +46,15 @@ from hsfiq.collect.protocol import (
 )
 from hsfiq.collect.responses import Skip
 from hsfiq.collect.running.messages import mark_seen
+from hsfiq.collect.searching import sessions
+from hsfiq.collect.searching.asking import Retrievers, prepare, store_list
+from hsfiq.collect.searching.protocol import (
+    ListPayload,
+    OpinionPayload,
+    StopPayload,
+    TurnPayload,
+)
+from hsfiq.collect.searching.sessions import Opinion, Typed
 from hsfiq.collect.stages import (
     Position,
     asks_reason,
@@ -45,15 +63,17 @@ from hsfiq.collect.stages import (
     position_after,
     position_at,
 )
-from hsfiq.collect.steps import has_reference, lock_question
+from hsfiq.collect.steps import has_reference, lock_question, require_reached
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question
-from hsfiq.errors import Forbidden, Refused
+from hsfiq.errors import Forbidden, HsfiqError, Refused
 from hsfiq.kinds import KINDS, Judgement, Rules
 from hsfiq.study.config import StudyConfig, config_of, rules_of
 from hsfiq.study.instrument.extra_questions import read_answers
 
 Cookies = Mapping[str, str]
+
+logger = getLogger(__name__)
 
 
 class Reassigned(Forbidden):
@@ -65,11 +85,12 @@ class Services:
     database: Database
     signer: Signer
     images: ImageStore
+    retrievers: Retrievers
 
     @classmethod
     def of(cls, database: Database) -> Services:
         images = ImageStore(WebCopies(cache_folder(database)))
-        return cls(database, signer_of(database), images)
+        return cls(database, signer_of(database), images, Retrievers())
 
     @property
     def views(self) -> ViewBuilder:
@@ -119,6 +140,8 @@ def submit(
         if question.reassigned:
             raise Reassigned("this question has been reassigned to somebody else")
         answer = given_answer(question, participant, payload, now)
+        if KINDS[participant.study.kind].is_live:
+            answer = sessions.judged(session, question.id, answer, assignment.revision)
         submitted = responses.submit(
             session,
             participant,
@@ -218,6 +241,93 @@ def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
         decide(session, participant, agrees=agrees, now=now)
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
+
+
+def list_search(services: Services, cookies: Cookies, payload: ListPayload) -> View:
+    """Ask the retriever for the list of the last turn, and store it; a view without it if it fails.
+
+    The first turn of a query with a text is stored here, too.
+    """
+    now = datetime.now(UTC)
+    with services.database.writing() as session:
+        _, assignment = locked_search(session, services, cookies, payload["assignment"])
+        state = sessions.begin(session, assignment.key, now)
+        prepared = prepare(session, state) if state.awaits_list else None
+    is_unavailable = False
+    if prepared is not None:
+        try:
+            answered = services.retrievers.ask(prepared)
+            with services.database.writing() as session:
+                lock_question(session, assignment.key)
+                state = sessions.state_of(session, assignment.key)
+                store_list(session, state, prepared, answered, datetime.now(UTC))
+        except HsfiqError as error:
+            logger.warning("%s", error)
+            is_unavailable = True
+    view = show(services, cookies, None)
+    return {**view, "is_unavailable": is_unavailable} if view["step"] == "search" else view
+
+
+def ask_search(services: Services, cookies: Cookies, payload: TurnPayload) -> View:
+    """Store what is said of the last list and the text of the next turn."""
+    now = datetime.now(UTC)
+    with services.database.writing() as session:
+        participant, assignment = locked_search(session, services, cookies, payload["assignment"])
+        sessions.ask(
+            session,
+            participant,
+            sessions.state_of(session, assignment.key),
+            opinion=opinion_of(payload["opinion"]),
+            typed=Typed(**payload["typed"]),
+            expected_turns=assignment.revision,
+            submit_key=payload["submit_key"],
+            now=now,
+            language=assignment.language,
+            text_version=assignment.text_version,
+        )
+        position = current_position(session, participant, now)
+    return view_of(services, participant, position)
+
+
+def stop_search(services: Services, cookies: Cookies, payload: StopPayload) -> View:
+    now = datetime.now(UTC)
+    with services.database.writing() as session:
+        participant, assignment = locked_search(session, services, cookies, payload["assignment"])
+        sessions.stop(
+            session,
+            participant,
+            sessions.state_of(session, assignment.key),
+            opinion=opinion_of(payload["opinion"]),
+            declared=payload["declared"],
+            expected_turns=assignment.revision,
+            submit_key=payload["submit_key"],
+            now=now,
+        )
+        position = current_position(session, participant, now)
+    return view_of(services, participant, position)
+
+
+def locked_search(
+    session: Session, services: Services, cookies: Cookies, signed: str
+) -> tuple[Participant, Assignment]:
+    """The participant and the search of a signed page, both locked."""
+    participant = required_participant(session, cookies, services.signer, lock=True)
+    assignment = read_assignment(services.signer, participant.token, signed, "search")
+    lock_question(session, assignment.key)
+    require_reached(session, participant, assignment.key)
+    return participant, assignment
+
+
+def opinion_of(payload: OpinionPayload | None) -> Opinion | None:
+    if payload is None:
+        return None
+    return Opinion(
+        payload["satisfaction"],
+        payload["nearest"],
+        tuple(payload["images"]),
+        payload["painted_seconds"],
+        payload["active_seconds"],
+    )
 
 
 def answer_questionnaire(

@@ -22,6 +22,13 @@ from hsfiq.collect.protocol import (
     SkipPayload,
     SubmitPayload,
 )
+from hsfiq.collect.searching.protocol import (
+    ListPayload,
+    OpinionPayload,
+    StopPayload,
+    TurnPayload,
+    TypedPayload,
+)
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text
 
@@ -37,7 +44,7 @@ KEY_ERRORS = ("missing", "extra_forbidden")
 
 STRICT = ConfigDict(strict=True, extra="forbid", str_max_length=LONGEST_TEXT)
 
-ANSWERS = (AnswerPayload, JudgementPayload, QuestionnairePayload)
+ANSWERS = (AnswerPayload, JudgementPayload, QuestionnairePayload, OpinionPayload, TypedPayload)
 for _answer in ANSWERS:
     with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(_answer)
 SUBMITS = (SubmitPayload, JudgedSubmitPayload, SkipPayload)
@@ -49,6 +56,9 @@ PAYLOADS = (
     *SUBMITS,
     CheckPayload,
     LanguagePayload,
+    TurnPayload,
+    ListPayload,
+    StopPayload,
 )
 for _payload in PAYLOADS:
     with_config(STRICT)(_payload)
@@ -62,6 +72,9 @@ SKIP = TypeAdapter(SkipPayload)
 CHECK = TypeAdapter(CheckPayload)
 LANGUAGE = TypeAdapter(LanguagePayload)
 QUESTIONNAIRE = TypeAdapter(QuestionnairePayload)
+TURN = TypeAdapter(TurnPayload)
+LIST = TypeAdapter(ListPayload)
+STOP = TypeAdapter(StopPayload)
 
 
 class Unreadable(Refused):
@@ -88,14 +101,43 @@ def read_submit(body: bytes) -> SubmitPayload | JudgedSubmitPayload | SkipPayloa
         is_judged = isinstance(answer, dict) and "judgement" in answer
         payload = validated(JUDGED_SUBMIT, values) if is_judged else validated(SUBMIT, values)
         require_durations(payload["answer"])
-    if not SUBMIT_KEY.fullmatch(payload["submit_key"]):
-        raise Refused("submit_key: must be 16 to 64 letters, digits, hyphens or underscores")
+    require_submit_key(payload["submit_key"])
     return payload
 
 
+def read_turn(body: bytes) -> TurnPayload:
+    """One press of Search."""
+    payload = read_payload(TURN, body)
+    require_submit_key(payload["submit_key"])
+    typed = payload["typed"]
+    require_seconds(typed["first_key_seconds"], typed["last_key_seconds"])
+    require_opinion(payload["opinion"])
+    return payload
+
+
+def read_stop(body: bytes) -> StopPayload:
+    payload = read_payload(STOP, body)
+    require_submit_key(payload["submit_key"])
+    require_opinion(payload["opinion"])
+    return payload
+
+
+def require_opinion(opinion: OpinionPayload | None) -> None:
+    if opinion is not None:
+        require_seconds(opinion["painted_seconds"], opinion["active_seconds"])
+
+
+def require_submit_key(key: str) -> None:
+    if not SUBMIT_KEY.fullmatch(key):
+        raise Refused("submit_key: must be 16 to 64 letters, digits, hyphens or underscores")
+
+
 def require_durations(answer: AnswerPayload | JudgementPayload) -> None:
-    first_interaction = answer["seconds_since_first_interaction"]
-    if answer["active_seconds"] < 0 or (first_interaction is not None and first_interaction < 0):
+    require_seconds(answer["active_seconds"], answer["seconds_since_first_interaction"])
+
+
+def require_seconds(*durations: float | None) -> None:
+    if any(seconds is not None and seconds < 0 for seconds in durations):
         raise Refused("answer: a number of seconds is negative")
 
 

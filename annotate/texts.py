@@ -172,6 +172,10 @@ def standard_guidelines(
         ties=design.preference_ties,
         reason_every=design.reason_every,
         has_sums=config.checks.arithmetic and design.forms_per_participant > 1,
+        task=config.searches.task,
+        target_seconds=config.searches.target_seconds,
+        rounds=config.searches.rounds,
+        chooser=config.searches.chooser,
     )
 
 

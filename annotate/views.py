@@ -7,7 +7,8 @@ the name of a system, an image or a target, nor the key of a set.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from statistics import median
 from typing import Any, TypedDict
@@ -18,6 +19,7 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate import practice
 from hsfiq.annotate.cookies import Assignment, Signer
 from hsfiq.annotate.images.store import ImageStore, StoredImage
+from hsfiq.annotate.searching.views import search_assignment, search_parts
 from hsfiq.annotate.texts import (
     consent_text,
     explanation_of_drawn,
@@ -40,11 +42,13 @@ from hsfiq.collect.protocol import (
     PracticeView,
     QuestionnaireView,
     QuestionView,
+    SearchView,
     View,
     ViewBase,
 )
 from hsfiq.collect.responses import latest_response
 from hsfiq.collect.running.messages import unread_messages
+from hsfiq.collect.searching.sessions import state_of
 from hsfiq.collect.showing.shown_questions import shown_questions
 from hsfiq.collect.stages import (
     STAGES_WITH_QUESTIONS,
@@ -182,8 +186,10 @@ class ViewBuilder:
         position: Position,
         step: Step,
         base: ViewBase,
-    ) -> QuestionView:
+    ) -> QuestionView | SearchView:
         config = config_of(participant.study)
+        if KINDS[participant.study.kind].is_live:
+            return self.search_view(session, position, step, participant, base)
         following = position.question_step(step.number + 1)
         next_id = following.question_id if following else None
         questions = shown_questions(session, step.question_id, next_id)
@@ -213,6 +219,35 @@ class ViewBuilder:
             "assignment": assignment.signed(self.signer, participant.token),
             "draft": assignment.draft(self.signer, participant.token),
             "next_images": questions[following.question_id].tokens if following else [],
+        }
+
+    def search_view(
+        self,
+        session: Session,
+        position: Position,
+        step: Step,
+        participant: Participant,
+        base: ViewBase,
+    ) -> SearchView:
+        state, current = state_of(session, step.question_id), position.progress.current
+        latest = latest_response(session, step.question_id) if step.done else None
+        assignment = replace(
+            search_assignment(state, latest.revision if latest else 0),
+            text_version=base["text_version"],
+            language=base["language"],
+        )
+        parts = search_parts(session, state, partial(self.image_view, session))
+        return {
+            **base,
+            **parts,
+            "step": "search",
+            "number": step.number,
+            "minutes_left": minutes_left(position.progress),
+            "standing_at": current.number if current else None,
+            "is_unavailable": False,
+            "earlier": earlier_answer(latest) if latest else None,
+            "assignment": assignment.signed(self.signer, participant.token),
+            "draft": assignment.draft(self.signer, participant.token),
         }
 
     def practice_question(self, session: Session, participant: Participant) -> PracticeParts:

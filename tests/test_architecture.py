@@ -163,8 +163,8 @@ def test_the_layers_are_documented(package: str) -> None:
     assert names == [layer for layer in layers if layer]
 
 
-def test_five_paths_are_documented() -> None:
-    assert len(PATHS) == 5
+def test_six_paths_are_documented() -> None:
+    assert len(PATHS) == 6
 
 
 @pytest.mark.parametrize(("path", "text"), PATHS, ids=[title for title, _ in PATHS])

@@ -30,7 +30,7 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.collect.responses import Skip, require_storable
-from hsfiq.collect.running.preview import BEFORE, Preview, preview_of
+from hsfiq.collect.running.preview import Preview, preview_of
 from hsfiq.collect.stages import Position
 from hsfiq.collect.steps import load_question
 from hsfiq.db.tables import Check, Study
@@ -95,7 +95,7 @@ def consent(services: Services, place: PreviewPlace, *, agrees: bool) -> tuple[V
     """Go on from the consent page, or show what somebody sees who declines."""
     with visiting(services, place) as visit:
         if agrees:
-            after = visit.after(BEFORE.index("consent") + 1)
+            after = visit.after(visit.preview.before.index("consent") + 1)
             return visit.view_at(after), after
         visit.preview.participant.status = "screened-out"
         progress = visit.preview.position(0).progress
@@ -104,7 +104,7 @@ def consent(services: Services, place: PreviewPlace, *, agrees: bool) -> tuple[V
 
 def finish_practice(services: Services, place: PreviewPlace) -> tuple[View, PreviewPlace]:
     with visiting(services, place) as visit:
-        after = visit.after(len(BEFORE))
+        after = visit.after(len(visit.preview.before))
         return visit.view_at(after), after
 
 

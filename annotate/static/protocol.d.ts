@@ -179,6 +179,42 @@ export interface QuestionView {
   standing_at: number | null;
 }
 
+export interface SearchTurnView {
+  number: number;
+  text: string;
+  reference: ImageView;
+  images: ImageView[] | null;
+  satisfaction: number | null;
+  nearest: number | null;
+}
+
+export interface SearchView {
+  total: number;
+  answered: number;
+  back: number | null;
+  text_version: number | null;
+  language: string;
+  messages: MessageView[];
+  step: "search";
+  number: number;
+  minutes_left: number | null;
+  standing_at: number | null;
+  task: "target-shown" | "target-remembered" | "own-wish";
+  chooser: "nearest" | "top1";
+  rounds: number;
+  start: ImageView;
+  target: ImageView | null;
+  target_seconds: number | null;
+  turns: SearchTurnView[];
+  awaits_list: boolean;
+  is_unavailable: boolean;
+  ending: "declared" | "stopped" | "max-rounds" | null;
+  declared: number | null;
+  earlier: EarlierAnswer | null;
+  assignment: string;
+  draft: string;
+}
+
 export interface CheckView {
   total: number;
   answered: number;
@@ -249,7 +285,7 @@ export interface FarewellView {
   kind: "paused" | "closed" | "declined" | "ended" | "handed-on" | "checks-paused" | "checks-excluded";
 }
 
-export type View = ConsentView | PracticeView | QuestionView | CheckView | QuestionnaireView | DoneView | FarewellView;
+export type View = ConsentView | PracticeView | QuestionView | SearchView | CheckView | QuestionnaireView | DoneView | FarewellView;
 
 export interface LanguageView {
   tag: string;
@@ -279,7 +315,7 @@ export interface StudyInfo {
 export interface Opening {
   study: StudyInfo;
   texts: Record<string, any>;
-  view: ConsentView | PracticeView | QuestionView | CheckView | QuestionnaireView | DoneView | FarewellView;
+  view: ConsentView | PracticeView | QuestionView | SearchView | CheckView | QuestionnaireView | DoneView | FarewellView;
 }
 
 export interface FailedOpening {
@@ -290,16 +326,49 @@ export interface FailedOpening {
 
 export interface SubmitReply {
   revision: number;
-  view: ConsentView | PracticeView | QuestionView | CheckView | QuestionnaireView | DoneView | FarewellView;
+  view: ConsentView | PracticeView | QuestionView | SearchView | CheckView | QuestionnaireView | DoneView | FarewellView;
 }
 
 export interface CheckReply {
   passed: boolean;
-  view: ConsentView | PracticeView | QuestionView | CheckView | QuestionnaireView | DoneView | FarewellView;
+  view: ConsentView | PracticeView | QuestionView | SearchView | CheckView | QuestionnaireView | DoneView | FarewellView;
 }
 
 export interface ErrorReply {
   error: string;
   handed_on?: boolean;
   outdated?: boolean;
+}
+
+export interface OpinionPayload {
+  satisfaction: number;
+  nearest: number | null;
+  images: ("missing" | "unloaded" | "loaded" | "shown" | "enlarged")[];
+  painted_seconds: number | null;
+  active_seconds: number;
+}
+
+export interface TypedPayload {
+  text: string;
+  pasted: boolean;
+  first_key_seconds: number | null;
+  last_key_seconds: number | null;
+}
+
+export interface TurnPayload {
+  assignment: string;
+  submit_key: string;
+  opinion: OpinionPayload | null;
+  typed: TypedPayload;
+}
+
+export interface ListPayload {
+  assignment: string;
+}
+
+export interface StopPayload {
+  assignment: string;
+  submit_key: string;
+  opinion: OpinionPayload | null;
+  declared: number | null;
 }

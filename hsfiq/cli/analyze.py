@@ -178,6 +178,12 @@ def analyze(
             as_json=as_json,
         )
         return
+    if kind_of(folder) == "search":
+        raise UnreadableInput(
+            str(folder),
+            "is a release of searches",
+            f"run `hsfiq sessions measure {folder}/session_records.jsonl`",
+        )
     if not metric:
         raise UnreadableInput("--metric", "is missing", "name one, such as --metric recall@5")
     inputs = load_inputs(folder, metric, scores or (), **sampling)

@@ -42,6 +42,7 @@ class Kind(StrEnum):
     IMAGES = "images"
     RANKING = "ranking"
     QUERY = "query"
+    SEARCH = "search"
 
 
 def register(app: typer.Typer) -> None:

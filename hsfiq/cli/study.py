@@ -9,7 +9,14 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.cli import next_study, running_study, study_extend, study_quota, study_texts
+from hsfiq.cli import (
+    next_study,
+    running_study,
+    study_extend,
+    study_quota,
+    study_strike,
+    study_texts,
+)
 from hsfiq.cli.common import (
     PARTICIPANT_HELP,
     DatabaseOption,
@@ -24,6 +31,7 @@ from hsfiq.cli.common import (
     warn,
 )
 from hsfiq.cli.study_budget import print_budget
+from hsfiq.cli.study_retrievers import described_retrievers
 from hsfiq.errors import ConfigError, UnreadableInput
 from hsfiq.text import count_text
 
@@ -34,6 +42,7 @@ next_study.register(app)
 study_extend.register(app)
 running_study.register(app)
 study_quota.register(app)
+study_strike.register(app)
 study_texts.register(app)
 
 
@@ -141,6 +150,8 @@ def create(
         raise UnreadableInput("--pay-per-hour", "needs --dry-run", "leave it out, or add it")
     wanted = read_config(config)
     try:
+        # Before the transaction: while a retriever thinks, nobody waits for the database.
+        retrievers = described_retrievers(wanted)
         with opened.writing() as session:
             queries = chosen_queries(session, wanted)
             study = draw_study(
@@ -149,6 +160,7 @@ def create(
                 queries,
                 origin="simulated" if simulated else "collected",
                 status="draft" if draft else "open",
+                retrievers=retrievers,
             )
             require_enough_forms(session, study, wanted)
             row, capacity = progress_of(session, study).facts(), capacity_of(session, study)

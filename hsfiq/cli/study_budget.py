@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hsfiq.cli.common import print_result, warn
+from hsfiq.cli.study_retrievers import described_retrievers
 from hsfiq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ def print_budget(
 
     wanted = read_config(config)
     try:
+        retrievers = described_retrievers(wanted)
         with opened.writing() as session:
-            study = draw_study(session, wanted, chosen_queries(session, wanted), status="draft")
+            queries = chosen_queries(session, wanted)
+            study = draw_study(session, wanted, queries, status="draft", retrievers=retrievers)
             require_enough_forms(session, study, wanted)
             budget = budget_of(session, study, wanted, pay_per_hour)
             fallbacks = fallbacks_of(session, study)

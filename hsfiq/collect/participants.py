@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, joinedload
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
 from hsfiq.collect.recruiting.places import closed_categories, count_taking_part
 from hsfiq.collect.running.messages import forget_messages
+from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
 from hsfiq.collect.studies import lock_study, require_open, require_platform_study
 from hsfiq.db.engine import added
 from hsfiq.db.tables import (
@@ -34,7 +35,7 @@ STATUSES = ("active", "paused", *DEPARTED_STATUSES)
 
 PERSONAL_TABLES = (
     *(Participant, Question, Response, QuestionnaireAnswers, CheckAnswer, StatusChange),
-    *(Message, MessageRecipient),
+    *(Message, MessageRecipient, *SEARCH_TABLES),
 )
 """The tables in which `forget` deletes or empties rows."""
 
@@ -251,7 +252,7 @@ def set_status(participant: Participant, status: str) -> None:
 def forget(session: Session, participant: Participant) -> int:
     """Delete a person's answers and checks, free their questions, and count the answers deleted.
 
-    Messages to this person alone are deleted, too.
+    Searches, and messages to this person alone, are deleted, too.
 
     An empty row under the pseudonym remains, so that nobody else is ever given it.
     """
@@ -264,6 +265,7 @@ def forget(session: Session, participant: Participant) -> int:
         )
     )
     session.execute(delete(Response).where(Response.question_id.in_(own_questions)))
+    forget_searches(session, own_questions)
     session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
     for table in (QuestionnaireAnswers, StatusChange):
         session.execute(delete(table).where(table.participant_id == participant.id))

@@ -212,6 +212,50 @@ class QuestionView(JudgedView):
     standing_at: int | None
 
 
+class SearchTurnView(TypedDict):
+    """A turn of a search: the text, the image that it is about, and the list that answered it.
+
+    `images` is null until the list is there. `nearest` is a place from 1; null: no image, or no
+    feedback yet.
+    """
+
+    number: int
+    text: str
+    reference: ImageView
+    images: list[ImageView] | None
+    satisfaction: int | None
+    nearest: int | None
+
+
+class SearchView(ViewBase):
+    """A search with its turns so far.
+
+    The target is in view for `target_seconds` more; null: all the time. Without a turn, the text is
+    about `start`. After the `ending`, the page asks how the search went, and the assignment is that
+    of a question. `awaits_list`: the page gets a list before anything else; `is_unavailable`: the
+    retriever has just failed to give it.
+    """
+
+    step: Literal["search"]
+    number: int
+    minutes_left: int | None
+    standing_at: int | None
+    task: Literal["target-shown", "target-remembered", "own-wish"]
+    chooser: Literal["nearest", "top1"]
+    rounds: int
+    start: ImageView
+    target: ImageView | None
+    target_seconds: float | None
+    turns: list[SearchTurnView]
+    awaits_list: bool
+    is_unavailable: bool
+    ending: Literal["declared", "stopped", "max-rounds"] | None
+    declared: int | None
+    earlier: EarlierAnswer | None
+    assignment: str
+    draft: str
+
+
 class CheckView(ViewBase):
     """An arithmetic check, such as `3 + 4`, before the question with this number."""
 
@@ -271,6 +315,7 @@ View = (
     ConsentView
     | PracticeView
     | QuestionView
+    | SearchView
     | CheckView
     | QuestionnaireView
     | DoneView

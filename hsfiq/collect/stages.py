@@ -16,8 +16,9 @@ from hsfiq.collect.outcomes.questionnaire import questionnaire_is_due
 from hsfiq.collect.outcomes.status_changes import stopped_by_checks
 from hsfiq.collect.protocol import Completion, FarewellKind
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
-from hsfiq.db.tables import Participant
+from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Conflict, Forbidden
+from hsfiq.kinds import KINDS
 from hsfiq.study.completion import Outcome, completion_code, completion_url, has_failed
 from hsfiq.study.config import StudyConfig, config_of
 
@@ -109,9 +110,14 @@ def stage_of(session: Session, participant: Participant, progress: Steps) -> Sta
         return waiting_stage(session, participant)
     if participant.consented_at is None:
         return "consent"
-    if participant.practised_at is None and progress.answered == 0:
-        return "practice"
-    return "asking"
+    if participant.practised_at is not None or progress.answered:
+        return "asking"
+    return "practice" if has_practice(participant.study) else "asking"
+
+
+def has_practice(study: Study) -> bool:
+    """Searches have no practice question: nothing answers before a study is served."""
+    return not KINDS[study.kind].is_live
 
 
 def final_stage(session: Session, participant: Participant) -> Stage:

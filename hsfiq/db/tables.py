@@ -27,6 +27,7 @@ from hsfiq.db.change_tables import (
     StatusChange,
     TextVersion,
 )
+from hsfiq.db.searches.tables import SearchTurn
 from hsfiq.db.source_tables import (
     Corpus,
     Dataset,
@@ -62,6 +63,7 @@ __all__ = [
     "Response",
     "RetrievedImage",
     "RetrievedSet",
+    "SearchTurn",
     "Setting",
     "StatusChange",
     "Study",

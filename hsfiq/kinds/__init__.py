@@ -11,8 +11,11 @@ from hsfiq.kinds.kind import Judgement, Kind, KindName, KindOptions, Rules, Show
 from hsfiq.kinds.pair import PAIR
 from hsfiq.kinds.query import QUERY
 from hsfiq.kinds.ranking import RANKING
+from hsfiq.kinds.search import SEARCH
 from hsfiq.kinds.single import SINGLE
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (PAIR, SINGLE, IMAGES, RANKING, QUERY)}
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (PAIR, SINGLE, IMAGES, RANKING, QUERY, SEARCH)
+}
 
 __all__ = ["KINDS", "Judgement", "Kind", "KindName", "KindOptions", "Rules", "ShownAnswer"]

@@ -12,7 +12,7 @@ from hsfiq.errors import Refused
 SAME_WITHIN = 0.25
 """Scores and levels that are given again agree within this share of the scale, on average."""
 
-KindName = Literal["pair", "single", "images", "ranking", "query"]
+KindName = Literal["pair", "single", "images", "ranking", "query", "search"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,7 @@ class Kind:
         options: the keys of study.toml that not every kind has, and this one has.
         read: the valid judgement in what a page sent, or `Refused`.
         summary: a judgement in a few words, for the study's owner.
+        is_live: whether lists come from live retrievers, turn by turn.
 
     Answers of `pair` have columns of their own, so it has neither `read` nor `summary`.
     """
@@ -111,6 +112,7 @@ class Kind:
     read: Callable[[Mapping[str, Any], Rules], dict[str, Any]] | None = None
     summary: Callable[[Mapping[str, Any]], str] | None = None
     needs_lists: bool = True
+    is_live: bool = False
 
 
 def require_keys(given: Mapping[str, Any], *names: str) -> None:

@@ -148,7 +148,10 @@ def make_tables(questions: FilteredQuestions, kind: ReleaseKind) -> dict[str, li
             for query in sorted(queries.values(), key=lambda query: query.key)
         ],
         **kind.tables(questions.kept),
-        "exclusions": [exclusion.row() for exclusion in questions.excluded],
+        "exclusions": [
+            *(exclusion.row() for exclusion in questions.excluded),
+            *kind.struck(questions.kept),
+        ],
     }
 
 

@@ -19,6 +19,7 @@ DATA_TYPES = {
     pa.timestamp("us", tz="UTC"): "sc:DateTime",
     pa.list_(pa.string()): "sc:Text",
     pa.list_(pa.int32()): "sc:Integer",
+    pa.list_(pa.float64()): "sc:Float",
 }
 
 # Prescribed by Croissant 1.0 (docs.mlcommons.org/croissant/docs/croissant-spec.html).

@@ -32,6 +32,7 @@ from hsfiq.db.tables import (
 )
 from hsfiq.ids import question_id, set_id
 from hsfiq.releases.question_checks import read_checks, read_failed_checks, read_repeated
+from hsfiq.releases.searching.rows import SearchRow, read_searches
 from hsfiq.text import shown
 
 
@@ -89,6 +90,7 @@ class QuestionRow:
         excluded_by_rule: what the study's rule about checks counted when it last acted.
         repeats: of a repeated question, the id of the question that it repeats.
         extra: the answers to the owner's extra questions by name; None if none was asked.
+        search: its turns, of a study of searches.
     """
 
     question_id: str
@@ -125,6 +127,7 @@ class QuestionRow:
     language: str | None = None
     extra: Mapping[str, Any] | None = None
     repeats: str | None = None
+    search: SearchRow | None = None
 
     def judged(self, name: str) -> Any:
         """A value of the judgement; None without an answer."""
@@ -195,6 +198,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
     checks = read_checks(session, study)
     failed_checks = read_failed_checks(session, study)
     repeated = read_repeated(session, study)
+    searches = read_searches(session, study)
     names: dict[int, str] = {}
     latest = (
         select(
@@ -266,6 +270,7 @@ def read_questions(session: Session, study: Study) -> list[QuestionRow]:
                 confirmed=answer.confirmed,
                 language=answer.language,
                 extra=answer.extra,
+                search=searches.get(question.id),
             )
         )
     return questions

@@ -113,6 +113,10 @@ class StudyClient:
         """Send an answer. A repeated request has the same submit key, so it is stored once."""
         return cast("SubmitReply", self._json("POST", "/submit", json=payload))
 
+    def search(self, action: str, payload: dict[str, Any]) -> View:
+        """Send a step of a search: `turn`, `list` or `stop`."""
+        return cast("View", self._json("POST", f"/search/{action}", json=payload))
+
     def check(self, payload: CheckPayload) -> CheckReply:
         return cast("CheckReply", self._json("POST", "/check", json=payload))
 

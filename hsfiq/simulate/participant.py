@@ -16,6 +16,7 @@ from hsfiq.collect.protocol import (
     ImageView,
     QuestionnaireView,
     QuestionView,
+    SearchView,
     StudyInfo,
     View,
 )
@@ -27,6 +28,7 @@ from hsfiq.simulate.client import CannotContinue, RefusedRequest, StudyClient
 from hsfiq.simulate.entry import Destination, require_simulated
 from hsfiq.simulate.extra_questions import answer_extra
 from hsfiq.simulate.kinds import JUDGES, JudgedQuestion
+from hsfiq.simulate.searching import SearchingParticipant
 
 State = Literal["finished", "turned away", "failed"]
 
@@ -68,6 +70,7 @@ class Outcome:
         skipped: questions skipped because an image was missing or could not be fetched.
         refused: answers that the server refused; none of them is stored.
         checks: arithmetic checks passed.
+        turns: texts of searches that the server has acknowledged.
     """
 
     annotator: SimulatedAnnotator
@@ -77,6 +80,7 @@ class Outcome:
     skipped: int = 0
     refused: int = 0
     checks: int = 0
+    turns: int = 0
     code: str | None = None
 
 
@@ -109,6 +113,7 @@ class SimulatedParticipant:
         self._seed = seed
         self._study: StudyInfo | None = None
         self._seen: dict[str, Garment] = {}
+        self._searches = SearchingParticipant(annotator, client, self._garment, seed)
 
     def enter(self, destination: Destination, study: str) -> None:
         """Follow the personal link, or enrol unless a cookie shows that this is done."""
@@ -155,11 +160,25 @@ class SimulatedParticipant:
             return self._check(view)
         if view["step"] == "questionnaire":
             return self._answer_questionnaire(view)
-        if view["step"] != "question":
-            raise CannotContinue(f"the page shows an unknown step {view['step']!r}")
-        if view["earlier"] is not None:  # stored already, but the acknowledgement was lost
+        if view["step"] == "search":
+            return self._search(view)
+        if view["step"] == "question":
+            return self._judge(view)
+        raise CannotContinue(f"the page shows an unknown step {view['step']!r}")
+
+    def _search(self, view: SearchView) -> View:
+        """Do the next step of a search; one that is over and judged needs none."""
+        if view["earlier"] is not None:
             return self.client.current_view()
-        return self._judge(view)
+        following = self._searches.step(view)
+        self.outcome.turns = self._searches.turns
+        self.outcome.answered += view["ending"] is not None
+        return following
+
+    def _garment(self, image: ImageView) -> Garment:
+        if self._look(image) != "shown":
+            raise UnreadableInput("an image of a search", "is missing", "check the image folder")
+        return self._seen[image["token"]]
 
     def _check(self, view: CheckView) -> View:
         given = sum_of(view["prompt"])
@@ -178,6 +197,8 @@ class SimulatedParticipant:
 
     def _judge(self, view: QuestionView) -> View:
         """Judge a question, wait as long as the annotator takes, submit."""
+        if view["earlier"] is not None:  # stored already, but the acknowledgement was lost
+            return self.client.current_view()
         begun = time.monotonic()
         rng = generator(self._seed, "answers", self._annotator.name, str(view["number"]))
         assignment, submit_key = view["assignment"], rng.randbytes(16).hex()

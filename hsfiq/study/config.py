@@ -17,6 +17,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KINDS, KindName, KindOptions, Rules
 from hsfiq.study.instrument.questionnaire import Questionnaire
 from hsfiq.study.instrument.wording import Wording
+from hsfiq.study.searching.config import Searches
 
 T = TypeVar("T")
 
@@ -198,6 +199,7 @@ class StudyConfig:
     recruitment: Recruitment = field(default_factory=Recruitment)
     wording: Wording = field(default_factory=Wording)
     questionnaire: Questionnaire = field(default_factory=Questionnaire)
+    searches: Searches = field(default_factory=Searches)
 
 
 def n_sets_of(design: Design) -> int:
@@ -206,8 +208,9 @@ def n_sets_of(design: Design) -> int:
 
 
 def k_of(design: Design) -> int:
-    """How many images a set has; the labelled target is a set of one."""
-    return design.k if KINDS[design.kind].needs_lists else 1
+    """How many images a set or a live list has; the labelled target is a set of one."""
+    kind = KINDS[design.kind]
+    return design.k if kind.needs_lists or kind.is_live else 1
 
 
 def rules_of(config: StudyConfig) -> Rules:

@@ -36,6 +36,8 @@ RANGES: dict[str, tuple[int, float]] = {
     "checks.gold": (0, 1_000),
     "checks.repeated": (0, 1_000),
     "queries.sample": (0, math.inf),
+    "searches.target_seconds": (1, 600),
+    "searches.rounds": (1, 50),
     "recruitment.participants": (0, math.inf),
     "recruitment.max_failed_checks": (-1, math.inf),
 }

@@ -34,6 +34,7 @@ from hsfiq.study.drawing.questions import QueryFacts
 from hsfiq.study.editing.text_versions import record_first_version
 from hsfiq.study.forms import FormWriter
 from hsfiq.study.practice import store_practice
+from hsfiq.study.searching.drawing import Described, store_retrievers, store_search_items
 
 PUBLISHED_IMAGE_PATH = "/-/image_data/{category}/{name}.jpg"
 """The pattern of image paths in the published HP-FashionIQ file."""
@@ -59,6 +60,7 @@ def draw_study(
     chosen_by: Mapping[str, object] | None = None,
     origin: str = "collected",
     status: str = "open",
+    retrievers: Mapping[str, Described] | None = None,
 ) -> Study:
     """Draw a study of these queries (database keys, with ranked lists) and store it.
 
@@ -70,6 +72,7 @@ def draw_study(
         chosen_by: how the pairs were chosen; the study's releases contain it.
         origin: whose answers it will have.
         status: of the new study.
+        retrievers: what a study of searches searches with, by the system's name.
     """
     require_new_name(session, config)
     require_unbound_platform_study(session, config)
@@ -103,7 +106,11 @@ def draw_study(
     store_practice(session, study, config)
     record_first_version(session, study, config)
     facts = query_facts(session, query_ids)
-    stored = store_items(session, study, config, query_ids, lists, facts, rng, pairs=pairs)
+    if KINDS[design.kind].is_live:
+        systems = store_retrievers(session, study, config, facts, retrievers or {})
+        stored = store_searches(session, study, query_ids, facts, systems)
+    else:
+        stored = store_items(session, study, config, query_ids, lists, facts, rng, pairs=pairs)
     writer = FormWriter(session, study, config, facts, lists, rng)
     for number, batch in enumerate(batches(stored, config, rng)):
         category = "" if design.categories == "mixed" else batch[0].category
@@ -271,6 +278,22 @@ def store_queries(
         )
         sets_of = [[set_id] for set_id in set_ids]
     return store_pairs(session, study, queries, sets_of, facts)
+
+
+def store_searches(
+    session: Session,
+    study: Study,
+    query_ids: Sequence[int],
+    facts: Mapping[int, QueryFacts],
+    systems: Sequence[int],
+) -> list[DrawnPair]:
+    """Store a search for each query with each system."""
+    stored = []
+    for system in systems:
+        pairs = store_queries(session, study, query_ids, facts, n_sets=0)
+        store_search_items(session, [pair.pair_id for pair in pairs], system)
+        stored += pairs
+    return stored
 
 
 def store_sets(session: Session, asked: Sequence[tuple[int, ...]], lists: Lists) -> list[list[int]]:

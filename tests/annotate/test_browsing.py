@@ -194,7 +194,7 @@ def test_the_first_load_is_small_and_scripts_are_cached(
     inline = (
         HEAD,
         opening,
-        *(static(name) for name in ("question.html", "question.css", "gradio.css")),
+        *(static(name) for name in ("question.html", "question.css", "search.css", "gradio.css")),
     )
     assert sum(modules.values()) + sum(len(part.encode()) for part in inline) < 200_000
     page.reload()

@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_t
 import typing_extensions
 
 from hsfiq.collect import protocol
+from hsfiq.collect.searching import protocol as searching
 
 DECLARATIONS = Path(protocol.__file__).parents[2] / "annotate" / "static" / "protocol.d.ts"
 HEAD = """\
@@ -21,11 +22,13 @@ PRIMITIVES = {str: "string", int: "number", float: "number", bool: "boolean", No
 def typescript() -> str:
     """Every type of the protocol as a declaration."""
     declarations = []
-    for name, value in vars(protocol).items():
-        if typing_extensions.is_typeddict(value) and value.__module__ == protocol.__name__:
-            declarations.append(interface(value))
+    for name, value in [*vars(protocol).items(), *vars(searching).items()]:
+        if typing_extensions.is_typeddict(value):
+            if value.__module__ in (protocol.__name__, searching.__name__):
+                declarations.append(interface(value))
         elif get_origin(value) in (UnionType, Union, Literal) and not name.startswith("_"):
-            declarations.append(f"export type {name} = {expression(value)};\n")
+            declaration = f"export type {name} = {expression(value)};\n"
+            declarations += [] if declaration in declarations else [declaration]
     return "\n".join([HEAD, *declarations])
 
 

@@ -60,6 +60,13 @@ def test_the_reference_has_every_key_and_marks_changed_defaults(
             assert ("<-" in comment) == (value != default[key]), line
 
 
+def test_the_file_of_searches_is_valid(tmp_path: Path) -> None:
+    (text,) = blocks("searches.md", "toml")
+    (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+    config = read_config(tmp_path / "study.toml")
+    assert [retriever.name for retriever in config.searches.retrievers] == ["SPRC", "CLIP4CIR"]
+
+
 def table_of(name: str) -> list[str]:
     """The lines of one table of the file."""
     after = re.split(rf"(?m)^(?=\[{{1,2}}{name}[].])", CONFIG, maxsplit=1)[1]

@@ -1,6 +1,6 @@
 // The answer being given: what is chosen, what is missing, and the time taken.
 import { find, findAll, root } from "./dom.js";
-import { readDraft, writeDraft } from "./draft.js";
+import { newKey, readDraft, writeDraft } from "./draft.js";
 import { answersOf, entriesOf, extraField, fillExtraQuestions, missingExtra } from "./extra_questions.js";
 import { imageProgress, restoreSeen, seenImages } from "./images.js";
 import { currentKind } from "./kinds.js";
@@ -76,12 +76,6 @@ function storedAnswer({ earlier }) {
   const { irrelevant, reason, confirmed } = earlier;
   const values = { irrelevant, reason };
   return { chosen: currentKind().choices(earlier), values, extra, wasAsked: confirmed ?? false };
-}
-
-/** A random key; `crypto.randomUUID` does not exist on plain http. */
-function newKey() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function fillInputs() {

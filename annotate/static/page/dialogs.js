@@ -29,15 +29,12 @@ export function fillReading(element, html) {
 
 export function fillGuidelines() {
   fillReading(find(".guidelines-text"), currentStudy().guidelines);
+  const { irrelevant, reason, zoom, full_size, next, back, guidelines } = KEYS;
+  const kind = currentKind();
   const keys = {
-    ...currentKind().shortcuts(),
-    irrelevant: KEYS.irrelevant,
-    reason: KEYS.reason,
-    zoom: KEYS.zoom,
-    full_size: KEYS.full_size,
-    next: KEYS.next,
-    back: KEYS.back,
-    guidelines: KEYS.guidelines,
+    ...kind.shortcuts(),
+    ...(kind.hasOwnPage ? {} : { irrelevant, reason, next, back }),
+    ...{ zoom, full_size, guidelines },
   };
   find(".shortcut-list").replaceChildren(
     ...Object.entries(keys).flatMap(([name, label]) => {

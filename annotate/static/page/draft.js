@@ -27,6 +27,15 @@ export function removeDraft(name) {
 }
 
 /**
+ * A random key for one press of a button that sends what is entered; `crypto.randomUUID` does not
+ * exist on plain http.
+ */
+export function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/**
  * Without storage, a browser loses drafts on reload and nothing else.
  * @param {() => void} action
  */

@@ -4,7 +4,7 @@ import { t } from "./text.js";
 /** @typedef {import("../protocol").ImageState} ImageState */
 /** @typedef {import("../protocol").ImageView} ImageView */
 /** @typedef {import("../protocol").ImagesPayload} ImagesPayload */
-/** @typedef {import("./state.js").JudgedView} JudgedView */
+/** @typedef {import("./state.js").Pictured} Pictured */
 
 /** @typedef {{ isShown: boolean, isEnlarged: boolean }} Seen */
 
@@ -38,11 +38,11 @@ export const imageAddress = (token) => `../image/${token}`;
 
 /**
  * The reference as a list; empty if the query is a text alone.
- * @param {JudgedView} view
+ * @param {Pictured} view
  */
 export const referencesOf = (view) => (view.reference ? [view.reference] : []);
 
-/** @param {JudgedView} view */
+/** @param {Pictured} view */
 export function startImages(view) {
   images = [referencesOf(view), ...view.sets].map((side) => side.map(newImage));
   startTimer();

@@ -4,7 +4,8 @@ import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
 import { find, root } from "./dom.js";
 import { digitOf, KEYS, letterOf } from "./keys.js";
 import { currentKind } from "./kinds.js";
-import { currentStudy, isOpen, judgedView } from "./state.js";
+import { onSearchKey } from "./search.js";
+import { currentStudy, currentView, isOpen, judgedView } from "./state.js";
 import { back } from "./submit.js";
 import { next } from "./views.js";
 import { openZoom, pageZoom, switchSet } from "./zoom.js";
@@ -25,7 +26,13 @@ export function onKeyDown(event) {
   if (event.key === "Escape") return closeReason();
   if (isTextField(event.target)) return;
   if (event.key === KEYS.guidelines && isOpen()) return run(event, openGuidelines);
+  onStepKey(event);
+}
+
+/** @param {KeyboardEvent} event */
+function onStepKey(event) {
   if (judgedView()) onQuestionKey(event);
+  else if (currentView()?.step === "search") onSearchKey(event);
 }
 
 /**

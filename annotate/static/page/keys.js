@@ -13,6 +13,9 @@ export const KEYS = {
   next: "Enter",
   back: "B",
   guidelines: "?",
+  search_text: "T",
+  search_found: "I",
+  search_none: "N",
 };
 
 /** Scores are the numbers from 1 to this one; each has its anchor, which may be empty. */
@@ -21,10 +24,11 @@ export const highestScore = () => currentStudy().points;
 /**
  * The score of a digit key, also of the keypad; null for any other key.
  * @param {KeyboardEvent} event
+ * @param {number} [highest] by default, that of the scale for sets
  */
-export function digitOf(event) {
+export function digitOf(event, highest = highestScore()) {
   const digit = Number(/^(?:Digit|Numpad)([1-9])$/.exec(event.code)?.[1]);
-  return digit <= highestScore() && (isDigit(event) || isShiftedKeypad(event)) ? digit : null;
+  return digit <= highest && (isDigit(event) || isShiftedKeypad(event)) ? digit : null;
 }
 
 /**

@@ -3,6 +3,7 @@ import { IMAGES } from "./kind_images.js";
 import { PAIR } from "./kind_pair.js";
 import { QUERY } from "./kind_query.js";
 import { RANKING } from "./kind_ranking.js";
+import { SEARCH } from "./kind_search.js";
 import { SINGLE } from "./kind_single.js";
 import { currentStudy } from "./state.js";
 
@@ -24,12 +25,13 @@ import { currentStudy } from "./state.js";
  * @property {(index: number, name: string) => HTMLElement} [imageControls] those below an image
  * @property {(chosen: Choices, field: string) => void} [settle] what a choice means for the others
  * @property {() => Record<string, string>} shortcuts keys by the name of what they do
+ * @property {boolean} [hasOwnPage] whether only these keys, and those of all pages, work
  * @property {(chosen: Choices, expected: Record<string, any>) => boolean} isExpected compares with the
  *   practice question's right answer, as hsfiq/kinds reads it
  */
 
 /** @type {Record<string, Kind>} */
-const KINDS = { pair: PAIR, single: SINGLE, images: IMAGES, ranking: RANKING, query: QUERY };
+const KINDS = { pair: PAIR, single: SINGLE, images: IMAGES, ranking: RANKING, query: QUERY, search: SEARCH };
 
 /** The kind of the study's questions. */
 export function currentKind() {

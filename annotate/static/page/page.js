@@ -12,6 +12,8 @@ import { onView } from "./server.js";
 import { finishPractice, sendConsent, sendSum } from "./stages.js";
 import { messagesClosed } from "./messages.js";
 import { nextStep, restart } from "./preview.js";
+import { listenToSearch } from "./search.js";
+import { countSearchTime, noteSearchImages, saveSearch } from "./search_answer.js";
 import { resetState } from "./state.js";
 import { back, goTo } from "./submit.js";
 import { next, open, show, skipQuestion, withCurrentTexts } from "./views.js";
@@ -35,18 +37,24 @@ export function start(element, props, watch) {
   resetAnswer();
   startHistory();
   onView(show, withCurrentTexts);
-  onImagesChange(showImageProgress);
+  onImagesChange(() => {
+    showImageProgress();
+    noteSearchImages();
+  });
   listenToButtons();
   listenToDialogs();
+  listenToSearch(listeners.signal);
   const { signal } = listeners;
   root.addEventListener("change", onChange, { signal });
   root.addEventListener("click", onClick, { signal });
   document.addEventListener("keydown", onKeyDown, { signal });
   document.addEventListener("visibilitychange", countTime, { signal });
+  document.addEventListener("visibilitychange", countSearchTime, { signal });
   document.addEventListener("visibilitychange", markShown, { signal });
   document.addEventListener("scroll", markShown, { signal, capture: true, passive: true });
   window.addEventListener("resize", markShown, { signal });
   window.addEventListener("pagehide", saveDraft, { signal });
+  window.addEventListener("pagehide", saveSearch, { signal });
   window.addEventListener("popstate", onMove, { signal });
   watch("value", () => open(props.value));
   open(props.value);
@@ -114,7 +122,7 @@ function listenToDialogs() {
 /** @param {Event} event */
 function onChange(event) {
   const input = event.target;
-  if (!(input instanceof HTMLInputElement) || input.closest(".extra")) return;
+  if (!(input instanceof HTMLInputElement) || input.closest(".extra, .search")) return;
   if (input.type === "radio") {
     choose(input.name, Number(input.value));
   } else if (input.matches(".irrelevant")) {

@@ -157,7 +157,7 @@ function columns(k) {
  * @param {number} side
  * @param {number} index
  */
-function frame(image, name, side, index) {
+export function frame(image, name, side, index) {
   if (image.missing) return missingFrame(name);
   const box = makeButton("frame");
   box.setAttribute("aria-label", t("enlarge", { name }));

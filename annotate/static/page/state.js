@@ -3,6 +3,7 @@
 /** @typedef {import("../protocol").View} View */
 /** @typedef {import("../protocol").QuestionView | import("../protocol").PracticeView} JudgedView */
 /** @typedef {import("../protocol").StudyInfo} StudyInfo */
+/** @typedef {import("../protocol").ImageView} ImageView */
 
 /** @type {{ study: StudyInfo | null, view: View | null }} */
 const state = { study: null, view: null };
@@ -32,6 +33,19 @@ export const currentView = () => state.view;
 export function judgedView() {
   const view = state.view;
   return view?.step === "question" || view?.step === "practice" ? view : null;
+}
+
+/**
+ * What the images of the page belong to, for the viewer of enlarged images.
+ * @typedef {{ text: string, reference: ImageView | null, sets: ImageView[][] }} Pictured
+ */
+
+/** The question that is shown, or the list of a search; null at other steps. @returns {Pictured | null} */
+export function picturedView() {
+  const view = state.view;
+  if (view?.step !== "search") return judgedView();
+  const turn = view.turns.findLast((each) => each.images);
+  return { text: turn?.text ?? "", reference: turn?.reference ?? view.start, sets: [turn?.images ?? []] };
 }
 
 /** @param {number} side */

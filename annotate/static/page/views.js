@@ -13,6 +13,8 @@ import { clearNotice, notify } from "./notice.js";
 import { showPreview } from "./preview.js";
 import { buildQuestion, explainImages, showQuestion } from "./question.js";
 import { showQuestionnaire } from "./questionnaire.js";
+import { showSearch } from "./search.js";
+import { buildSearchControls } from "./search_parts.js";
 import { ask, isWaiting, showNoAccess } from "./server.js";
 import { currentStudy, isOpen, judgedView, setStudy, setView } from "./state.js";
 import {
@@ -56,6 +58,7 @@ function setUp({ study, texts }) {
   fillGuidelines();
   fillLanguages();
   buildQuestion();
+  buildSearchControls();
   buildZoomScores();
 }
 
@@ -120,6 +123,8 @@ function showStep(view) {
       return showPractice(view);
     case "question":
       return showQuestion(view);
+    case "search":
+      return showSearch(view);
     case "check":
       return showCheck(view);
     case "questionnaire":

@@ -1,7 +1,7 @@
 // The viewer of enlarged images: one set beside the reference, or the reference alone.
 import { find, findAll, focusIfScrolling, make, makeButton } from "./dom.js";
 import { imageAddress, markEnlarged, referencesOf } from "./images.js";
-import { judgedView, setName } from "./state.js";
+import { picturedView, setName } from "./state.js";
 import { t } from "./text.js";
 import { refreshZoomScores } from "./zoom_scores.js";
 import { refreshSize, setFullSize } from "./zoom_size.js";
@@ -21,7 +21,7 @@ export const imageName = (index, total, side) =>
   side === REFERENCE ? t("original") : t("image_of", { number: index + 1, total, set: setName(side) });
 
 function zoomImages() {
-  const view = judgedView();
+  const view = picturedView();
   if (!view) return [];
   return shown.side === REFERENCE ? referencesOf(view) : (view.sets[shown.side - 1] ?? []);
 }
@@ -31,7 +31,7 @@ function zoomImages() {
  * @param {number} index
  */
 export function openZoom(side, index) {
-  const view = judgedView();
+  const view = picturedView();
   if (!view) return;
   Object.assign(shown, { side, index });
   const reference = find(".zoom-reference");
@@ -125,6 +125,6 @@ export function pageZoom(step) {
 
 /** Show the next set's image at the same index. */
 export function switchSet() {
-  const n_sets = judgedView()?.sets.length ?? 0;
+  const n_sets = picturedView()?.sets.length ?? 0;
   if (shown.side !== REFERENCE && n_sets > 1) openZoom((shown.side % n_sets) + 1, shown.index);
 }

@@ -14,14 +14,16 @@ from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
 from hsfiq.collect.leases import next_unassigned_forms
-from hsfiq.collect.stages import Position, Stage
+from hsfiq.collect.stages import Position, Stage, has_practice
 from hsfiq.collect.steps import Step, Steps
 from hsfiq.db.tables import Check, Form, Participant, Question, Study
 from hsfiq.errors import Forbidden, Refused
 from hsfiq.study.config import config_of
 
-BEFORE: tuple[Stage, ...] = ("consent", "practice")
-"""The stages before the first question, each of which is one step of a preview."""
+
+def stages_before(study: Study) -> tuple[Stage, ...]:
+    """The stages before the first question, each of which is one step of a preview."""
+    return ("consent", "practice") if has_practice(study) else ("consent",)
 
 
 def batch_to_preview(session: Session, study: Study) -> int:
@@ -49,7 +51,11 @@ class Preview:
     @property
     def last(self) -> int:
         """How many steps there are before the thanks."""
-        return len(BEFORE) + len(self.steps) + self.has_questionnaire
+        return len(self.before) + len(self.steps) + self.has_questionnaire
+
+    @property
+    def before(self) -> tuple[Stage, ...]:
+        return stages_before(self.participant.study)
 
     @property
     def has_questionnaire(self) -> bool:
@@ -57,7 +63,7 @@ class Preview:
 
     def position(self, reached: int) -> Position:
         """Where somebody is who has done so many steps."""
-        n_done = max(0, reached - len(BEFORE))
+        n_done = max(0, reached - len(self.before))
         done, left = self.steps[:n_done], self.steps[n_done:]
         progress = Steps(
             steps=self.steps,
@@ -65,8 +71,8 @@ class Preview:
             answered=sum(step.check_id is None for step in done),
             total=sum(step.check_id is None for step in self.steps),
         )
-        if reached < len(BEFORE):
-            return Position(BEFORE[reached], progress)
+        if reached < len(self.before):
+            return Position(self.before[reached], progress)
         if left:
             return Position("asking", progress, left[0])
         return Position("questionnaire" if reached < self.last else "done", progress)
@@ -89,7 +95,7 @@ class Preview:
 
     def place_of(self, step: Step) -> int:
         """How many steps come before this one."""
-        return len(BEFORE) + self.steps.index(step)
+        return len(self.before) + self.steps.index(step)
 
     def question(self, question_id: int) -> Step:
         for step in self.steps:

@@ -9,10 +9,11 @@ from hsfiq.releases.kinds.kind import ReleaseKind
 from hsfiq.releases.kinds.pair import HP, HS
 from hsfiq.releases.kinds.query import QUERY
 from hsfiq.releases.kinds.ranking import RANKING
+from hsfiq.releases.kinds.search import SEARCH
 from hsfiq.releases.kinds.single import SINGLE
 
 RELEASE_KINDS: dict[str, ReleaseKind] = {
-    kind.name: kind for kind in (HS, HP, SINGLE, IMAGES, RANKING, QUERY)
+    kind.name: kind for kind in (HS, HP, SINGLE, IMAGES, RANKING, QUERY, SEARCH)
 }
 
 

@@ -54,6 +54,10 @@ ANSWERED: Columns = {
 ITEM = "what was judged: the same for everybody who judged it"
 
 
+def nothing_struck(_kept: Sequence[QuestionRow]) -> Rows:
+    return []
+
+
 def no_files(_session: Session, _study: Study, _kept: Sequence[QuestionRow]) -> Files:
     return {}, []
 
@@ -70,6 +74,7 @@ class ReleaseKind:
         descriptions: of its own tables.
         tables: the rows of its own tables, of the questions kept.
         files: its further files.
+        struck: the rows of `exclusions` about texts that releases leave out.
     """
 
     name: str
@@ -81,6 +86,7 @@ class ReleaseKind:
     tables: Callable[[Sequence[QuestionRow]], dict[str, Rows]]
     column_descriptions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     files: Callable[[Session, Study, Sequence[QuestionRow]], Files] = no_files
+    struck: Callable[[Sequence[QuestionRow]], Rows] = nothing_struck
     sets_are: str = "scored sets"
 
     def schemas(self) -> dict[str, pa.Schema]:

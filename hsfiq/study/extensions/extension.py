@@ -29,7 +29,7 @@ from hsfiq.db.tables import (
     System,
     Triplet,
 )
-from hsfiq.errors import Refused, UnreadableInput
+from hsfiq.errors import ConfigError, Refused, UnreadableInput
 from hsfiq.kinds import KINDS
 from hsfiq.study.capacity import Capacity, capacity_of, planned_judgements
 from hsfiq.study.config import (
@@ -228,6 +228,9 @@ def new_queries(
     session: Session, study: Study, config: StudyConfig, wanted: NewQueries, rng: Random
 ) -> tuple[list[list[DrawnPair]], Lists]:
     """Batches of queries that the study does not ask about, and the lists of all its queries."""
+    if KINDS[config.design.kind].is_live:
+        what = "a study of searches takes more annotators, but no further queries"
+        raise ConfigError("design.kind", what, "create another study")
     asked = {pair.query_id for pair in pairs_of(session, planned_judgements(session, study))}
     systems_by_pair = systems_of_pairs(session, study)
     config = with_systems(session, config, set().union(*systems_by_pair.values()))

@@ -18,6 +18,7 @@ from hsfiq.study.config import (
 )
 from hsfiq.study.instrument.questionnaire import questionnaire_errors
 from hsfiq.study.instrument.wording import wording_errors
+from hsfiq.study.searching.config import Searches, retriever_errors
 
 OPTIONS = frozenset().union(*(kind.options for kind in KINDS.values()))
 """The keys that only some kinds have."""
@@ -31,6 +32,7 @@ def config_errors(config: StudyConfig, *, knows_kind: bool = True) -> Errors:
     if knows_kind:
         yield from kind_errors(config)
         yield from practice_errors(config)
+        yield from searches_errors(config)
     yield from checks_errors(config)
     yield from recruitment_errors(config)
     yield from wording_errors(config.wording, config.design.levels)
@@ -63,6 +65,21 @@ def kind_errors(config: StudyConfig) -> Errors:
     if systems and len(set(systems)) < n_sets:
         what = f"a question needs {n_sets} systems; name as many, or leave it out"
         yield "queries.systems", what
+
+
+def searches_errors(config: StudyConfig) -> Errors:
+    searches, kind = config.searches, KINDS[config.design.kind]
+    if not kind.is_live:
+        if searches != Searches():
+            yield "searches", f'cannot be used with kind = "{kind.name}"; it is for search'
+        return
+    if config.queries.systems:
+        yield "queries.systems", "leave it out: searches.retrievers names the systems"
+    if config.design.reason_every:
+        yield "design.reason_every", "leave it out: after each search, a remark can be given"
+    if config.questionnaire.after_each:
+        yield "questionnaire.after_each", 'cannot be used with kind = "search"; use at_end'
+    yield from retriever_errors(searches)
 
 
 def set_names_errors(key: str, given: Sequence[str], n_sets: int) -> Errors:

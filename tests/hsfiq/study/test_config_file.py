@@ -29,112 +29,10 @@ from hsfiq.study.config import (
 )
 from hsfiq.study.config_file import FROM_FILES, RANGES, read_config
 from hsfiq.study.design import draw_study
+from tests.hsfiq.study.every_key import EVERY_KEY, OF_OTHER_KINDS
 from tests.studies import make_queries
 
 SHORTEST = '[study]\nname = "autumn"\ntitle = "Which shop?"\n'
-
-OF_OTHER_KINDS = (
-    *("design.kind", "design.levels", "design.sets", "design.show_target"),
-    *("wording.levels", "wording.image", "wording.rank", "wording.query"),
-)
-"""Keys with their defaults below, because other values cannot be used with what is for pairs."""
-
-EVERY_KEY = """
-[study]
-name = "autumn-2026"
-title = "어느 가게?"
-guidelines = '''
-# Look twice
-
-[design]
-k = 9
-name = "no table, no key: this is text"
-'''
-consent = "I take part."
-minutes = 20
-languages = ["ko", "en"]
-set_names = ["Set A", "Set B"]
-
-[design]
-kind = "pair"
-levels = 2
-sets = 3
-show_target = true
-k = 3
-questions_per_form = 10
-forms_per_participant = 4
-annotators_per_query = 3
-overlap_share = 0.25
-categories = "mixed"
-image_order = "shuffled"
-preference_ties = true
-confirm_contradictions = true
-reason_every = 5
-lease_minutes = 45
-seed = 17
-
-[checks]
-arithmetic = false
-gold = 2
-repeated = 1
-on_failure = "pause"
-
-[practice]
-query = "12"
-systems = ["SPRC", "CLIP4CIR"]
-expected = "2"
-explanation = "The second set shows what the text asks for."
-
-[queries]
-dataset = "cirr"
-categories = ["a", "b"]
-splits = ["val"]
-systems = ["CLIP4CIR", "SPRC"]
-sample = 400
-
-[recruitment]
-mode = "prolific"
-participants = 61
-quotas = {}
-completion_code = "C0DE"
-platform_study_id = "64ab0c1d"
-completion_url = "https://app.prolific.com/submissions/complete?cc=C0DE"
-max_failed_checks = 2
-failed_checks_code = "FA1L"
-full_code = "FU11"
-declined_code = "N0"
-
-[wording]
-anchors = ["none", "", "all"]
-levels = []
-score = "How much of it?"
-image = ""
-rank = ""
-query = ""
-preference = "Which one?"
-tie = "None"
-reference = "Before"
-text = "After"
-irrelevant = "Useless"
-reason = "Why?"
-
-[[questionnaire.after_each]]
-name = "style"
-type = "choice"
-text = "Which style?"
-options = ["Old", "New"]
-required = true
-
-[questionnaire]
-note = "Voluntary."
-
-[[questionnaire.at_end]]
-name = "age"
-type = "number"
-text = "How old are you?"
-options = []
-required = true
-"""
 
 
 def written(folder: Path, text: str) -> Path:
@@ -494,3 +392,48 @@ def test_what_cannot_go_with_the_kind_is_refused(table: str, line: str, tmp_path
     with pytest.raises(ConfigErrors) as refused:
         read_config(written(tmp_path, f"{SHORTEST}{table}"))
     assert [each.partition(": ")[2][: len(line)] for each in refused.value.lines] == [line]
+
+
+SEARCH_WRONG = """\
+[study]
+name = "searches"
+title = "Find it"
+[design]
+kind = "search"
+reason_every = 2
+[checks]
+gold = 1
+[queries]
+systems = ["SPRC"]
+[searches]
+rounds = 0
+task = "guess"
+[[searches.retrievers]]
+name = "SPRC"
+url = "ftp://a"
+token_variable = "NO-HYPHEN"
+[[searches.retrievers]]
+name = "SPRC"
+url = "http://127.0.0.1:1"
+"""
+
+
+def test_mistakes_of_searches_have_a_line_each(tmp_path: Path) -> None:
+    lines = mistakes(tmp_path, SEARCH_WRONG)
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["line 6", "design.reason_every"],
+        ["line 8", "checks.gold"],
+        ["line 10", "queries.systems"],
+        ["line 12", "searches.rounds"],
+        ["line 13", "searches.task"],
+        ["line 15", "searches.retrievers.1.name"],
+        ["line 16", "searches.retrievers.1.url"],
+        ["line 17", "searches.retrievers.1.token_variable"],
+        ["line 19", "searches.retrievers.2.name"],
+    ]
+    lacking = SHORTEST + '[design]\nkind = "search"\n'
+    assert mistakes(tmp_path, lacking) == [
+        "line 1: searches.retrievers: is missing; a search needs a live retriever"
+    ]
+    unused = SHORTEST + '[searches]\ntask = "own-wish"\n'
+    assert "it is for search" in mistakes(tmp_path, unused)[0]

@@ -1,0 +1,1 @@
+"""Searches over several turns: what participants do, and what retrievers answer."""

@@ -1,0 +1,144 @@
+"""The tables of searches over several turns; every row is written once and never changed.
+
+A session is a question of kind `search`. Each of its turns is a `SearchTurn` (what was asked), a
+`SearchList` (what the retriever answered) and a `SearchFeedback` (what the participant said of the
+list). `SearchEnding` says how the search stopped; the response of the question, how it went.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import CheckConstraint, ForeignKey, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from hsfiq.db.source_tables import Image, System
+from hsfiq.db.types import Base, KeyedBase
+
+Reason = Literal["declared", "stopped", "max-rounds"]
+"""Of an ending."""
+
+
+class StudyRetriever(Base):
+    """A live retriever of a study, as it described itself when the study was created."""
+
+    __tablename__ = "study_retrievers"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), primary_key=True)
+    system_id: Mapped[int] = mapped_column(ForeignKey("systems.id"), primary_key=True)
+    version: Mapped[str]
+    corpus_name: Mapped[str]
+    corpus_size: Mapped[int]
+    corpus_sha256: Mapped[str] = mapped_column(String(64))
+
+    system: Mapped[System] = relationship()
+
+
+class SearchItem(Base):
+    """The system with which a pair's query is searched for; a pair is what a question is about."""
+
+    __tablename__ = "search_items"
+
+    pair_id: Mapped[int] = mapped_column(ForeignKey("pairs.id"), primary_key=True)
+    system_id: Mapped[int] = mapped_column(ForeignKey("systems.id"))
+
+    system: Mapped[System] = relationship()
+
+
+class SearchTurn(KeyedBase):
+    """What the retriever is asked at a turn: the text, and the image that it is about.
+
+    `submit_key` identifies one press of Search in the browser, as in responses. The first turn of a
+    query with a text is the server's: its `submit_key` is "query", and nothing is known of typing.
+    Seconds count from when the list was painted.
+    """
+
+    __tablename__ = "search_turns"
+    __table_args__ = (
+        UniqueConstraint("question_id", "number"),
+        UniqueConstraint("question_id", "submit_key"),
+        CheckConstraint("number >= 1", name="number"),
+    )
+
+    question_id: Mapped[int] = mapped_column(ForeignKey("questions.id"))
+    number: Mapped[int]
+    submit_key: Mapped[str] = mapped_column(String(64))
+    reference_id: Mapped[int] = mapped_column(ForeignKey("images.id"))
+    text: Mapped[str]
+    asked_at: Mapped[datetime]
+    pasted: Mapped[bool | None]
+    first_key_seconds: Mapped[float | None]
+    last_key_seconds: Mapped[float | None]
+    language: Mapped[str | None] = mapped_column(String(35))
+    text_version: Mapped[int | None]
+
+    reference: Mapped[Image] = relationship()
+
+
+class SearchList(Base):
+    """The images that answered a turn, best first (database keys), with their scores.
+
+    `seconds` is how long the retriever took. `rank` and `ties` are of the target among the whole
+    corpus, None without a target. `system_version` and `corpus_sha256` are of the answer.
+    """
+
+    __tablename__ = "search_lists"
+
+    turn_id: Mapped[int] = mapped_column(ForeignKey("search_turns.id"), primary_key=True)
+    listed_at: Mapped[datetime]
+    seconds: Mapped[float]
+    image_ids: Mapped[list[int]]
+    scores: Mapped[list[float]]
+    rank: Mapped[int | None]
+    ties: Mapped[int | None]
+    system_version: Mapped[str]
+    corpus_sha256: Mapped[str] = mapped_column(String(64))
+
+
+class SearchFeedback(Base):
+    """What the participant said of a turn's list.
+
+    `nearest` is the place of the image that comes nearest, from 1; None if none does. `images` has
+    the states of the images as letters, in the order of the list. `painted_seconds` is how long the
+    images took to be painted, `active_seconds` the time with the list while the page was in view.
+    """
+
+    __tablename__ = "search_feedback"
+    __table_args__ = (
+        CheckConstraint("satisfaction between 1 and 5", name="satisfaction"),
+        CheckConstraint("nearest >= 1", name="nearest"),
+    )
+
+    turn_id: Mapped[int] = mapped_column(ForeignKey("search_turns.id"), primary_key=True)
+    satisfaction: Mapped[int]
+    nearest: Mapped[int | None]
+    images: Mapped[str]
+    painted_seconds: Mapped[float | None]
+    active_seconds: Mapped[float]
+    given_at: Mapped[datetime]
+
+
+class SearchEnding(Base):
+    """How a search stopped: at an image that the participant declared, or without one."""
+
+    __tablename__ = "search_endings"
+    __table_args__ = (
+        CheckConstraint("reason in ('declared', 'stopped', 'max-rounds')", name="reason"),
+        CheckConstraint("(reason = 'declared') = (declared_id is not null)", name="declared"),
+    )
+
+    question_id: Mapped[int] = mapped_column(ForeignKey("questions.id"), primary_key=True)
+    submit_key: Mapped[str] = mapped_column(String(64))
+    reason: Mapped[Reason] = mapped_column(String(20))
+    declared_id: Mapped[int | None] = mapped_column(ForeignKey("images.id"))
+    ended_at: Mapped[datetime]
+
+
+class StruckText(Base):
+    """A turn whose text the owner has struck: releases do not have it."""
+
+    __tablename__ = "struck_texts"
+
+    turn_id: Mapped[int] = mapped_column(ForeignKey("search_turns.id"), primary_key=True)
+    struck_at: Mapped[datetime]

@@ -1,0 +1,200 @@
+"""`search`: searches over several turns, their turns, and the sessions for `hsfiq sessions`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy.orm import Session
+
+from hsfiq.db.tables import Study
+from hsfiq.releases.kinds.kind import (
+    ANSWERED,
+    ASKED,
+    ITEM,
+    Columns,
+    Files,
+    ReleaseKind,
+    Rows,
+    answer_row,
+)
+from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.schemas import TEXT, TEXTS, TIME
+from hsfiq.releases.searching.records import FILE, records_file
+from hsfiq.releases.searching.rows import SearchRow, TurnRow
+
+SESSION: Columns = {
+    "system": TEXT,
+    "task": TEXT,
+    "history": TEXT,
+    "chooser": TEXT,
+    "max_rounds": pa.int32(),
+    "session_place": pa.int32(),
+    "turns": pa.int32(),
+    "stop": TEXT,
+    "declared_id": TEXT,
+    "missed": pa.bool_(),
+    "ended_at": TIME,
+    "final_rank": pa.int32(),
+    "best_rank": pa.int32(),
+    "satisfaction": pa.int8(),
+    "success": pa.int8(),
+    "ease": pa.int8(),
+    "would_go_on": pa.bool_(),
+    "corpus": TEXT,
+    "corpus_size": pa.int32(),
+}
+TURN: Columns = {
+    "turn": pa.int32(),
+    "reference_id": TEXT,
+    "text": TEXT,
+    "text_normalised": TEXT,
+    "words": pa.int32(),
+    "struck": pa.bool_(),
+    "from_query": pa.bool_(),
+    "repeats": pa.bool_(),
+    "pasted": pa.bool_(),
+    "asked_at": TIME,
+    "first_key_seconds": pa.float64(),
+    "last_key_seconds": pa.float64(),
+    "listed_at": TIME,
+    "retriever_seconds": pa.float64(),
+    "image_ids": TEXTS,
+    "scores": pa.list_(pa.float64()),
+    "rank": pa.int32(),
+    "ties": pa.int32(),
+    "system_version": TEXT,
+    "corpus_sha256": TEXT,
+    "satisfaction": pa.int8(),
+    "nearest_place": pa.int32(),
+    "nearest_id": TEXT,
+    "image_states": TEXTS,
+    "painted_seconds": pa.float64(),
+    "active_seconds": pa.float64(),
+    "given_at": TIME,
+}
+
+
+def tables(kept: Sequence[QuestionRow]) -> dict[str, Rows]:
+    searches = [(question, question.search) for question in kept if question.search]
+    turns = [
+        turn_row(question, search, turn) for question, search in searches for turn in search.turns
+    ]
+    return {
+        "sessions": [session_row(question, search) for question, search in searches],
+        **({"turns": turns} if turns else {}),
+    }
+
+
+def session_row(question: QuestionRow, search: SearchRow) -> dict[str, Any]:
+    target, searches = question.query.target_id, search.searches
+    ranks = [turn.rank for turn in search.turns if turn.rank is not None]
+    satisfied = [turn.satisfaction for turn in search.turns if turn.satisfaction is not None]
+    return answer_row(
+        question,
+        system=search.system,
+        task=searches.task,
+        history=searches.history,
+        chooser=searches.chooser,
+        max_rounds=searches.rounds,
+        session_place=search.place,
+        turns=len(search.turns),
+        stop=search.stop(target, question.judged("why")),
+        declared_id=search.declared_id,
+        missed=search.missed(target),
+        ended_at=search.ended_at,
+        final_rank=ranks[-1] if ranks else None,
+        best_rank=min(ranks, default=None),
+        satisfaction=satisfied[-1] if satisfied else None,
+        **{name: question.judged(name) for name in ("success", "ease", "would_go_on")},
+        corpus=search.retriever.corpus_name,
+        corpus_size=search.retriever.corpus_size,
+    )
+
+
+def turn_row(question: QuestionRow, search: SearchRow, turn: TurnRow) -> dict[str, Any]:
+    return {
+        "question_id": question.question_id,
+        "participant_id": question.participant_id,
+        "query_id": question.query_id,
+        "system": search.system,
+        **{name: getattr(turn, name) for name in TURN},
+    }
+
+
+def files(_session: Session, study: Study, kept: Sequence[QuestionRow]) -> Files:
+    content, n_left_out = records_file(study, kept)
+    notes = [f"{FILE} lacks {n_left_out:,} searches without any turn"] if n_left_out else []
+    return {FILE: content}, notes
+
+
+def struck(kept: Sequence[QuestionRow]) -> Rows:
+    """The rows of `exclusions` about texts that the owner has struck."""
+    return [
+        {
+            "question_id": question.question_id,
+            "participant_id": question.participant_id,
+            "query_id": question.query_id,
+            "rule": "struck-text",
+            "value": f"turn {turn.turn}",
+        }
+        for question in kept
+        if question.search
+        for turn in question.search.turns
+        if turn.struck
+    ]
+
+
+SEARCH = ReleaseKind(
+    name="search",
+    question_kind="search",
+    about="searches of people over several turns",
+    main="sessions",
+    columns={
+        "sessions": {**ASKED, **SESSION, **ANSWERED},
+        "turns": {
+            **dict.fromkeys(("question_id", "participant_id", "query_id", "system"), TEXT),
+            **TURN,
+        },
+    },
+    descriptions={
+        "sessions": "one row a search: how it stopped, how it went, flags and times",
+        "turns": "one row a turn: what was asked, the list, and the feedback on it",
+    },
+    column_descriptions={
+        "sessions": {
+            "item_id": ITEM,
+            "text": "of the query, as in its source",
+            "stop": "found (the declared image is the target), found-other (it is not, or there is "
+            "no target), enough, gave-up, technical (as the participant said), or max-rounds",
+            "missed": "whether a list had the target and the participant went on; null without a "
+            "target",
+            "best_rank": "of the target in any list, from 1; null without a target",
+            "satisfaction": "with the last list that was judged, 1 to 5",
+            "success": "whether the participant found what they looked for, 1 to 5",
+            "ease": "how easy the search was, from 1 (very hard) to 5",
+            "active_seconds": "of all turns and of the questions at the end",
+            "turns": "the number of texts, the query's own included",
+        },
+        "turns": {
+            "question_id": "of the search, in sessions",
+            "text": "as typed; null if the study's owner has struck it",
+            "text_normalised": "in lower case, each run of blanks as one",
+            "from_query": "whether the text is the query's, and not the participant's",
+            "repeats": "whether an earlier turn of the search had the same text",
+            "first_key_seconds": "from when the list was on the page; null if unknown",
+            "rank": "of the target in the whole corpus: images scored above it, those of its "
+            "score earlier in the corpus, and 1; null without a target",
+            "ties": "the other images with the target's score",
+            "image_ids": "the list as shown, best first",
+            "nearest_id": "the image marked as nearest; null if none was",
+            "retriever_seconds": "how long the retriever took to answer",
+            "painted_seconds": "until all images of the list were painted",
+        },
+    },
+    tables=tables,
+    files=files,
+    struck=struck,
+    sets_are="",
+)

@@ -1,0 +1,1 @@
+"""Searches over several turns in a release."""

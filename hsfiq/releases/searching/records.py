@@ -1,0 +1,81 @@
+"""Searches of people as the sessions that `hsfiq sessions measure` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hsfiq.db.tables import Study
+from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.searching.rows import SearchRow, TurnRow
+from hsfiq.sessions.files import line_of
+from hsfiq.sessions.record import Corpus, Round, Stop
+from hsfiq.sessions.record import Session as SessionRecord
+
+FILE = "session_records.jsonl"
+
+
+def records_file(study: Study, kept: Iterable[QuestionRow]) -> tuple[bytes, int]:
+    """The lines of the file, and how many searches are not in it, for lack of any turn."""
+    lines, n_left_out = [], 0
+    for question in kept:
+        if question.search is None or not question.search.turns:
+            n_left_out += 1
+        else:
+            lines.append(line_of(session_record(study, question, question.search)))
+    return "".join(lines).encode(), n_left_out
+
+
+def session_record(study: Study, question: QuestionRow, search: SearchRow) -> SessionRecord:
+    query, searches, retriever = question.query, search.searches, search.retriever
+    stop = search.stop(query.target_id, question.judged("why"))
+    has_target = searches.task != "own-wish" and query.target_id is not None
+    versions = [turn.system_version for turn in search.turns if turn.system_version]
+    last = next((turn.satisfaction for turn in reversed(search.turns) if turn.satisfaction), None)
+    return SessionRecord(
+        session_id=question.question_id,
+        query_id=question.query_id,
+        rounds=tuple(
+            round_of(turn, search.turns[place] if place < len(search.turns) else None)
+            for place, turn in enumerate(search.turns, start=1)
+        ),
+        system=search.system,
+        system_version=versions[-1] if versions else retriever.version,
+        history=searches.history,
+        chooser=searches.chooser,
+        corpus=Corpus(
+            name=retriever.corpus_name,
+            size=retriever.corpus_size,
+            sha256=retriever.corpus_sha256,
+        ),
+        category=query.category or None,
+        seed=search.seed,
+        targets=(query.target_id,) if has_target and query.target_id else (),
+        max_rounds=searches.rounds,
+        stop=stop and Stop(reason=stop, round=len(search.turns), declared=search.declared_id),
+        participant=question.participant_id,
+        study=study.name,
+        task=searches.task,
+        is_simulated=study.origin == "simulated",
+        place=search.place,
+        satisfaction=last,
+        ease=question.judged("ease"),
+        would_go_on=question.judged("would_go_on"),
+        active_seconds=question.active_seconds,
+    )
+
+
+def round_of(turn: TurnRow, following: TurnRow | None) -> Round:
+    return Round(
+        round=turn.turn,
+        reference=turn.reference_id,
+        text=turn.text,
+        shown=tuple(turn.image_ids),
+        scores=tuple(turn.scores),
+        rank=turn.rank,
+        ties=turn.ties,
+        candidate=following.reference_id if following else None,
+        seconds=turn.retriever_seconds,
+        satisfaction=turn.satisfaction,
+        nearest=turn.nearest_id,
+        active_seconds=turn.active_seconds,
+    )

@@ -1,0 +1,245 @@
+"""A study's searches with their turns, read from the database."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from hsfiq.answer_rules import ImageState, ImageStates
+from hsfiq.db.searches.tables import (
+    SearchEnding,
+    SearchFeedback,
+    SearchItem,
+    SearchList,
+    SearchTurn,
+    StruckText,
+    StudyRetriever,
+)
+from hsfiq.db.tables import Form, Image, Pair, Question, Study
+from hsfiq.study.config import config_of
+from hsfiq.study.searching.config import Searches
+from hsfiq.text import shown
+
+Stop = Literal["found", "found-other", "enough", "gave-up", "technical", "max-rounds"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A turn: what was asked, the list, and the feedback on it.
+
+    Image ids are names. `text` is None if the owner has struck it. What is None of a list or of
+    feedback is not there: the search was stopped before.
+    """
+
+    turn: int
+    reference_id: str
+    text: str | None
+    struck: bool
+    from_query: bool
+    repeats: bool
+    pasted: bool | None
+    asked_at: datetime
+    first_key_seconds: float | None
+    last_key_seconds: float | None
+    image_ids: list[str] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    listed_at: datetime | None = None
+    retriever_seconds: float | None = None
+    rank: int | None = None
+    ties: int | None = None
+    system_version: str | None = None
+    corpus_sha256: str | None = None
+    satisfaction: int | None = None
+    nearest_place: int | None = None
+    image_states: list[ImageState] | None = None
+    painted_seconds: float | None = None
+    active_seconds: float | None = None
+    given_at: datetime | None = None
+
+    @property
+    def text_normalised(self) -> str | None:
+        return None if self.text is None else shown(self.text).lower()
+
+    @property
+    def words(self) -> int | None:
+        return None if self.text is None else len(self.text.split())
+
+    @property
+    def nearest_id(self) -> str | None:
+        return None if self.nearest_place is None else self.image_ids[self.nearest_place - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRow:
+    """A search. `place` counts the participant's searches from 1."""
+
+    system: str
+    retriever: StudyRetriever
+    searches: Searches
+    seed: int
+    place: int
+    turns: tuple[TurnRow, ...]
+    ending: str | None
+    declared_id: str | None
+    ended_at: datetime | None
+
+    def stop(self, target_id: str | None, why: str | None) -> Stop | None:
+        """Why it stopped; only with a target can the declared image be the one."""
+        if self.ending == "declared":
+            is_target = self.searches.task != "own-wish" and self.declared_id == target_id
+            return "found" if is_target else "found-other"
+        if self.ending == "max-rounds":
+            return "max-rounds"
+        known: Mapping[str, Stop] = {why: why for why in get_args(Stop)}
+        return known.get(why or "")
+
+    def missed(self, target_id: str | None) -> bool | None:
+        """Whether a list had the target and the participant did not take it; None without one."""
+        if self.searches.task == "own-wish" or target_id is None:
+            return None
+        shown_in = [turn.turn for turn in self.turns if target_id in turn.image_ids]
+        if self.declared_id == target_id:
+            return shown_in != [len(self.turns)]
+        return bool(shown_in)
+
+
+def read_searches(session: Session, study: Study) -> dict[int, SearchRow]:
+    """The searches of the study's assigned questions, by the question's database key."""
+    retrievers = {
+        retriever.system_id: retriever
+        for retriever in session.scalars(
+            select(StudyRetriever).where(StudyRetriever.study_id == study.id)
+        )
+    }
+    if not retrievers:
+        return {}
+    config = config_of(study)
+    turns = read_turns(session, study)
+    endings = {
+        ending.question_id: ending
+        for ending in session.scalars(
+            select(SearchEnding).where(SearchEnding.question_id.in_(questions_of(study)))
+        )
+    }
+    declared = {ending.declared_id for ending in endings.values() if ending.declared_id}
+    names = image_names(session, declared)
+    rows = session.execute(
+        select(Question.id, SearchItem.system_id, Form.participant_id)
+        .join(Form, Question.form_id == Form.id)
+        .join(SearchItem, SearchItem.pair_id == Question.pair_id)
+        .where(Form.study_id == study.id, Form.participant_id.is_not(None))
+        .order_by(Form.participant_id, Form.position, Question.place)
+    )
+    places: dict[int | None, int] = defaultdict(int)
+    searches = {}
+    for question, system, participant in rows:
+        places[participant] += 1
+        ending = endings.get(question)
+        searches[question] = SearchRow(
+            system=retrievers[system].system.name,
+            retriever=retrievers[system],
+            searches=config.searches,
+            seed=config.design.seed,
+            place=places[participant],
+            turns=tuple(turns.get(question, ())),
+            ending=ending.reason if ending else None,
+            declared_id=names.get(ending.declared_id or 0) if ending else None,
+            ended_at=ending.ended_at if ending else None,
+        )
+    return searches
+
+
+def read_turns(session: Session, study: Study) -> dict[int, list[TurnRow]]:
+    """The turns of the study's questions, by the question's database key."""
+    rows = session.execute(
+        select(SearchTurn, SearchList, SearchFeedback, StruckText.turn_id)
+        .outerjoin(SearchList, SearchList.turn_id == SearchTurn.id)
+        .outerjoin(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
+        .outerjoin(StruckText, StruckText.turn_id == SearchTurn.id)
+        .where(SearchTurn.question_id.in_(questions_of(study)))
+        .order_by(SearchTurn.question_id, SearchTurn.number)
+    ).all()
+    keys = {turn.reference_id for turn, *_ in rows}
+    for _, listed, *_ in rows:
+        keys.update(listed.image_ids if listed else ())
+    names = image_names(session, keys)
+    turns: dict[int, list[TurnRow]] = defaultdict(list)
+    texts: dict[int, set[str]] = defaultdict(set)
+    for turn, listed, feedback, struck in rows:
+        said = texts[turn.question_id]
+        turns[turn.question_id].append(
+            turn_row(turn, listed, feedback, names, struck=struck is not None, said=said)
+        )
+        said.add(normalised(turn.text))
+    return turns
+
+
+def turn_row(
+    turn: SearchTurn,
+    listed: SearchList | None,
+    feedback: SearchFeedback | None,
+    names: Mapping[int, str],
+    *,
+    struck: bool,
+    said: set[str],
+) -> TurnRow:
+    return TurnRow(
+        turn=turn.number,
+        reference_id=names[turn.reference_id],
+        text=None if struck else turn.text,
+        struck=struck,
+        from_query=turn.submit_key == "query",
+        repeats=normalised(turn.text) in said,
+        pasted=turn.pasted,
+        asked_at=turn.asked_at,
+        first_key_seconds=turn.first_key_seconds,
+        last_key_seconds=turn.last_key_seconds,
+        **({} if listed is None else list_columns(listed, names)),
+        **({} if feedback is None else feedback_columns(feedback)),
+    )
+
+
+def list_columns(listed: SearchList, names: Mapping[int, str]) -> dict[str, Any]:
+    return {
+        "image_ids": [names[key] for key in listed.image_ids],
+        "scores": listed.scores,
+        "listed_at": listed.listed_at,
+        "retriever_seconds": listed.seconds,
+        "rank": listed.rank,
+        "ties": listed.ties,
+        "system_version": listed.system_version,
+        "corpus_sha256": listed.corpus_sha256,
+    }
+
+
+def feedback_columns(feedback: SearchFeedback) -> dict[str, Any]:
+    (states,) = ImageStates.from_letters(feedback.images).sets
+    return {
+        "satisfaction": feedback.satisfaction,
+        "nearest_place": feedback.nearest,
+        "image_states": list(states),
+        "painted_seconds": feedback.painted_seconds,
+        "active_seconds": feedback.active_seconds,
+        "given_at": feedback.given_at,
+    }
+
+
+def normalised(text: str) -> str:
+    return shown(text).lower()
+
+
+def questions_of(study: Study) -> Select[int]:
+    """Select the keys of the study's questions."""
+    return (
+        select(Question.id).join(Pair, Question.pair_id == Pair.id).where(Pair.study_id == study.id)
+    )
+
+
+def image_names(session: Session, keys: set[int] | Sequence[int]) -> dict[int, str]:
+    return dict(session.execute(select(Image.id, Image.name).where(Image.id.in_(keys))).all())

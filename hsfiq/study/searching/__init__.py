@@ -1,0 +1,1 @@
+"""Studies of searches over several turns: their config, their retrievers, what is drawn."""

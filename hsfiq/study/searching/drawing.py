@@ -1,0 +1,112 @@
+"""Drawing a study of searches: each query is searched for with each retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from hsfiq.db.engine import added
+from hsfiq.db.searches.tables import SearchItem, StudyRetriever
+from hsfiq.db.tables import Dataset, Image, Pair, Study, System
+from hsfiq.errors import ConfigError
+from hsfiq.study.config import StudyConfig
+from hsfiq.study.drawing.questions import QueryFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a retriever says of itself, and the ids of the images that it searches."""
+
+    version: str
+    corpus_name: str
+    corpus_size: int
+    corpus_sha256: str
+    corpus: frozenset[str]
+
+
+def store_retrievers(
+    session: Session,
+    study: Study,
+    config: StudyConfig,
+    facts: Mapping[int, QueryFacts],
+    described: Mapping[str, Described],
+) -> list[int]:
+    """Store the study's retrievers and the images that they search; the keys of their systems.
+
+    `ConfigError` if a query lacks what the task needs, or a retriever one of the queries' images.
+    """
+    require_parts(config, facts)
+    keys = {key for query in facts.values() for key in (query.reference_id, query.target_id)}
+    names = session.scalars(select(Image.name).where(Image.id.in_(keys - {None})))
+    require_images(described, frozenset(names))
+    store_images(session, config, frozenset().union(*(each.corpus for each in described.values())))
+    systems = [system_key(session, name) for name in described]
+    session.execute(
+        insert(StudyRetriever),
+        [
+            {
+                "study_id": study.id,
+                "system_id": system,
+                "version": each.version,
+                "corpus_name": each.corpus_name,
+                "corpus_size": each.corpus_size,
+                "corpus_sha256": each.corpus_sha256,
+            }
+            for system, each in zip(systems, described.values(), strict=True)
+        ],
+    )
+    return systems
+
+
+def require_parts(config: StudyConfig, facts: Mapping[int, QueryFacts]) -> None:
+    n_lacking = sum(query.reference_id is None for query in facts.values())
+    if n_lacking:
+        what = f"{n_lacking:,} queries have no reference image, from which a search starts"
+        raise ConfigError("queries", what, "choose others")
+    n_lacking = sum(query.target_id is None for query in facts.values())
+    if n_lacking and config.searches.task != "own-wish":
+        what = f"{n_lacking:,} queries have no labelled target"
+        raise ConfigError("searches.task", what, 'choose others, or set it to "own-wish"')
+
+
+def require_images(corpora: Mapping[str, Described], wanted: frozenset[str]) -> None:
+    """`ConfigError` unless each retriever searches all of these images."""
+    for number, (name, described) in enumerate(corpora.items(), start=1):
+        if lacking := sorted(wanted - described.corpus):
+            raise ConfigError(
+                f"searches.retrievers.{number}.url",
+                f"the corpus of {name} lacks {len(lacking):,} of the {len(wanted):,} images of the "
+                f"study's queries, such as {lacking[0]}",
+                "serve it with the dataset's images, or choose other queries",
+            )
+
+
+def store_images(session: Session, config: StudyConfig, names: frozenset[str]) -> None:
+    """Store those images of the corpora that the dataset does not have yet."""
+    dataset = session.scalars(select(Dataset).where(Dataset.name == config.queries.dataset)).one()
+    known = set(session.scalars(select(Image.name).where(Image.dataset_id == dataset.id)))
+    if new := sorted(names - known):
+        session.execute(insert(Image), [{"dataset_id": dataset.id, "name": name} for name in new])
+
+
+def system_key(session: Session, name: str) -> int:
+    system = session.scalars(select(System).where(System.name == name)).one_or_none()
+    return system.id if system else added(session, System(name=name)).id
+
+
+def store_search_items(session: Session, pair_ids: Sequence[int], system: int) -> None:
+    """Store that these pairs' queries are searched for with one system."""
+    if pair_ids:
+        rows = [{"pair_id": pair_id, "system_id": system} for pair_id in pair_ids]
+        session.execute(insert(SearchItem), rows)
+
+
+def systems_of_items(session: Session, study: Study) -> dict[int, int]:
+    """The key of the system of each of the study's pairs, by the pair's key."""
+    rows = select(SearchItem.pair_id, SearchItem.system_id).join(
+        Pair, SearchItem.pair_id == Pair.id
+    )
+    return dict(session.execute(rows.where(Pair.study_id == study.id)).all())

@@ -1,0 +1,131 @@
+"""What the page of a search sends, without a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from hsfiq.collect.studies import find_study
+from hsfiq.db.tables import Image
+from tests.drawn_retriever import DrawnRetriever
+from tests.question_kinds.drawn_catalogue import Catalogue
+
+SEARCHES = """\
+categories = ["dress"]
+sample = 2
+[searches]
+task = "{task}"
+rounds = 3
+{more}
+[[searches.retrievers]]
+name = "telltale-system"
+url = "{url}"
+"""
+
+
+def image_names(catalogue: Catalogue) -> list[str]:
+    with catalogue.database.reading() as session:
+        return sorted(image.name for image in session.query(Image))
+
+
+def create_search(
+    catalogue: Catalogue,
+    retriever: DrawnRetriever,
+    name: str,
+    task: str = "target-shown",
+    more: str = "",
+) -> str:
+    queries = SEARCHES.format(task=task, url=retriever.url, more=more)
+    return catalogue.create("search", name=name, queries=queries)
+
+
+class SearchPage:
+    """One participant's page: it keeps the current view."""
+
+    def __init__(self, catalogue: Catalogue, study: str) -> None:
+        self.http = httpx.Client(base_url=catalogue.server.url, timeout=20)
+        with catalogue.database.reading() as session:
+            row = find_study(session, study)
+            assert row is not None
+            key = row.id
+        assert self.http.post("/enrol", data={"study": key}).status_code == 303
+        self.view = self.post("/consent", {"agrees": True})
+        self.keys = 0
+
+    def close(self) -> None:
+        self.http.close()
+
+    def post(self, path: str, payload: object, status: int = 200) -> dict[str, Any]:
+        answer = self.http.post(path, json=payload)
+        assert answer.status_code == status, answer.text
+        content: dict[str, Any] = answer.json()
+        return content
+
+    def current(self) -> dict[str, Any]:
+        content: dict[str, Any] = self.http.get("/question").json()
+        return content
+
+    def list(self) -> dict[str, Any]:
+        self.view = self.post("/search/list", {"assignment": self.view["assignment"]})
+        return self.view
+
+    def opinion(self, nearest: int | None = 1, satisfaction: int = 3) -> dict[str, Any] | None:
+        images = self.view["turns"][-1]["images"] if self.view["turns"] else None
+        if images is None:
+            return None
+        return {
+            "satisfaction": satisfaction,
+            "nearest": nearest,
+            "images": ["shown"] * len(images),
+            "painted_seconds": 0.1,
+            "active_seconds": 2.5,
+        }
+
+    def turn(self, text: str, **changes: Any) -> dict[str, Any]:
+        """The payload of a turn."""
+        self.keys += 1
+        typed = {"text": text, "pasted": False, "first_key_seconds": 0.5, "last_key_seconds": 1.5}
+        payload = {
+            "assignment": self.view["assignment"],
+            "submit_key": f"key-of-this-press-{self.keys}",
+            "opinion": self.opinion(),
+            "typed": typed,
+        }
+        return payload | changes
+
+    def ask(self, text: str, **changes: Any) -> dict[str, Any]:
+        """Send a text, and get its list."""
+        self.view = self.post("/search/turn", self.turn(text, **changes))
+        return self.list()
+
+    def stop(self, declared: int | None = None) -> dict[str, Any]:
+        self.keys += 1
+        payload = {
+            "assignment": self.view["assignment"],
+            "submit_key": f"key-of-this-press-{self.keys}",
+            "opinion": self.opinion(nearest=declared),
+            "declared": declared,
+        }
+        self.view = self.post("/search/stop", payload)
+        return self.view
+
+    def judgement(self, **changes: Any) -> dict[str, Any]:
+        self.keys += 1
+        judgement = {"success": 4, "ease": 2, "would_go_on": False, "why": None} | changes
+        return {
+            "assignment": self.view["assignment"],
+            "submit_key": f"key-of-this-press-{self.keys}",
+            "answer": {
+                "judgement": judgement,
+                "irrelevant": False,
+                "reason": None,
+                "active_seconds": 1.0,
+                "seconds_since_first_interaction": None,
+            },
+            "images": {"reference": "shown", "sets": []},
+        }
+
+    def judge(self, **changes: Any) -> dict[str, Any]:
+        self.view = self.post("/submit", self.judgement(**changes))["view"]
+        return self.view

@@ -1,0 +1,206 @@
+"""Searches over several turns with a live retriever, as their page sends them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+from sqlalchemy import select
+
+from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
+from hsfiq.db.tables import Question
+from tests.drawn_retriever import VERSION, DrawnRetriever
+from tests.question_kinds.drawn_catalogue import Catalogue
+from tests.question_kinds.search_pages import SearchPage, create_search, image_names
+
+
+@pytest.fixture(scope="module")
+def retriever(catalogue: Catalogue) -> Iterator[DrawnRetriever]:
+    made = DrawnRetriever(image_names(catalogue))
+    yield made
+    made.stop()
+
+
+@contextmanager
+def searching(
+    catalogue: Catalogue, retriever: DrawnRetriever, name: str, task: str, more: str = ""
+) -> Iterator[SearchPage]:
+    """A participant of a new study, which is closed afterwards."""
+    study = create_search(catalogue, retriever, name, task, more)
+    with closing(SearchPage(catalogue, study)) as page:
+        yield page
+    catalogue.hsfiq("study", "close", "--study", study)
+
+
+@pytest.fixture
+def page(
+    catalogue: Catalogue, retriever: DrawnRetriever, request: pytest.FixtureRequest
+) -> Iterator[SearchPage]:
+    name = request.node.name.replace("_", "-")
+    with searching(catalogue, retriever, name, "target-shown") as made:
+        yield made
+
+
+def test_a_search_begins_with_the_list_of_the_querys_text(
+    page: SearchPage, catalogue: Catalogue, retriever: DrawnRetriever
+) -> None:
+    view = page.view
+    assert (view["step"], view["awaits_list"], view["turns"]) == ("search", True, [])
+    view = page.list()
+    (turn,) = view["turns"]
+    assert (len(turn["images"]), turn["reference"], turn["nearest"]) == (3, view["start"], None)
+    assert view["target"] in turn["images"]  # the retriever reads the text exactly
+    asked = retriever.asked
+    assert page.list() == view
+    assert page.current() == view
+    assert retriever.asked == asked
+    with catalogue.database.reading() as session:
+        stored = session.scalars(select(SearchList).order_by(SearchList.turn_id.desc())).first()
+        assert stored is not None
+        assert (stored.system_version, stored.rank is not None) == (VERSION, True)
+
+
+def test_a_turn_is_stored_before_its_list(page: SearchPage, catalogue: Catalogue) -> None:
+    page.list()
+    nearest = page.view["turns"][0]["images"][1]
+    payload = page.turn("is  red ", opinion=page.opinion(nearest=2, satisfaction=5))
+    view = page.post("/search/turn", payload)
+    assert page.post("/search/turn", payload) == view  # sent again: stored once
+    first, second = view["turns"]
+    assert (first["satisfaction"], first["nearest"]) == (5, 2)
+    assert (second["text"], second["reference"], second["images"]) == ("is  red ", nearest, None)
+    assert view["awaits_list"]
+    page.view = view
+    assert page.list()["turns"][1]["images"] is not None
+    with catalogue.database.reading() as session:
+        turns = session.scalars(select(SearchTurn).order_by(SearchTurn.id.desc()).limit(2)).all()
+        feedback = session.get_one(SearchFeedback, turns[1].id)
+        assert (feedback.satisfaction, feedback.nearest, feedback.active_seconds) == (5, 2, 2.5)
+        assert (turns[0].pasted, turns[0].first_key_seconds, turns[1].pasted) == (False, 0.5, None)
+
+
+def test_other_turns_are_refused(page: SearchPage) -> None:
+    page.list()
+    for changes, status in (
+        ({"opinion": None}, 422),
+        ({"assignment": "altered"}, 403),
+        ({"submit_key": "short"}, 422),
+        ({"typed": page.turn(" ")["typed"]}, 422),
+        ({"typed": page.turn("a" * 401)["typed"]}, 422),
+        ({"typed": page.turn("is red")["typed"] | {"last_key_seconds": -1.0}}, 422),
+    ):
+        page.post("/search/turn", page.turn("is red", **changes), status)
+    opinion = page.opinion() or {}
+    for wrong in ({"satisfaction": 6}, {"satisfaction": 0}, {"nearest": 4}, {"nearest": 0}):
+        page.post("/search/turn", page.turn("is red", opinion=opinion | wrong), 422)
+    assert page.current() == page.view
+
+
+def test_another_tab_cannot_go_on_from_an_earlier_list(page: SearchPage) -> None:
+    page.list()
+    stale = page.turn("is blue")
+    page.ask("is red")
+    page.post("/search/turn", stale, 409)
+    assert [turn["text"] for turn in page.current()["turns"]][1:] == ["is red"]
+
+
+def test_the_server_decides_whether_the_target_was_found(
+    page: SearchPage, catalogue: Catalogue
+) -> None:
+    page.list()
+    place = page.view["turns"][0]["images"].index(page.view["target"]) + 1
+    view = page.stop(place)
+    assert (view["ending"], view["declared"]) == ("declared", place)
+    assert page.current() == view
+    page.post("/submit", page.judgement(why="enough"), 422)  # nothing to explain
+    page.post("/search/turn", page.turn("is red", opinion=None), 403)  # no search any more
+    following = page.judge()
+    assert (following["number"], following["answered"]) == (2, 1)
+    page.list()
+    page.post("/submit", page.judgement() | {"assignment": view["assignment"]}, 409)
+    page.ask("is red")
+    page.ask("is blue")
+    assert len(page.view["turns"]) == page.view["rounds"] == 3
+    page.post("/search/turn", page.turn("is green"), 422)
+    assert page.stop()["ending"] == "max-rounds"
+    assert page.judge()["step"] == "done"
+    with catalogue.database.reading() as session:
+        endings = session.execute(
+            select(SearchEnding.reason).order_by(SearchEnding.question_id.desc()).limit(2)
+        ).scalars()
+        assert sorted(endings) == ["declared", "max-rounds"]
+
+
+def test_a_retriever_that_is_down_loses_no_text(
+    page: SearchPage, retriever: DrawnRetriever
+) -> None:
+    page.list()
+    retriever.stop()
+    try:
+        view = page.ask("is red")
+        assert view["is_unavailable"]
+        assert (view["turns"][1]["text"], view["turns"][1]["images"]) == ("is red", None)
+    finally:
+        retriever.start()
+    assert page.list()["turns"][1]["images"] is not None
+    assert not page.view["is_unavailable"]
+
+
+def test_a_search_whose_list_does_not_come_can_be_stopped(
+    page: SearchPage, retriever: DrawnRetriever
+) -> None:
+    retriever.stop()
+    try:
+        assert page.list()["is_unavailable"]
+        assert page.stop()["ending"] == "stopped"
+    finally:
+        retriever.start()
+    page.post("/submit", page.judgement(), 422)  # why is missing
+    assert page.judge(why="technical")["number"] == 2
+
+
+def test_nothing_sent_names_a_system_an_image_or_a_rank(
+    page: SearchPage, catalogue: Catalogue
+) -> None:
+    texts = [json.dumps(page.view), json.dumps(page.list()), json.dumps(page.ask("is red"))]
+    names = [*image_names(catalogue), "telltale"]
+    assert not [name for text in texts for name in names if name in text]
+    assert set(page.view) == {
+        "step", "number", "total", "answered", "back", "text_version", "language", "messages",
+        "minutes_left", "standing_at", "task", "chooser", "rounds", "start", "target",
+        "target_seconds", "turns", "awaits_list", "is_unavailable", "ending", "declared",
+        "earlier", "assignment", "draft",
+    }  # fmt: skip
+    assert set(page.view["turns"][0]) == {
+        "number", "text", "reference", "images", "satisfaction", "nearest"
+    }  # fmt: skip
+
+
+def test_own_wish_begins_with_the_participants_text(
+    catalogue: Catalogue, retriever: DrawnRetriever
+) -> None:
+    with searching(catalogue, retriever, "own-wish", "own-wish") as page:
+        assert (page.view["awaits_list"], page.view["target"]) == (False, None)
+        view = page.ask("is red")
+        assert view["turns"][0]["reference"] == view["start"]
+    with catalogue.database.reading() as session:
+        stored = session.scalars(select(SearchList).order_by(SearchList.turn_id.desc())).first()
+        assert stored is not None
+        assert stored.rank is None
+
+
+def test_a_remembered_target_is_shown_once(catalogue: Catalogue, retriever: DrawnRetriever) -> None:
+    seconds = "target_seconds = 5"
+    with searching(catalogue, retriever, "remembered", "target-remembered", seconds) as page:
+        assert page.view["target"] is not None
+        assert 0 < page.view["target_seconds"] <= 5
+        with catalogue.database.writing() as session:
+            served = select(Question).where(Question.served_at.is_not(None))
+            question = session.scalars(served.order_by(Question.id.desc())).first()
+            assert question is not None
+            assert question.served_at is not None
+            question.served_at = question.served_at.replace(year=2020)
+        view = page.current()
+        assert (view["target"], view["target_seconds"]) == (None, 0.0)

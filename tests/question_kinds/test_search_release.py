@@ -1,0 +1,83 @@
+"""Searches of simulated participants over HTTP, their release, and their measures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsfiq.releases.searching.records import FILE
+from hsfiq.sessions.files import read
+from tests.drawn_retriever import VERSION, DrawnRetriever
+from tests.hsfiq.samples import hsfiq, rows
+from tests.question_kinds.drawn_catalogue import Catalogue
+from tests.question_kinds.search_pages import SEARCHES, image_names
+
+SEARCHES_OF_ALL = 4
+
+
+@pytest.fixture(scope="module")
+def retriever(catalogue: Catalogue) -> Iterator[DrawnRetriever]:
+    made = DrawnRetriever(image_names(catalogue))
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("task", ["target-shown", "own-wish"])
+def test_searches_become_a_release_that_is_measured(
+    catalogue: Catalogue, retriever: DrawnRetriever, tmp_path: Path, task: str
+) -> None:
+    queries = SEARCHES.format(task=task, url=retriever.url, more="")
+    study = catalogue.answered("search", name=f"release-{task}", queries=queries)
+    release = catalogue.release(study, "search")
+    sessions, turns = rows(release, "sessions"), rows(release, "turns")
+    assert len(sessions) == SEARCHES_OF_ALL
+    assert {row["system"] for row in sessions} == {"telltale-system"}
+    assert {turn["system_version"] for turn in turns} == {VERSION}
+    assert all(turn["rank"] is None for turn in turns) == (task == "own-wish")
+    for row in sessions:
+        own = [turn for turn in turns if turn["question_id"] == row["question_id"]]
+        assert [turn["turn"] for turn in own] == list(range(1, row["turns"] + 1))
+        assert own[0]["from_query"] == (task != "own-wish")
+        assert row["satisfaction"] == own[-1]["satisfaction"]
+        assert (row["stop"] == "found") == (task != "own-wish" and row["declared_id"] is not None)
+        if row["stop"] == "found":
+            assert row["final_rank"] <= len(own[-1]["image_ids"])
+    if task == "own-wish":
+        strike(catalogue, study, turns[0])
+        return
+
+    folder = tmp_path / "release"
+    catalogue.hsfiq("export", "--study", study, "--release", "search", "--out", folder)
+    records = read(folder / FILE)
+    assert [record.session_id for record in records] == [row["question_id"] for row in sessions]
+    assert {(record.task, record.is_simulated) for record in records} == {(task, True)}
+    measured = hsfiq("sessions", "measure", folder / FILE, "--k", "1", "--json")
+    assert measured.code == 0, measured.err
+    hits = json.loads(measured.out)["systems"]["telltale-system"]["hits@1"]
+    assert hits[0]["n"] == SEARCHES_OF_ALL
+    first = [turn["rank"] == 1 for turn in turns if turn["turn"] == 1]
+    assert hits[0]["value"] == pytest.approx(sum(first) / len(first))
+    assert (folder / "croissant.json").is_file()
+    refused = hsfiq("analyze", folder)
+    assert "hsfiq sessions measure" in refused.err
+
+
+def strike(catalogue: Catalogue, study: str, turn: Mapping[str, Any]) -> None:
+    """A struck text is in no file of a release."""
+    for was_struck in (False, True):
+        done = catalogue.hsfiq("study", "strike", turn["question_id"], "1", "--study", study)
+        assert done["was_struck"] == was_struck
+    release = catalogue.release(study, "search")
+    first = rows(release, "turns")[0]
+    assert (first["text"], first["struck"], first["words"]) == (None, True, None)
+    excluded = rows(release, "exclusions")
+    assert [(row["rule"], row["value"]) for row in excluded] == [("struck-text", "turn 1")]
+    record = json.loads(release.files[FILE].splitlines()[0])
+    assert "text" not in record["rounds"][0]
+    arguments = ("study", "strike", "p9.form_1.0", "1", "--study", study)
+    unknown = hsfiq(*arguments, "--database", catalogue.place.url)
+    assert (unknown.code, unknown.out) == (2, "")
