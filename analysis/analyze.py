@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pandas as pd
+
 from hsfiq.analysis.answer_model.scores import AnswerModel, answer_model
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.data.metrics import Metric, MetricValues
@@ -19,6 +21,7 @@ from hsfiq.analysis.people.participants import Participants, participants
 from hsfiq.analysis.people.place_and_time import PlaceAndTime, place_and_time
 from hsfiq.analysis.people.repeats import IntraRater, intra_rater
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.ranks import as_numbers
 from hsfiq.analysis.sensitivity.sensitivity import Sensitivity, sensitivity
 from hsfiq.analysis.statistics.categories import Categories, categories
 from hsfiq.analysis.statistics.compare import Comparison, compare_all
@@ -231,7 +234,8 @@ def analyze(
     values = {str(metric): metric.values(release) for metric in metrics}
     bootstrap = bootstrap or Bootstrap.of_release(release)
     notes = training_notes(release, list(values))
-    comparisons = compare_all(release, values, bootstrap)
+    numbers = {name: as_numbers(each) for name, each in values.items()}
+    comparisons = compare_all(release, numbers, bootstrap)
     further = details(release, values, bootstrap) if in_detail else None
     tested = None
     if margin is not None:
@@ -242,7 +246,10 @@ def analyze(
         shared_triplets=SharedTriplets.of(release.preferences, release.triplets),
         human_score=normality(release.sets["score"]),
         position_bias=position_bias(release.preferences, bootstrap),
-        metrics={name: _analyze_metric(release, name, values, bootstrap) for name in values},
+        metrics={
+            name: _analyze_metric(release, name, values[name], numbers, bootstrap)
+            for name in values
+        },
         comparisons=comparisons,
         details=further,
         answer_model=answer_model(release) if with_answer_model else None,
@@ -253,37 +260,42 @@ def analyze(
 
 def details(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Details:
     """Compute the details; AnalysisError if a scores file with a system's name does not fit."""
+    numbers = {name: as_numbers(each) for name, each in values.items()}
     return Details(
         systems=systems(release, values, bootstrap),
-        participants=participants(release, values),
-        categories=categories(release, values, bootstrap),
-        overlap=overlap(release, values, bootstrap),
+        participants=participants(release, numbers),
+        categories=categories(release, numbers, bootstrap),
+        overlap=overlap(release, numbers, bootstrap),
         place_and_time=place_and_time(release, values, bootstrap),
         repeated_pairs=intra_rater(release, bootstrap),
-        sensitivity=sensitivity(release, values, bootstrap),
-        within_query=within_query(release, values, bootstrap),
+        sensitivity=sensitivity(release, numbers, bootstrap),
+        within_query=within_query(release, numbers, bootstrap),
     )
 
 
 def _analyze_metric(
-    release: Release, name: str, values: MetricValues, bootstrap: Bootstrap
+    release: Release,
+    name: str,
+    values: pd.Series[float],
+    numbers: MetricValues,
+    bootstrap: Bootstrap,
 ) -> MetricAnalysis:
-    own = values[name]
+    own = numbers[name]
     preferences = release.preferences
     missing = own.index[own.isna()]
     return MetricAnalysis(
-        normality=normality(own),
+        normality=normality(values),
         spearman=spearman(release.sets, own, bootstrap),
         within=within_participant(release.sets, own, bootstrap),
         preference=preference_rates(preferences, own, bootstrap),
         missing=MissingSets(len(missing), tuple(str(set_id) for set_id in missing[:MAX_NAMED])),
         pairwise=pairwise_accuracies(
-            preferences, own, bootstrap, ties_allowed=release.ties_allowed
+            preferences, values, bootstrap, ties_allowed=release.ties_allowed
         ),
-        margins=margins(preferences, own, bootstrap),
+        margins=margins(preferences, values, bootstrap),
         given_tie={
-            other: given_tie(preferences, own, values[other], bootstrap)
-            for other in values
+            other: given_tie(preferences, own, numbers[other], bootstrap)
+            for other in numbers
             if other != name
         },
     )

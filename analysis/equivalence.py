@@ -25,7 +25,8 @@ from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import holm
 from hsfiq.analysis.resampling.spread import LEVEL
-from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference
+from hsfiq.analysis.statistics.compare import STATISTICS, Comparison
+from hsfiq.analysis.statistics.difference import Difference
 from hsfiq.analysis.systems.win_matrix import Duel
 
 ALPHA = 0.05
@@ -88,18 +89,15 @@ def require_margin(margin: float) -> None:
 
 
 def _of_systems(duel: Duel, margin: float) -> Equivalence:
-    rate, ci = duel.rate.value, duel.rate.ci
-    ends = (UNDEFINED, UNDEFINED) if ci is None else (ci.low - NEUTRAL, ci.high - NEUTRAL)
     blank = _blank("systems", duel.system, duel.other, PREFERENCE, margin)
-    return _tested(blank, rate - NEUTRAL, ends, ci, duel.rate.reason)
+    return _tested(blank, duel.rate.value, duel.rate.ci, duel.rate.reason, neutral=NEUTRAL)
 
 
 def _of_metrics(comparison: Comparison, statistic: str, margin: float) -> Equivalence:
     result: Difference = getattr(comparison, statistic)
     blank = _blank("metrics", comparison.metric, comparison.other, statistic, margin)
     reason = result.reason if isnan(result.difference) else None
-    ends = (result.ci.low, result.ci.high)
-    return _tested(blank, result.difference, ends, result.ci, reason)
+    return _tested(blank, result.difference, result.ci, reason)
 
 
 def _blank(
@@ -111,12 +109,17 @@ def _blank(
 
 def _tested(
     blank: Equivalence,
-    difference: float,
-    ends: tuple[float, float],
+    value: float,
     ci: ConfidenceInterval | None,
     reason: str | None,
+    neutral: float = 0.0,
 ) -> Equivalence:
-    """Fill in the test of a difference with a 95% interval, or why there is none."""
+    """Fill in the test of a value's difference from `neutral`, or why there is none.
+
+    The value has a 95% interval.
+    """
+    difference = value - neutral
+    ends = (UNDEFINED, UNDEFINED) if ci is None else (ci.low - neutral, ci.high - neutral)
     if ci is not None:
         blank = replace(blank, unit=ci.unit, n_clusters=ci.n_clusters)
         reason = reason or ci.reason

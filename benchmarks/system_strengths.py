@@ -166,7 +166,7 @@ def checked(study: Study, design: Design, index: int, truth: dict[str, float]) -
     return {
         **result,
         "all_rank_ranges": contains_true_ranks(ranges),
-        "spa_differs": difference.p <= SIGNIFICANT,
+        "spa_differs": difference.spa.p <= SIGNIFICANT,
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.extensions import ExtensionDtype, take
 
 ID_COLUMNS = (
     ("participant_id",),
@@ -49,8 +50,9 @@ def looked_up(ids: pd.Series[Any], values: pd.Series[Any]) -> pd.Series[Any]:
         place_of[cast("pd.CategoricalIndex[Any]", index).codes] = np.arange(len(index))
     else:
         place_of = np.append(index.get_indexer(ids.cat.categories), -1)
-    places = place_of[ids.cat.codes.to_numpy()]
-    return values.set_axis(range(len(values))).reindex(places).set_axis(ids.index)
+    array = values.array if isinstance(values.dtype, ExtensionDtype) else values.to_numpy()
+    found = take(array, place_of[ids.cat.codes.to_numpy()], allow_fill=True)
+    return pd.Series(found, index=ids.index, name=values.name)
 
 
 def places_of(wanted: pd.Series[str], ids: pd.Series[str]) -> NDArray[np.intp]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.data.ids import looked_up
+from hsfiq.analysis.data.images import ImageNumbers, list_sizes
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.data.scores import RECALL, read_scores, scores_of_table, set_ids
@@ -18,6 +19,8 @@ from hsfiq.analysis.errors import AnalysisError
 MetricValues = Mapping[str, "pd.Series[float]"]
 """By metric name, its values, indexed by set_id, NaN where a set has none."""
 
+NOWHERE = -2
+"""The number of a target that no set has."""
 SCORERS = ("cirqrs", "qure")
 """The usual metric names of the project's own scorers."""
 
@@ -48,12 +51,11 @@ class Recall:
                 f"use recall@{smallest} or a smaller k",
             )
         target_of = release.queries.set_index("query_id")["target_id"]
-        targets = looked_up(release.sets["query_id"], target_of)
-        hits = [
-            math.nan if pd.isna(target) else float(target in list(images[: self.k]))
-            for target, images in zip(targets, release.sets["image_ids"], strict=True)
-        ]
-        return pd.Series(hits, index=set_ids(release.sets), dtype="float64")
+        images = ImageNumbers.of(release.sets["image_ids"])
+        numbers = target_of.map(images.number_of).fillna(NOWHERE).where(target_of.notna())
+        targets = looked_up(release.sets["query_id"], numbers).to_numpy(dtype=np.float64)
+        hits = (images.by_rank[:, : self.k] == targets[:, None]).any(axis=1)
+        return pd.Series(np.where(np.isnan(targets), np.nan, hits), index=set_ids(release.sets))
 
 
 @dataclass(frozen=True, order=True)
@@ -140,4 +142,5 @@ def of_sets(release: Release | JudgedRelease, scores: pd.Series[float]) -> pd.Se
 
 def smallest_set(release: Release | JudgedRelease) -> int | None:
     """The number of images of the smallest set; None for a release without sets."""
-    return min((len(images) for images in release.sets["image_ids"]), default=None)
+    sizes = list_sizes(release.sets["image_ids"])
+    return int(sizes.min()) if len(sizes) else None

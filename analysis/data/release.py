@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import cast
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hsfiq.analysis.data.ids import as_categories, is_among, places_of
+from hsfiq.analysis.data.images import are_lists, set_units
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.errors import AnalysisError, first_few
 
@@ -111,6 +114,11 @@ class Release:
         queries = self.queries.set_index("query_id", drop=False)
         return queries["triplet_id" if "triplet_id" in queries else "query_id"]
 
+    @cached_property
+    def units(self) -> pd.Series[int]:
+        """The number of what each set shows, (n_sets,), indexed by set_id; see `set_units`."""
+        return set_units(self.sets, self.triplets)
+
     @property
     def whole(self) -> Release:
         """The release with the questions of all parts, which its scores files refer to."""
@@ -158,8 +166,8 @@ class Release:
 
     def _check_answers(self) -> None:
         """Preferred sets are 1, 2 or 0, scores are whole numbers, and sets are lists of images."""
-        if any(isinstance(images, str) for images in self.sets["image_ids"]):
-            raise self._error("sets", "column image_ids holds text, not lists of images")
+        if not are_lists(self.sets["image_ids"]):
+            raise self._error("sets", "column image_ids does not hold lists of images")
         for table, columns in INTEGER_COLUMNS.items():
             frame = self._table(table)
             for column in columns if len(frame) else ():
@@ -255,8 +263,9 @@ def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Releas
         points=points_of(manifest),
         ties_allowed=ties if isinstance(ties := manifest.get("ties_allowed"), bool) else None,
         is_chosen=isinstance(chosen_by, dict) and chosen_by.get("strategy") == "information",
-    )
-    return release.with_categories()
+    ).with_categories()
+    pa.default_memory_pool().release_unused()  # of large tables, a quarter of what they took
+    return release
 
 
 def _read_repeats(path: Path) -> pd.DataFrame | None:
@@ -308,14 +317,24 @@ def score_problem(
 
 
 def read_table(path: Path) -> pd.DataFrame:
+    """Read a Parquet file. Lists stay in Arrow's memory: as Python objects they need ten times it.
+
+    AnalysisError: the file is missing or unreadable.
+    """
     try:
-        return pd.read_parquet(path)
+        table = pq.read_table(path)
     except FileNotFoundError:
         raise AnalysisError(path, "no such file", EXPORT_AGAIN) from None
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
         raise AnalysisError(
             path, f"is not a readable Parquet file ({_one_line(error)})", EXPORT_AGAIN
         ) from error
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_list_dtype)
+    return frame
+
+
+def _list_dtype(kind: pa.DataType) -> pd.ArrowDtype | None:
+    return pd.ArrowDtype(kind) if pa.types.is_list(kind) else None
 
 
 def read_manifest(path: Path) -> dict[str, object]:

@@ -7,11 +7,12 @@ import pandas as pd
 from scipy import stats
 
 from hsfiq.analysis.arrays import FloatArray
+from hsfiq.analysis.data.images import set_units
 from hsfiq.analysis.json_values import UNDEFINED
 from hsfiq.analysis.kinds.kind import Figures
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
-from hsfiq.analysis.statistics.agreement import MIN_UNITS, few_units, set_units
+from hsfiq.analysis.statistics.agreement import MIN_UNITS, few_units
 
 ALL = "all"
 METHOD = (

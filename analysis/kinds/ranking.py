@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.data.images import set_units
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.kinds.concordance import concordance
@@ -15,7 +16,6 @@ from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_quer
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import group_means
 from hsfiq.analysis.resampling.spread import RATE
-from hsfiq.analysis.statistics.agreement import set_units
 from hsfiq.analysis.systems.ranking import strengths
 
 

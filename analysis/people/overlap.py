@@ -27,7 +27,6 @@ from hsfiq.analysis.statistics.agreement import (
     has_identical_sets,
     preference_ratings,
     score_ratings,
-    set_units,
 )
 from hsfiq.analysis.statistics.correlation import Correlation, spearman
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
@@ -98,7 +97,7 @@ def overlap(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ove
     Figures are NaN, with a reason, with fewer than `MIN_UNITS` sets, or for rates pairs of sets,
     that two people judged.
     """
-    units, triplets = set_units(release.sets, release.triplets), release.triplets
+    units, triplets = release.units, release.triplets
     one, everybody = one_other(release.sets, units), others_mean(release.sets, units)
     is_shared = everybody.notna()
     shared = release.sets[is_shared.to_numpy()]

@@ -35,7 +35,7 @@ def participant_reliability(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Dat
 
     Columns: `n_shared`, the sets that others judged too; `with_others`, rho on them, NaN with fewer
     than `MIN_UNITS`; `reliability` and the ends of its 95 % interval, NaN also with fewer than
-    `MIN_PEOPLE` participants. The units are what `agreement.set_units` returned.
+    `MIN_PEOPLE` participants. The units are what `data.images.set_units` returned.
     """
     shared = with_values(sets, others_mean(sets, units))
     shared = shared.assign(unit=looked_up(shared["set_id"], units))

@@ -24,7 +24,7 @@ from hsfiq.analysis.json_values import JsonRecord, json_number, with_reason
 from hsfiq.analysis.people.participant_reliability import MIN_PEOPLE, participant_reliability
 from hsfiq.analysis.people.straight_lining import straight_lining
 from hsfiq.analysis.statistics import preference
-from hsfiq.analysis.statistics.agreement import MIN_UNITS, set_units
+from hsfiq.analysis.statistics.agreement import MIN_UNITS
 from hsfiq.analysis.statistics.correlation import MIN_SETS, participant_rhos, with_values
 
 MIN_Z = 3.5
@@ -108,7 +108,7 @@ class Participants(JsonRecord):
 
 def participants(release: Release, values: MetricValues) -> Participants:
     """Describe each participant of a release, and name the outliers; nobody is excluded."""
-    units = set_units(release.sets, release.triplets)
+    units = release.units
     table = (
         _answers(release.preferences)
         .join(straight_lining(release.preferences))

@@ -19,7 +19,7 @@ from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.spread import RATE
-from hsfiq.analysis.statistics.agreement import MIN_UNITS, set_units
+from hsfiq.analysis.statistics.agreement import MIN_UNITS
 
 ANSWER = ["score_1", "score_2", "preferred"]
 ALL_THE_SAME = "all scores are the same"
@@ -66,7 +66,7 @@ def repeated_answers(release: Release) -> pd.DataFrame:
     """
     preferences = release.preferences
     columns = ["question_id", "participant_id", "query_id", *ANSWER]
-    units = set_units(release.sets, release.triplets)
+    units = release.units
     first, second = (looked_up(preferences[side], units) for side in ("set_1", "set_2"))
     answers = preferences[columns].assign(
         low=np.minimum(first, second), high=np.maximum(first, second), swapped=first > second

@@ -19,7 +19,6 @@ from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.json_values import JsonRecord
-from hsfiq.analysis.statistics.agreement import set_units
 from hsfiq.analysis.statistics.correlation import spearman, with_values
 from hsfiq.analysis.statistics.preference import preference_rates
 
@@ -130,7 +129,7 @@ def estimate_population(
             release.folder, f"does not determine the accuracy ({rate.reason})", NO_RELEASE
         )
     table = with_values(release.sets, values).sort_values("question_id", kind="stable")
-    table["unit"] = looked_up(table["set_id"], set_units(release.sets, release.triplets))
+    table["unit"] = looked_up(table["set_id"], release.units)
     for name in ("score", "value"):
         column = table[name].astype("float64")
         table[name] = (column - column.mean()) / column.std(ddof=0)

@@ -9,8 +9,8 @@ from math import isnan
 from hsfiq.analysis.reports.document import Cell, NumberCell, Style
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
-from hsfiq.analysis.statistics.compare import Difference
 from hsfiq.analysis.statistics.correlation import Correlation
+from hsfiq.analysis.statistics.difference import Difference
 from hsfiq.analysis.statistics.preference import Rate
 
 DASH = "\N{EM DASH}"

@@ -9,7 +9,7 @@ A statistic is an array whose first value is that of the rows as they are; the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal, get_args
@@ -45,6 +45,14 @@ DEFAULT_RESAMPLES = 2000
 BLOCK_SIZE = 1_000_000  # numbers held in memory at once: 8 MB
 LEAST_AT_ONCE = 12  # resamples: fewer read the numbers of all clusters too often
 MOST_KEPT = 20_000_000  # draws that are kept for the next statistic: 40 MB
+MANY = 0.1
+"""A sparse matrix with a larger share of entries is multiplied faster as a dense one."""
+MOST_ALONE, MOST_GROUPS = 10_000, 1000
+"""Of more clusters, so many random groups are resampled.
+
+The groups are independent as the clusters are, and the time and memory of a resample are bounded.
+The second is for triplets and answers of the two-way bootstrap.
+"""
 FEWEST_FOR_PERCENTILES = 5
 """Resamples of fewer clusters take too few different values to have percentiles."""
 
@@ -106,6 +114,8 @@ class Resamples:
             yield from (block @ columns for block in self.weights(rows))
             return
         cluster_sums = indicator_matrix(self.codes(rows), self.clusters.size).T @ columns
+        if sparse.issparse(cluster_sums) and cluster_sums.nnz > MANY * np.prod(cluster_sums.shape):
+            cluster_sums = cluster_sums.toarray()
         for counts in self.counts(self.clusters.size, columns.shape[1]):
             yield counts @ cluster_sums
 
@@ -234,22 +244,6 @@ class Bootstrap:
         yield np.ones((1, len(rows))) @ columns
         yield from chain.from_iterable(part.sums(rows, columns) for part in self.parts)
 
-    def totals_of(
-        self, tables: Sequence[tuple[pd.DataFrame, sparse.csr_array]]
-    ) -> list[FloatArray]:
-        """The `totals` of several tables with their columns, drawing the resamples only once."""
-        if not tables or self.unit == "row":
-            return [self.totals(rows, columns) for rows, columns in tables]
-        ends = np.cumsum([columns.shape[1] for _, columns in tables])
-        blocks = [np.concatenate([columns.sum(axis=0) for _, columns in tables])[None]]
-        for part in self.parts:
-            joined = np.empty((part.size(tables[0][0]), ends[-1]))
-            for (rows, columns), end in zip(tables, ends, strict=True):
-                by_cluster = indicator_matrix(part.codes(rows), len(joined)).T @ columns
-                joined[:, end - columns.shape[1] : end] = by_cluster.toarray()
-            blocks += [counts @ joined for counts in part.counts(len(joined), joined.shape[1])]
-        return np.split(np.concatenate(blocks), ends[:-1], axis=1)
-
     def totals(self, rows: pd.DataFrame, columns: FloatArray | sparse.csr_array) -> FloatArray:
         """The blocks of `sums` in one array, (length, m): for few columns."""
         return np.concatenate(list(self.sums(rows, columns)))
@@ -365,12 +359,21 @@ def _clusters(
         return (None,)
     people = Clusters.of_column(rows, "participant_id")
     if unit == "participant":
-        return (people,)
+        return (_alone(people),)
     of_triplets = Clusters.of_column(rows, "query_id", triplets)
     if unit == "triplet":
-        return (of_triplets,)
+        return (_alone(of_triplets),)
     pairs = Pairs.of_rows(rows, people, of_triplets)
-    return (people, Groups.of_clusters(of_triplets, 0), Groups.of_clusters(pairs, 1))
+    return (
+        people,
+        Groups.of_clusters(of_triplets, 0, MOST_GROUPS),
+        Groups.of_clusters(pairs, 1, MOST_GROUPS),
+    )
+
+
+def _alone(clusters: Clusters) -> Clusters | Groups:
+    few = clusters.size <= MOST_ALONE
+    return clusters if few else Groups.of_clusters(clusters, 0, MOST_ALONE)
 
 
 def _variance(resampled: FloatArray) -> float:

@@ -15,12 +15,6 @@ from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.shared_triplets import triplets_of
 from hsfiq.analysis.errors import AnalysisError
 
-MOST_GROUPS = 1000
-"""Triplets and answers of the two-way bootstrap are resampled in at most so many random groups.
-
-The groups are independent as the clusters are, and the time and memory of a resample are bounded.
-"""
-
 
 class LastCodes:
     """Remembers the codes of the rows that were asked for last: several figures use the same."""
@@ -127,25 +121,24 @@ class Groups:
     """Clusters in random groups, which are resampled in their place.
 
     Attributes:
+        size: the number of groups.
         group: (clusters.size,) the group of each cluster.
     """
 
     clusters: Clusters | Pairs
+    size: int
     group: NDArray[np.intp] = field(repr=False)
 
     @classmethod
-    def of_clusters(cls, clusters: Clusters | Pairs, seed: int) -> Groups:
-        """At most `MOST_GROUPS` groups, with sizes that differ by at most one cluster."""
+    def of_clusters(cls, clusters: Clusters | Pairs, seed: int, most: int) -> Groups:
+        """At most so many groups, with sizes that differ by at most one cluster."""
+        size = min(most, clusters.size)
         order = np.random.default_rng(seed).permutation(clusters.size)
-        return cls(clusters, order % min(MOST_GROUPS, max(1, clusters.size)))
+        return cls(clusters, size, order % max(1, size))
 
     @property
     def n(self) -> int:
         return self.clusters.n
-
-    @property
-    def size(self) -> int:
-        return min(MOST_GROUPS, self.clusters.size)
 
     def codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
         """The group number of each row."""

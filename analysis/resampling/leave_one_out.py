@@ -11,7 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hsfiq.analysis.arrays import FloatArray
-from hsfiq.analysis.resampling.spearman import centred_ranks, correlation, squared_ranks
+from hsfiq.analysis.resampling.ranks import (
+    centred_ranks,
+    correlation,
+    squared_ranks,
+    value_numbers,
+)
 
 
 def leave_one_out_spearman(
@@ -24,9 +29,8 @@ def leave_one_out_spearman(
     """
     if len(x) == 0:
         return np.full(n_clusters, np.nan)
-    values_y, level = np.unique(y, return_inverse=True)
-    _, run = np.unique(x, return_inverse=True)
-    n_levels, n_runs = len(values_y), int(run.max()) + 1
+    run, level = value_numbers(x), value_numbers(y)
+    n_levels, n_runs = int(level.max()) + 1, int(run.max()) + 1
     cell = codes * n_levels + level
     shape = (n_clusters, n_levels)
 

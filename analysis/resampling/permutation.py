@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import ratio
+from hsfiq.analysis.resampling.ranks import mid_ranks, value_numbers
 
 PERMUTATIONS = 9_999
 BLOCK_SIZE = 2**20  # units held in memory at once
@@ -84,6 +84,16 @@ class PairedSums:
     moved: FloatArray
     sizes: NDArray[np.int64]
 
+    @classmethod
+    def of_units(cls, first: FloatArray, second: FloatArray, n: int) -> PairedSums:
+        """Of one group of n rows, from the `unit_sums` of two metrics of the same scale."""
+        return cls(
+            first=first.sum(axis=0)[None],
+            second=second.sum(axis=0)[None],
+            moved=(second - first)[None],
+            sizes=np.array([n]),
+        )
+
     def difference(self) -> float:
         return float(self.differences(np.zeros((1, *self.moved.shape[:2]), dtype=np.bool_))[0])
 
@@ -110,7 +120,7 @@ def standard_ranks(values: FloatArray) -> FloatArray:
 
     The values must be finite and not all equal.
     """
-    ranks = stats.rankdata(values).reshape(values.shape) - (values.size + 1) / 2
+    ranks = mid_ranks(value_numbers(values.ravel())).reshape(values.shape) - (values.size + 1) / 2
     return np.asarray(ranks / ranks.std())
 
 
@@ -124,18 +134,12 @@ def cell_sums(scores: FloatArray, first: FloatArray, second: FloatArray) -> Pair
     return PairedSums(parts_1.sum(axis=1), parts_2.sum(axis=1), parts_2 - parts_1, sizes)
 
 
-def cluster_sums(
-    scores: FloatArray, first: FloatArray, second: FloatArray, clusters: NDArray[np.int64]
-) -> PairedSums:
-    """Sum up one group of (n,) rows whose values are swapped by whole clusters, numbered from 0.
+def unit_sums(scores: FloatArray, values: FloatArray, units: NDArray[np.intp]) -> FloatArray:
+    """What each unit adds to the sums of one metric, (units, 3), of (n,) rows as one group.
 
-    The scores may not be constant; the metrics have the same scale.
+    The scores may not be constant. `units` are numbered from 0.
     """
-    parts_1, parts_2 = (_parts(scores, values) for values in (first, second))
-    moved = np.zeros((int(clusters.max()) + 1, 3))
-    np.add.at(moved, clusters, parts_2 - parts_1)
-    sizes = np.array([len(scores)])
-    return PairedSums(parts_1.sum(axis=0)[None], parts_2.sum(axis=0)[None], moved[None], sizes)
+    return np.stack([np.bincount(units, part) for part in _parts(scores, values).T], axis=1)
 
 
 def _parts(scores: FloatArray, values: FloatArray) -> FloatArray:

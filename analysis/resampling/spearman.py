@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,11 +20,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hsfiq.analysis.arrays import FloatArray
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, indicator_matrix
+from hsfiq.analysis.resampling.binned import BinnedPair, is_worth_binning
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Resamples, indicator_matrix
 from hsfiq.analysis.resampling.cumulative import LANES, CumulativeRanks
+from hsfiq.analysis.resampling.ranks import (
+    centred_ranks,
+    correlation,
+    rank_correlation,
+    squared_ranks,
+    value_numbers,
+)
 
 FEW_CELLS = 0.25
 """Up to this many distinct pairs of values per row, the pairs are counted instead of the rows."""
+LARGEST_SINGLE = 2**24
+"""Single precision holds all whole numbers up to this."""
 MAX_TERMS = 32
 """Above this many terms of `ClusteredPair.above` per row, `CumulativeRanks` is faster."""
 
@@ -33,8 +44,9 @@ def resampled_spearman(
 ) -> FloatArray:
     """Spearman's rho of the rows and of each resample, (length,), computed the fastest way.
 
-    All ways give the same result: NaN if a variable has only one value. The variables are (n,) and
-    finite. The bootstrap remembers the result, which several figures need.
+    All ways give the same result, except for the error of `BinnedPair`: NaN if a variable has only
+    one value. The variables are (n,) and finite. The bootstrap remembers the result, which several
+    figures need.
     """
     digest = hashlib.sha256()
     for each in (x, y, *(part.codes(rows) for part in bootstrap.parts)):
@@ -48,30 +60,50 @@ def resampled_spearman(
 def _resampled_spearman(
     bootstrap: Bootstrap, rows: pd.DataFrame, x: FloatArray, y: FloatArray
 ) -> FloatArray:
-    values_x, run = np.unique(x, return_inverse=True)
-    values_y, level = np.unique(y, return_inverse=True)
-    if len(values_x) < len(values_y):
-        values_x, run, values_y, level = values_y, level, values_x, run
-    cells, cell = np.unique(run * len(values_y) + level, return_inverse=True)
-    if len(cells) <= FEW_CELLS * len(rows):
-        pair = SortedPair.of(cells // max(1, len(values_y)), cells % max(1, len(values_y)))
+    if len(rows) == 0:
+        return np.full(bootstrap.length, np.nan)
+    run, level = value_numbers(x), value_numbers(y)
+    if run.max() < level.max():
+        run, level = level, run
+    n_levels = int(level.max()) + 1
+    cell = value_numbers(run * n_levels + level)
+    n_cells = int(cell.max()) + 1
+    if n_cells <= FEW_CELLS * len(rows):
+        _, first = np.unique(cell, return_index=True)
+        pair = SortedPair.of(run[first], level[first])
         by_x = np.argsort(pair.order)[cell]
-        weights_of_cells = bootstrap.sums(rows, indicator_matrix(by_x, len(cells)))
+        weights_of_cells = bootstrap.sums(rows, indicator_matrix(by_x, n_cells))
         return np.concatenate([pair.rho(weights) for weights in weights_of_cells])
-    pair = SortedPair.of(run, level)
-    rhos = [pair.rho(np.ones((1, len(rows))))]
-    for part in bootstrap.parts:
-        if part.clusters is None:
-            rhos += [pair.rho(weights) for weights in part.weights(rows.iloc[pair.order])]
-            continue
-        codes, size = part.codes(rows), part.size(rows)
-        n_groups = len(np.unique(codes * len(values_y) + level))
-        is_dense = n_groups * size <= MAX_TERMS * len(rows)
-        clustered = ClusteredPair.of(run, level, codes, size, is_dense=is_dense)
-        blocks = part.counts(size, clustered.width if is_dense else 1)
-        length = None if is_dense else LANES
-        rhos += [clustered.rho(counts) for counts in _parts(blocks, length)]
-    return np.concatenate(rhos)
+    observed = rank_correlation(run, level)
+    resampled = [
+        rhos for part in bootstrap.parts for rhos in _of_part(part, rows, run, level, observed)
+    ]
+    return np.concatenate([np.array([observed]), *resampled])
+
+
+def _of_part(
+    part: Resamples,
+    rows: pd.DataFrame,
+    run: NDArray[np.intp],
+    level: NDArray[np.intp],
+    observed: float,
+) -> Iterator[FloatArray]:
+    """Yield the rhos of a part's resamples, in blocks."""
+    if part.clusters is None:
+        pair = SortedPair.of(run, level)
+        yield from (pair.rho(weights) for weights in part.weights(rows.iloc[pair.order]))
+        return
+    codes, size, n_levels = part.codes(rows), part.size(rows), int(level.max()) + 1
+    n_groups = len(np.unique(codes * n_levels + level))
+    if n_groups * size <= MAX_TERMS * len(rows):
+        exact = ClusteredPair.of(run, level, codes, size)
+        yield from (exact.rho(counts) for counts in part.counts(size, exact.width))
+    elif is_worth_binning(len(rows), n_levels, size):
+        binned = BinnedPair.of(run, level, codes, size, observed)
+        yield from (binned.rho(counts) for counts in part.counts(size, binned.width))
+    else:
+        summed = ClusteredPair.of(run, level, codes, size, is_dense=False)
+        yield from (summed.rho(counts) for counts in _parts(part.counts(size), LANES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +126,8 @@ class SortedPair:
         """Sort two finite variables (n,); y is the one with fewer distinct values."""
         order = np.argsort(x, kind="stable")
         _, starts = np.unique(x[order], return_index=True)
-        levels, level = np.unique(y[order], return_inverse=True)
-        return cls(order, starts, level, len(levels))
+        level = value_numbers(y[order])
+        return cls(order, starts, level, int(level.max(initial=-1)) + 1)
 
     def rho(self, weights: FloatArray) -> FloatArray:
         """Correlate the two in each resample, (b,); NaN if a variable has only one value there.
@@ -135,7 +167,7 @@ class ClusteredPair:
         cubes: (clusters,) the sum, over its other values of x, of the cube of how many have each.
     """
 
-    above: FloatArray | CumulativeRanks
+    above: NDArray[np.floating[Any]] | CumulativeRanks
     cluster: NDArray[np.intp]
     level: NDArray[np.intp]
     levels: sparse.csr_array
@@ -157,12 +189,11 @@ class ClusteredPair:
         `codes` (n,) are the clusters of the rows; `n_clusters` includes those without rows.
         `is_dense`: with the table of groups and clusters.
         """
-        values_x, run = np.unique(x, return_inverse=True)
-        values_y, level = np.unique(y, return_inverse=True)
-        n_levels = max(1, len(values_y))
+        run, level = value_numbers(x), value_numbers(y)
+        n_runs, n_levels = (int(each.max(initial=0)) + 1 for each in (run, level))
         groups, group = np.unique(codes * n_levels + level, return_inverse=True)
         ones = np.ones(len(x))
-        runs = sparse.coo_array((ones, (run, codes)), shape=(len(values_x), n_clusters)).tocsr()
+        runs = sparse.coo_array((ones, (run, codes)), shape=(n_runs, n_clusters)).tocsr()
         levels = sparse.coo_array((ones, (codes, level)), shape=(n_clusters, n_levels)).tocsr()
         in_several = np.diff(runs.indptr) > 1
         in_one = runs[~in_several]
@@ -195,40 +226,18 @@ class ClusteredPair:
             product = self.above.product(counts, ranks_y) / 2
         else:
             of_groups = ranks_y.take(self.level, axis=1) * counts.take(self.cluster, axis=1)
-            product = np.einsum("bg,bg->b", counts @ self.above.T, of_groups) / 2
+            of_groups *= counts.astype(self.above.dtype, copy=False) @ self.above.T
+            product = of_groups.sum(axis=1) / 2
         shared = self.shared @ counts.T
         cubes = counts**3 @ self.cubes + np.einsum("ib,ib,ib->b", shared, shared, shared)
         squares_x = (levels.sum(axis=1) ** 3 - cubes) / 12
         return correlation(product, squares_x, squared_ranks(levels))
 
 
-def _parts(blocks: Iterable[FloatArray], length: int | None) -> Iterator[FloatArray]:
-    """Cut blocks of resamples into parts of at most this many; None leaves them whole."""
+def _parts(blocks: Iterable[FloatArray], length: int) -> Iterator[FloatArray]:
+    """Cut blocks of resamples into parts of at most this many."""
     for block in blocks:
-        if length is None:
-            yield block
-        else:
-            yield from np.array_split(block, -(-len(block) // length))
-
-
-def centred_ranks(weights: FloatArray) -> FloatArray:
-    """The mid-rank of each run less the mean rank, (b, runs): half of below less above."""
-    below = np.cumsum(weights, axis=1)
-    total = below[:, -1:].copy()
-    below -= (weights + total) / 2
-    return below
-
-
-def squared_ranks(weights: FloatArray) -> FloatArray:
-    """The sum of the squared centred mid-ranks: (N^3 - sum of the runs' cubes) / 12."""
-    cubes = np.einsum("bi,bi,bi->b", weights, weights, weights)
-    return np.asarray((weights.sum(axis=1) ** 3 - cubes) / 12)
-
-
-def correlation(product: FloatArray, squares_x: FloatArray, squares_y: FloatArray) -> FloatArray:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rho: FloatArray = product / np.sqrt(squares_x * squares_y)
-    return rho
+        yield from np.array_split(block, -(-len(block) // length))
 
 
 def _above(
@@ -237,16 +246,21 @@ def _above(
     n_clusters: int,
     group: NDArray[np.intp],
     n_groups: int,
-) -> FloatArray:
-    """Compute `ClusteredPair.above` from each row's value of x by number, cluster and group."""
+) -> NDArray[np.floating[Any]]:
+    """Compute `ClusteredPair.above` from each row's value of x by number, cluster and group.
+
+    In single precision, which is faster, if that holds every product with counts exactly.
+    """
+    largest = n_clusters * int(np.bincount(codes).max() * np.bincount(group).max())
+    kind = np.float32 if largest < LARGEST_SINGLE else np.float64
     order = np.argsort(run, kind="stable")
     clusters, groups = codes[order].tolist(), group[order].tolist()
     ends = np.flatnonzero(np.diff(run[order], append=-1)) + 1
-    total = np.zeros((n_groups, n_clusters))
+    total = np.zeros((n_groups, n_clusters), dtype=kind)
     sums = list(total)  # picking an item of a list is faster than picking a row of an array
     # Of each cluster, its rows below the run less those above it. A run changes few clusters, so
     # only one addition per row goes over all of them.
-    balance = -np.bincount(codes, minlength=n_clusters).astype(np.float64)
+    balance = (-np.bincount(codes, minlength=n_clusters)).astype(kind)
     start = 0
     for end in ends.tolist():
         own = clusters[start:end]

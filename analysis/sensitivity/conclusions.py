@@ -19,8 +19,9 @@ from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.permutation import Swaps
 from hsfiq.analysis.resampling.spread import CORRELATION, RATE, Bounds
 from hsfiq.analysis.statistics import preference
-from hsfiq.analysis.statistics.compare import Comparison, Difference, compare_all
+from hsfiq.analysis.statistics.compare import Comparison, compare_all
 from hsfiq.analysis.statistics.correlation import resampled_rho, spearman, with_values
+from hsfiq.analysis.statistics.difference import Difference
 
 Statistic = Literal["rho", "tie_half"]
 Verdict = Literal["above", "below", "unclear", "undefined"]

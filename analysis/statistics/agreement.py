@@ -1,15 +1,14 @@
 """Agreement between people: Krippendorff's alpha, and what counts as judging the same thing.
 
 A unit of alpha is what several people may have judged: for scores, the same images in the same
-order for the same triplet (`set_units`); for preferences, the same two sets, on whichever sides
-they were shown (`preference_ratings`). The queries of a triplet differ only in how its captions are
-joined, so they are one. The owner's dashboard calls these functions too.
+order for the same triplet (`data.images.set_units`); for preferences, the same two sets, on
+whichever sides they were shown (`preference_ratings`). The queries of a triplet differ only in how
+its captions are joined, so they are one. The owner's dashboard calls these functions too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal
 
 import evalica
@@ -49,27 +48,10 @@ class Agreement(JsonRecord):
     reason: str | None = None
 
 
-def set_units(sets: pd.DataFrame, triplets: pd.Series[str]) -> pd.Series[int]:
-    """Number the retrieved sets: the same images for the same triplet have the same number.
-
-    The order of the images counts; `triplets` is indexed by query_id. Returns (n,) numbers, indexed
-    by set_id.
-    """
-    sizes = sets["image_ids"].map(len).to_numpy(dtype=np.intp)
-    images = list(chain.from_iterable(sets["image_ids"]))
-    numbers, distinct = pd.factorize(np.array(images, dtype=object))
-    by_rank = np.full((len(sets), sizes.max(initial=0)), -1)  # -1 after a set's last image
-    by_rank[np.arange(by_rank.shape[1]) < sizes[:, None]] = numbers
-    units = pd.factorize(looked_up(sets["query_id"], triplets))[0]
-    for images_at_rank in by_rank.T:
-        units = pd.factorize(units * (len(distinct) + 1) + images_at_rank + 1)[0]
-    return pd.Series(units, index=pd.Index(sets["set_id"]))
-
-
 def score_ratings(
     sets: pd.DataFrame, units: pd.Series[int], triplets: pd.Series[str]
 ) -> pd.DataFrame:
-    """Arrange scores for `agreement`; the units are what `set_units` returned."""
+    """Arrange scores for `agreement`; the units are what `data.images.set_units` returned."""
     return pd.DataFrame(
         {
             "rater": sets["participant_id"],

@@ -19,6 +19,7 @@ from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import ConfidenceInterval, with_interval
+from hsfiq.analysis.resampling.ranks import rank_correlation, value_numbers
 from hsfiq.analysis.resampling.spearman import resampled_spearman
 from hsfiq.analysis.resampling.spread import CORRELATION, LEVEL
 
@@ -59,15 +60,17 @@ def spearman(
     """
     table = with_values(sets, values)
     n, n_clusters = len(table), int(table["participant_id"].nunique())
-    reason = why_undefined(table)
+    x, y = _variables(table)
+    reason = why_undefined(x, y)
     ci, p_clustered = None, UNDEFINED
     if bootstrap is not None:
-        resampled = resampled_rho(table, bootstrap)
+        resampled = resampled_spearman(bootstrap, table, x, y)
         ci = bootstrap.interval(resampled, table, bounds=CORRELATION)
         p_clustered = bootstrap.p(resampled, table)
     if reason is not None:
         return Correlation(UNDEFINED, UNDEFINED, n, n_clusters, reason, ci)
-    rho, p = (float(figure) for figure in stats.spearmanr(table["value"], table["score"]))
+    rho = rank_correlation(value_numbers(x), value_numbers(y))
+    p = independent_p(rho, n)
     return Correlation(rho, p, n, n_clusters, None, ci, bonett_wright(rho, n), p_clustered)
 
 
@@ -78,19 +81,32 @@ def with_values(sets: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
 
 def resampled_rho(table: pd.DataFrame, bootstrap: Bootstrap) -> FloatArray:
     """Spearman's rho of `value` and `score` in each resample, NaN where undefined."""
-    x, y = (table[column].to_numpy(dtype="float64") for column in ("value", "score"))
-    return resampled_spearman(bootstrap, table, x, y)
+    return resampled_spearman(bootstrap, table, *_variables(table))
 
 
-def why_undefined(table: pd.DataFrame) -> str | None:
-    """Explain why `value` and `score` have no correlation; None if they have one."""
-    if len(table) < MIN_SETS:
-        return f"n = {len(table)}: the correlation needs {MIN_SETS} sets"
-    if table["value"].nunique() == 1:
+def _variables(table: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
+    return table["value"].to_numpy(dtype=np.float64), table["score"].to_numpy(dtype=np.float64)
+
+
+def why_undefined(values: FloatArray, scores: FloatArray) -> str | None:
+    """Explain why two variables (n,) have no correlation; None if they have one."""
+    if len(values) < MIN_SETS:
+        return f"n = {len(values)}: the correlation needs {MIN_SETS} sets"
+    if np.ptp(values) == 0:
         return "the metric has the same value for every set"
-    if table["score"].nunique() == 1:
+    if np.ptp(scores) == 0:
         return "every set has the same human score"
     return None
+
+
+def independent_p(rho: float, n: int) -> float:
+    """Two-sided, of rho = 0 for n >= 3 independent rows: Student's t with n - 2 degrees of freedom.
+
+    As scipy's `spearmanr` computes it.
+    """
+    if abs(rho) >= 1:
+        return 0.0
+    return float(2 * stats.t.sf(abs(rho) * sqrt((n - 2) / (1 - rho**2)), n - 2))
 
 
 def bonett_wright(rho: float, n: int) -> tuple[float, float]:
@@ -150,12 +166,13 @@ def within_participant(
     rhos = participant_rhos(table)
     scores = table["score"] - table.groupby("participant_id")["score"].transform("mean")
     centred = table.assign(score=scores)
-    reason = why_undefined(centred)
+    x, y = _variables(centred)
+    reason = why_undefined(x, y)
     mean_ci = centred_ci = None
     if bootstrap is not None:
         mean_ci = _mean_interval(rhos, sets, bootstrap)
         centred_ci = bootstrap.interval(
-            resampled_rho(centred, bootstrap), centred, bounds=CORRELATION
+            resampled_spearman(bootstrap, centred, x, y), centred, bounds=CORRELATION
         )
     no_rhos = f"no participant has {MIN_SETS} sets with neither side constant"
     return WithinParticipant(
@@ -163,7 +180,7 @@ def within_participant(
         n_participants=len(rhos),
         mean_ci=mean_ci,
         mean_reason=None if len(rhos) else no_rhos,
-        centred=UNDEFINED if reason else float(stats.spearmanr(centred["value"], scores).statistic),
+        centred=UNDEFINED if reason else rank_correlation(value_numbers(x), value_numbers(y)),
         n=len(table),
         centred_ci=centred_ci,
         centred_reason=reason,

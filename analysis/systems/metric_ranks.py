@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from math import isnan
 
 from hsfiq.analysis.json_values import JsonRecord
-from hsfiq.analysis.statistics.compare import Comparison, Difference
+from hsfiq.analysis.statistics.compare import Comparison
+from hsfiq.analysis.statistics.difference import Difference
 
 SIGNIFICANT = 0.05
 

@@ -14,7 +14,7 @@ whole triplets: the values of a metric do not depend on who judged the sets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -28,8 +28,9 @@ from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import indicator_matrix
-from hsfiq.analysis.resampling.permutation import Swaps, holm, p_value
+from hsfiq.analysis.resampling.permutation import Swaps, p_value
 from hsfiq.analysis.resampling.spread import combined_variance
+from hsfiq.analysis.statistics.difference import SWAP_METHODS, Difference, adjusted
 
 SIGNIFICANT = 0.05  # two-sided
 MIN_TRIPLETS = 2
@@ -63,19 +64,14 @@ class SpaDifference(JsonRecord):
     """The soft pairwise accuracy of one metric minus that of another, on the same questions.
 
     Attributes:
-        p: two-sided, of no difference; `p_holm` is adjusted for all pairs of metrics.
+        spa: without an interval; its clusters are triplets.
+        n_pairs: the pairs of systems.
     """
 
     metric: str
     other: str
-    difference: float
-    p: float
-    p_holm: float
+    spa: Difference
     n_pairs: int
-    n_triplets: int
-    n_permutations: int
-    seed: int
-    reason: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +129,13 @@ def compare_spa(
 ) -> list[SpaDifference]:
     """Compare the soft pairwise accuracy of every two metrics, with Holm's adjustment."""
     differences = {name: _differences(rows, each) for name, each in values.items()}
-    tests = [
-        _spa_difference(rows, differences, metric, other, triplets, swaps)
-        for metric, other in combinations(values, 2)
+    pairs = list(combinations(values, 2))
+    tests = [_spa_difference(rows, differences, *pair, triplets, swaps) for pair in pairs]
+    differ = adjusted([difference for difference, _ in tests])
+    return [
+        SpaDifference(*pair, difference, n_pairs)
+        for pair, difference, (_, n_pairs) in zip(pairs, differ, tests, strict=True)
     ]
-    adjusted = holm(np.array([test.p for test in tests], dtype=np.float64))
-    return [replace(test, p_holm=float(p)) for test, p in zip(tests, adjusted, strict=True)]
 
 
 def sums_of_people(rows: pd.DataFrame, triplets: pd.Series[str]) -> PairSums:
@@ -179,16 +176,16 @@ def _spa_difference(
     other: str,
     triplets: pd.Series[str],
     swaps: Swaps,
-) -> SpaDifference:
+) -> tuple[Difference, int]:
+    """The difference, and the number of pairs of systems."""
     present = ~np.isnan(differences[metric] + differences[other])
     rows = rows[present]
     n_triplets = int(looked_up(rows["query_id"], triplets).nunique())
-    result = SpaDifference(
-        metric, other, UNDEFINED, UNDEFINED, UNDEFINED, 0, n_triplets, swaps.n, swaps.seed
-    )
     if n_triplets < MIN_TRIPLETS:
         reason = f"a test needs {MIN_TRIPLETS} triplets with values of both metrics"
-        return replace(result, reason=f"{reason}, and there {_count(n_triplets)}")
+        reason = f"{reason}, and there {_count(n_triplets)}"
+        nan = UNDEFINED
+        return Difference(nan, nan, nan, "none", len(rows), n_triplets, reason=reason), 0
     people = sums_of_people(rows, triplets).p
     first, second = (
         sums_of_metric(rows, differences[name][present], triplets) for name in (metric, other)
@@ -204,12 +201,16 @@ def _spa_difference(
         p_first = one_sided_p(first.totals + totals, first.variance + variance)
         p_second = one_sided_p(second.totals - totals, second.variance - variance)
         permuted.append(soft_accuracy(people, p_first) - soft_accuracy(people, p_second))
-    return replace(
-        result,
+    difference = Difference(
         difference=float(gap),
         p=p_value(float(gap), np.concatenate(permuted)),
-        n_pairs=len(people),
+        p_holm=UNDEFINED,
+        p_method=SWAP_METHODS["triplet"],
+        n=len(rows),
+        n_clusters=n_triplets,
+        swaps=swaps,
     )
+    return difference, len(people)
 
 
 def _differences(rows: pd.DataFrame, values: pd.Series[float]) -> FloatArray:

@@ -12,7 +12,7 @@ from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.estimate import Estimate, Grouped, means_of_tables
+from hsfiq.analysis.resampling.estimate import Estimate, group_means
 from hsfiq.analysis.statistics.correlation import with_values
 
 
@@ -32,28 +32,25 @@ def set_scores(
     bootstrap: Bootstrap,
 ) -> dict[str, SetScores]:
     """Average each metric over the systems' sets, all metrics on the same resamples."""
-    categories = release.queries.set_index("query_id").get("category", pd.Series(dtype=object))
-    tables: dict[tuple[str, str | None], pd.DataFrame] = {}
+    of_query = release.queries.set_index("query_id").get("category", pd.Series(dtype=object))
+    needed = sets[["set_id", "participant_id", "query_id", "system", "score"]]
+    scores = {}
     for metric, own in values.items():
-        needed = sets[["set_id", "participant_id", "query_id", "system"]]
         distinct = with_values(needed, own).drop_duplicates(["query_id", "system"])
-        of_set = looked_up(distinct["query_id"], categories)
-        tables[metric, None] = distinct
-        for category in sorted(of_set.dropna().unique()):
-            tables[metric, str(category)] = distinct[of_set == category]
-    grouped = [
-        Grouped(each, each["value"].to_numpy(np.float64), each["system"].to_numpy(object))
-        for each in tables.values()
-    ]
-    means = dict(zip(tables, means_of_tables(grouped, names, bootstrap), strict=True))
-    return {
-        metric: SetScores(
-            all=means[metric, None],
+        value = distinct["value"].to_numpy(np.float64)
+        system = pd.Categorical(distinct["system"], categories=names).codes
+        category, categories = pd.factorize(looked_up(distinct["query_id"], of_query), sort=True)
+        # Numbered by category and system; without a category, below 0.
+        numbers = pd.Series(category * len(names) + system)
+        everywhere = group_means(distinct, value, system, range(len(names)), bootstrap)
+        each = group_means(distinct, value, numbers, range(len(categories) * len(names)), bootstrap)
+        scores[metric] = SetScores(
+            all=dict(zip(names, everywhere.values(), strict=True)),
             by_category={
-                category: each
-                for (name, category), each in means.items()
-                if name == metric and category is not None
+                str(name): {
+                    system: each[place * len(names) + number] for number, system in enumerate(names)
+                }
+                for place, name in enumerate(categories)
             },
         )
-        for metric in values
-    }
+    return scores

@@ -13,6 +13,7 @@ import pandas as pd
 
 from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.ids import looked_up
+from hsfiq.analysis.data.images import list_sizes
 from hsfiq.analysis.data.metrics import MetricValues, ScoreColumn
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
@@ -117,7 +118,7 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
     is_named = release.sets.get("system", pd.Series(dtype=object)).notna()
     if not is_named.any():
         return Systems(reason=NO_SYSTEMS)
-    sets = release.sets[is_named]
+    sets = release.sets if is_named.all() else release.sets[is_named]
     names = sorted(sets["system"].unique())
     compared = compared_systems(release.preferences, names)
     share = np.choose(compared["preferred"].to_numpy(), (0.5, 1.0, 0.0))
@@ -126,7 +127,7 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
     # A metric's values do not depend on the participants: queries are resampled, not people.
     by_query = bootstrap.for_release(release, unit="triplet")
     scores = set_scores(release, sets, names, values, by_query)
-    sizes = sets["image_ids"].map(len).unique()
+    sizes = np.unique(list_sizes(sets["image_ids"]))
     return Systems(
         figures={
             name: SystemFigures(
@@ -167,11 +168,14 @@ def win_rates(
     compared: pd.DataFrame, names: list[str], bootstrap: Bootstrap
 ) -> dict[str, Estimate]:
     """How often each system was preferred in its comparisons; human ties count half."""
-    sides = pd.concat([compared.assign(system=compared[f"system_{side}"]) for side in (1, 2)])
+    columns = ["participant_id", "query_id", "preferred"]
+    sides = pd.concat(
+        [compared[columns].assign(system=compared[f"system_{side}"]) for side in (1, 2)]
+    )
     side = np.repeat((1, 2), len(compared))
     preferred = sides["preferred"].to_numpy()
     won = np.where(preferred == 0, 0.5, (preferred == side).astype(np.float64))
-    return group_means(sides, won, sides["system"].to_numpy(object), names, bootstrap, RATE)
+    return group_means(sides, won, sides["system"], names, bootstrap, RATE)
 
 
 def own_similarity(release: Release, name: str, bootstrap: Bootstrap) -> Rate:
@@ -212,5 +216,5 @@ def _by_metric(
 def _means(
     sets: pd.DataFrame, column: str, names: list[str], bootstrap: Bootstrap
 ) -> dict[str, Estimate]:
-    values, of = sets[column].to_numpy(np.float64), sets["system"].to_numpy(object)
-    return group_means(sets, values, of, names, bootstrap)
+    values = sets[column].to_numpy(np.float64)
+    return group_means(sets, values, sets["system"], names, bootstrap)

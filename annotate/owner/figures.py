@@ -137,6 +137,7 @@ def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements | None:
     cached, so the bootstrap does not run again until somebody answers.
     """
     try:
+        from hsfiq.analysis.data.images import set_units  # noqa: PLC0415 (the extra may be absent)
         from hsfiq.analysis.statistics import agreement  # noqa: PLC0415 (the extra may be absent)
     except ModuleNotFoundError:
         return None
@@ -144,7 +145,7 @@ def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements | None:
     plain.sort(key=attrgetter("position"))
     sets, preferences = released_sets(plain), released_preferences(plain)
     triplets = sets["query_id"].drop_duplicates().set_axis(sets["query_id"].unique())
-    units = agreement.set_units(sets, triplets)
+    units = set_units(sets, triplets)
     return Agreements(
         agreement.agreement(
             agreement.score_ratings(sets, units, triplets), "ordinal", resamples=RESAMPLES

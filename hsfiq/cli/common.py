@@ -147,9 +147,33 @@ def requires(extra: str) -> Iterator[None]:
         ) from error
 
 
+INDENTED = 3
+"""So many levels of JSON are indented."""
+
+
 def print_result(result: dict[str, Any], text: str, *, as_json: bool) -> None:
     """Print the text, or the result as JSON."""
-    typer.echo(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)
+    typer.echo(indented_json(result) if as_json else text)
+
+
+def indented_json(value: object, depth: int = 0) -> str:
+    """JSON with two spaces of indent, in which what is nested deeper than `INDENTED` is one line.
+
+    Python indents in a loop of its own, which takes seconds for the figures of many participants.
+    """
+    if depth < INDENTED and value and isinstance(value, dict | list):
+        if isinstance(value, dict):
+            entries = [
+                f"{json.dumps(key, ensure_ascii=False)}: {indented_json(each, depth + 1)}"
+                for key, each in value.items()
+            ]
+            opening, closing = "{}"
+        else:
+            entries = [indented_json(each, depth + 1) for each in value]
+            opening, closing = "[]"
+        lines = ",\n".join("  " * (depth + 1) + entry for entry in entries)
+        return f"{opening}\n{lines}\n{'  ' * depth}{closing}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def warn(warnings: Iterable[str]) -> None:

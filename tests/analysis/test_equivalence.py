@@ -14,7 +14,8 @@ from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.interval import ConfidenceInterval, percentile_interval
 from hsfiq.analysis.resampling.permutation import Swaps, holm
-from hsfiq.analysis.statistics.compare import Comparison, Difference
+from hsfiq.analysis.statistics.compare import Comparison
+from hsfiq.analysis.statistics.difference import Difference
 from hsfiq.analysis.systems.win_matrix import Duel
 
 Z = stats.norm.ppf(0.975)
@@ -80,7 +81,7 @@ def test_the_error_at_the_margin_is_5_percent() -> None:
 
 def comparison(difference: float, half: float) -> Comparison:
     ci = interval(difference - half, difference + half)
-    result = Difference(difference, ci, 0.5, 0.5, "test", 100, 40, Swaps())
+    result = Difference(difference, 0.5, 0.5, "test", 100, 40, ci, Swaps())
     return Comparison("m", "o", result, replace(result, difference=float("nan"), reason="no value"),
                       result)  # fmt: skip
 

@@ -102,16 +102,18 @@ def test_the_test_of_clusters_equals_a_loop() -> None:
     both = sorted(set(rhos[0]) & set(rhos[1]))
     gaps = {query: rhos[0][query][0] - rhos[1][query][0] for query in both}
     judge = dict(zip(release.sets["query_id"], release.sets["participant_id"], strict=True))
-    people = list(dict.fromkeys(judge[query] for query in both))
+    people = sorted({judge[query] for query in both})
     observed = np.mean(list(gaps.values()))
     extreme = 0
     for mask in np.concatenate(list(Swaps(n=999).masks(len(people)))):
         sign = dict(zip(people, np.where(mask, -1, 1), strict=True))
         permuted = np.mean([sign[judge[query]] * gap for query, gap in gaps.items()])
         extreme += abs(permuted) >= abs(observed) - 1e-12
-    assert difference.difference.value == pytest.approx(observed)
-    assert difference.difference.n == len(both)
-    assert difference.p == difference.p_holm == pytest.approx((extreme + 1) / 1000)
+    assert difference.spearman.difference == pytest.approx(observed)
+    assert difference.spearman.n == len(both)
+    assert (
+        difference.spearman.p == difference.spearman.p_holm == pytest.approx((extreme + 1) / 1000)
+    )
 
 
 def test_the_test_of_cells_is_the_grouped_test() -> None:
@@ -130,7 +132,7 @@ def test_the_test_of_cells_is_the_grouped_test() -> None:
     uneven = ranking_study(3, widths=(2, 4))
     (difference,) = measure(uneven, metrics_of(uneven, 4)).differences
     assert difference.cells.reason == "the queries have different numbers of sets"
-    assert not math.isnan(difference.p)
+    assert not math.isnan(difference.spearman.p)
 
 
 def test_undefined_correlations_have_a_reason() -> None:
@@ -143,6 +145,6 @@ def test_undefined_correlations_have_a_reason() -> None:
     within = measure(make_release(flat), values)
     assert within.metrics["m"].kendall.reason == NO_CORRELATION
     (difference,) = within.differences
-    assert math.isnan(difference.p)
-    assert difference.difference.reason == NO_CORRELATION
+    assert math.isnan(difference.spearman.p)
+    assert difference.spearman.reason == NO_CORRELATION
     assert within.to_json()["metrics"]["m"]["mean_sets"] == 2.0  # type: ignore[index]

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import MINUS
 from hsfiq.analysis.reports.document import Chart
-from hsfiq.analysis.statistics.compare import Comparison, Difference
+from hsfiq.analysis.statistics.compare import Comparison
+from hsfiq.analysis.statistics.difference import Difference
 
 COLOURS = "PuOr"
 """Purple and orange, which colour-blind readers can distinguish."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from hsfiq.analysis.reports.cells import estimate_cell, number_cell, p_cell, stars
+from hsfiq.analysis.reports.cells import difference_cell, estimate_cell, number_cell, p_cell
 from hsfiq.analysis.reports.document import Block, Section
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.within_query import WithinQuery
@@ -34,11 +32,11 @@ def within_query_section(within: WithinQuery) -> Section:
             (
                 each.metric,
                 each.other,
-                replace(estimate_cell(each.difference), style="signed", stars=stars(each.p_holm)),
-                number_cell(each.p, each.reason, style="p"),
-                p_cell(each.p_holm, each.reason),
+                difference_cell(each.spearman),
+                number_cell(each.spearman.p, each.spearman.reason, style="p"),
+                p_cell(each.spearman.p_holm, each.spearman.reason),
                 number_cell(each.cells.p, each.cells.reason, style="p"),
-                each.difference.n,
+                each.spearman.n,
             )
             for each in within.differences
         )

@@ -16,8 +16,9 @@ from hsfiq.analysis.reports.text.format import folded, interval_text, line, p_te
 from hsfiq.analysis.reports.text.systems import metric_ranks_lines
 from hsfiq.analysis.reports.text.within_query import equivalence_lines
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
-from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference
+from hsfiq.analysis.statistics.compare import STATISTICS, Comparison
 from hsfiq.analysis.statistics.correlation import WithinParticipant
+from hsfiq.analysis.statistics.difference import Difference
 from hsfiq.analysis.statistics.margin import AccuracyByMargin
 from hsfiq.analysis.statistics.normality import Normality
 from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy

@@ -54,18 +54,18 @@ def systems_lines(systems: Systems) -> Iterator[str]:
 
 def _spa_differences(differences: Sequence[SpaDifference]) -> Iterator[str]:
     if len(differences) > MOST_DIFFERENCES:
-        n = sum(difference.p_holm <= SIGNIFICANT for difference in differences)
+        n = sum(each.spa.p_holm <= SIGNIFICANT for each in differences)
         yield from WRAPPED.wrap(
             f"soft pairwise accuracy: {n:,} of {len(differences):,} pairs of metrics differ "
             "significantly; --json and --report have all differences"
         )
         return
-    for difference in differences:
-        text = f"undefined: {difference.reason}"
-        if difference.reason is None:
-            p = f"{p_text(difference.p)}, Holm {p_text(difference.p_holm)}"
-            text = f"{difference.difference:+.3f}, {p}"
-        names = f"{difference.metric} minus {difference.other}"
+    for each in differences:
+        text = f"undefined: {each.spa.reason}"
+        if each.spa.reason is None:
+            p = f"{p_text(each.spa.p)}, Holm {p_text(each.spa.p_holm)}"
+            text = f"{each.spa.difference:+.3f}, {p}"
+        names = f"{each.metric} minus {each.other}"
         yield from WRAPPED.wrap(f"soft pairwise accuracy, {names}: {text}")
 
 

@@ -7,7 +7,7 @@ from math import isnan
 
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.equivalence import Equivalence
-from hsfiq.analysis.reports.text.format import estimate_text, line, p_text
+from hsfiq.analysis.reports.text.format import estimate_text, interval_text, line, p_text
 from hsfiq.analysis.within_query import WithinQuery
 
 VERDICTS = {True: "equivalent", False: "not shown to be equivalent"}
@@ -25,12 +25,13 @@ def within_query_lines(within: WithinQuery) -> Iterator[str]:
         )
     for difference in within.differences:
         names = f"{difference.metric} minus {difference.other}"
-        if difference.difference.reason is not None:
-            yield f"  {names}: undefined: {difference.difference.reason}"
+        gap = difference.spearman
+        if isnan(gap.difference):
+            yield f"  {names}: undefined: {gap.reason}"
             continue
-        p = f"{p_text(difference.p)}, Holm {p_text(difference.p_holm)}"
-        p = "p undefined" if isnan(difference.p) else p
-        yield f"  {names}: {estimate_text(difference.difference)}, {p}"
+        p = f"{p_text(gap.p)}, Holm {p_text(gap.p_holm)}"
+        p = "p undefined" if isnan(gap.p) else p
+        yield f"  {names}: {gap.difference:.4f} {interval_text(gap.ci, 3)}, {p}"
 
 
 def equivalence_lines(tested: Sequence[Equivalence]) -> Iterator[str]:

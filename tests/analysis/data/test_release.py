@@ -123,7 +123,7 @@ def changed(frame: pd.DataFrame, column: str, values: list[object]) -> pd.DataFr
         ("preferences", "query_id", ["q", "q"], "queries.parquet: lacks the query that other"),
         ("sets", "question_id", list("xxyy"), "preferences.parquet: lacks the question that other"),
         ("sets", "set_id", list("aabc"), "set_id occurs twice: a"),
-        ("sets", "image_ids", ["abcde"] * 4, "image_ids holds text, not lists"),
+        ("sets", "image_ids", ["abcde"] * 4, "image_ids does not hold lists"),
         ("queries", "query_id", ["x", "y"], "queries.parquet: lacks the query"),
     ],
 )

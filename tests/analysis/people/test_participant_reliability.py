@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hsfiq.analysis.data.images import set_units
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.people.participant_reliability import (
     participant_reliability,
@@ -16,7 +17,6 @@ from hsfiq.analysis.people.participant_reliability import (
     variance_between,
 )
 from hsfiq.analysis.people.participants import participants
-from hsfiq.analysis.statistics.agreement import set_units
 from tests.analysis import reference
 
 

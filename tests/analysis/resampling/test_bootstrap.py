@@ -6,12 +6,11 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse, stats
+from scipy import stats
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling import bootstrap as bootstrap_module
-from hsfiq.analysis.resampling import clusters as clusters_module
 from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
 from tests.analysis.studies import Question, few, make_release, studies
 
@@ -73,7 +72,7 @@ def test_the_default_resamples_triplets_too_if_participants_share_them() -> None
 
 
 def test_many_triplets_are_resampled_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusters_module, "MOST_GROUPS", 4)
+    monkeypatch.setattr(bootstrap_module, "MOST_GROUPS", 4)
     rows = pd.DataFrame(
         {
             "participant_id": [f"p{number % 5}" for number in range(30)],
@@ -172,16 +171,24 @@ def test_draws_that_are_kept_are_those_that_are_drawn_again(
     assert (all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=70)) == kept).all()
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_totals_of_several_tables_are_those_of_each(unit: Unit) -> None:
-    bootstrap = Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=30)
-    tables = [
-        (ROWS, sparse.csr_array(np.arange(14.0).reshape(7, 2))),
-        (ROWS.iloc[2:5], sparse.csr_array(np.ones((3, 1)))),
-    ]
-    for totals, (rows, columns) in zip(bootstrap.totals_of(tables), tables, strict=True):
-        assert totals == pytest.approx(bootstrap.totals(rows, columns))
-    assert bootstrap.totals_of([]) == []
+@pytest.mark.parametrize("unit", ["participant", "triplet"])
+def test_many_clusters_are_resampled_in_groups_too(
+    monkeypatch: pytest.MonkeyPatch, unit: Unit
+) -> None:
+    monkeypatch.setattr(bootstrap_module, "MOST_ALONE", 4)
+    rows = pd.DataFrame(
+        {
+            "participant_id": [f"p{number // 2}" for number in range(24)],
+            "query_id": [f"q{number // 2}" for number in range(24)],
+        }
+    )
+    bootstrap = Bootstrap.of_rows(rows, unit=unit, n_resamples=200)
+    weights = all_weights(bootstrap, rows)
+    groups = np.unique(weights, axis=1, return_inverse=True)[1]
+    assert np.bincount(groups).tolist() == [6, 6, 6, 6]  # three clusters of two rows each
+    assert (groups[::2] == groups[1::2]).all()
+    assert (weights[1:].sum(axis=1) == 24).all()
+    assert bootstrap.n_clusters_of(rows) == 12
 
 
 @pytest.mark.parametrize("unit", ["participant", "triplet", "participant-triplet"])

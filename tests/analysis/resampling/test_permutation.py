@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hsfiq.analysis.resampling.permutation import (
+    PairedSums,
     Swaps,
     cell_sums,
-    cluster_sums,
     grouped_test,
     holm,
     p_value,
     standard_ranks,
+    unit_sums,
 )
 from tests.analysis.studies import few
 
@@ -111,7 +112,8 @@ def test_swapping_a_cluster_swaps_all_its_rows(
         return
     clusters = np.unique(names, return_inverse=True)[1]
     ranks = [standard_ranks(side) for side in (scores, first, second)]
-    sums = cluster_sums(*ranks, clusters)
+    of_units = (unit_sums(ranks[0], each, clusters) for each in ranks[1:])
+    sums = PairedSums.of_units(*of_units, len(rows))
     masks = np.concatenate(list(Swaps(20, seed).masks(1, clusters.max() + 1)))
     expected = [
         swapped_difference(*(side[None] for side in ranks), mask[:, clusters]) for mask in masks

@@ -9,11 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hsfiq.analysis.resampling import cumulative
+from hsfiq.analysis.resampling import binned, cumulative
 from hsfiq.analysis.resampling import spearman as spearman_module
+from hsfiq.analysis.resampling.binned import BinnedPair, bins_for, is_worth_binning
 from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
 from hsfiq.analysis.resampling.cumulative import CumulativeRanks
 from hsfiq.analysis.resampling.leave_one_out import leave_one_out_spearman
+from hsfiq.analysis.resampling.ranks import (
+    as_numbers,
+    mid_ranks,
+    rank_correlation,
+    value_numbers,
+)
 from hsfiq.analysis.resampling.spearman import (
     ClusteredPair,
     SortedPair,
@@ -123,6 +130,43 @@ def test_cumulative_ranks_do_not_overflow_if_one_cluster_has_all_draws() -> None
     assert product.tolist() == [n_clusters * n_clusters * (3.0 - 1.0)]
 
 
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-4])
+@pytest.mark.parametrize("distinct", [10**9, 300])
+def test_bins_come_as_close_as_the_tolerance(
+    monkeypatch: pytest.MonkeyPatch, tolerance: float, distinct: int
+) -> None:
+    rng = np.random.default_rng(9)
+    n, n_clusters = 4000, 50
+    codes, y = rng.integers(n_clusters, size=n), rng.integers(5, size=n)
+    x = rng.integers(distinct, size=n) + y * distinct / 4
+    run = value_numbers(x)
+    monkeypatch.setattr(binned, "TOLERANCE", tolerance)
+    assert bins_for(n) < len(x)
+    counts = rng.multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), size=20)
+    pair = BinnedPair.of(run, y, codes, n_clusters, rank_correlation(run, y))
+    expected = literal(x, y, counts.take(codes, axis=1))
+    errors = pair.rho(counts.astype(np.float64)) - expected
+    assert np.abs(errors).max() < 3 * tolerance
+    assert pair.rho(np.ones((1, n_clusters))) == pytest.approx(
+        literal(x, y, np.ones((1, n))), abs=1e-12
+    )
+
+
+def test_many_rows_of_many_clusters_are_binned() -> None:
+    assert is_worth_binning(600_000, n_levels=5, n_clusters=6000)
+    assert not is_worth_binning(60_000, n_levels=500, n_clusters=600)
+    assert not is_worth_binning(6100, n_levels=5, n_clusters=61)
+
+
+@few
+@given(st.lists(st.sampled_from([-2.0, 0.0, 0.5, 1.0, 3.0, 1e9]), max_size=12))
+def test_values_are_numbered_as_by_sorting(values: list[float]) -> None:
+    for given_values in (np.array(values), np.array(values).round()):
+        numbers = value_numbers(given_values)
+        assert numbers.tolist() == [sorted(set(given_values)).index(each) for each in given_values]
+        assert mid_ranks(numbers).tolist() == stats.rankdata(given_values).tolist()
+
+
 @few
 @given(tables())
 def test_leaving_out_each_cluster_equals_scipy_without_its_rows(
@@ -178,3 +222,9 @@ def test_rho_without_rows_is_undefined() -> None:
     for unit in UNITS:
         bootstrap = Bootstrap.of_rows(rows, unit=unit, n_resamples=5)
         assert np.isnan(resampled_spearman(bootstrap, rows, empty, empty)).all()
+
+
+def test_values_as_numbers_keep_their_order_and_gaps() -> None:
+    values = pd.Series([0.5, np.nan, -1.0, 0.5, 7.0], index=list("abcde"))
+    expected = pd.Series([1.0, np.nan, 0.0, 1.0, 2.0], index=list("abcde"))
+    pd.testing.assert_series_equal(as_numbers(values), expected)

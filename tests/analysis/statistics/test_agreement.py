@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsfiq.analysis.data.images import set_units
 from hsfiq.analysis.statistics.agreement import (
     Agreement,
     Level,
     agreement,
     coincidences,
     resampled_alphas,
-    set_units,
 )
 from hsfiq.analysis.statistics.proportion import exact_proportion
 from tests.analysis.studies import few

@@ -18,8 +18,9 @@ from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports.text.summary import analysis_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, Difference, compare_all
+from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, compare_all
 from hsfiq.analysis.statistics.correlation import spearman
+from hsfiq.analysis.statistics.difference import Difference
 from hsfiq.analysis.statistics.preference import preference_rates
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, question_ids, studies
 

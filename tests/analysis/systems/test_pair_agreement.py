@@ -145,7 +145,7 @@ def test_a_difference_is_tested_by_swapping_the_values_of_whole_triplets() -> No
     def gap(one: pd.Series, other: pd.Series) -> float:
         return pair_agreement(rows, one, triplets).spa - pair_agreement(rows, other, triplets).spa
 
-    assert result.difference == pytest.approx(gap(first, second))
+    assert result.spa.difference == pytest.approx(gap(first, second))
     order = pd.unique(rows["query_id"].map(triplets))
     (masks,) = swaps.masks(len(order))
     question_of = {
@@ -158,16 +158,16 @@ def test_a_difference_is_tested_by_swapping_the_values_of_whole_triplets() -> No
         swapped = set(order[mask])
         chosen = np.array([triplets[question_of[name]] in swapped for name in first.index])
         one, other = (first.where(~chosen, second), second.where(~chosen, first))
-        extreme += abs(gap(one, other)) >= abs(result.difference) - 1e-12
-    assert result.p == pytest.approx((extreme + 1) / 41)
-    assert result.p_holm == result.p
-    assert result.n_triplets == len(order)
+        extreme += abs(gap(one, other)) >= abs(result.spa.difference) - 1e-12
+    assert result.spa.p == pytest.approx((extreme + 1) / 41)
+    assert result.spa.p_holm == result.spa.p
+    assert result.spa.n_clusters == len(order)
 
 
 def test_equal_metrics_do_not_differ() -> None:
     rows, values, triplets = draw(7)
     (result,) = compare_spa(rows, {"one": values, "two": values}, triplets, Swaps(n=20))
-    assert (result.difference, result.p) == (0, 1)
+    assert (result.spa.difference, result.spa.p) == (0, 1)
 
 
 def test_reasons() -> None:
@@ -176,7 +176,9 @@ def test_reasons() -> None:
     assert none.reason == "no question compares two systems and has both values of the metric"
     one = rows.iloc[:1]
     (result,) = compare_spa(one, {"one": values, "two": values}, triplets, Swaps(n=20))
-    assert result.reason == ("a test needs 2 triplets with values of both metrics, and there is 1")
+    assert result.spa.reason == (
+        "a test needs 2 triplets with values of both metrics, and there is 1"
+    )
     assert pair_agreement(one, values, triplets).to_json()["accuracy_significant"] is None
 
 
@@ -216,4 +218,4 @@ def test_many_triplets_are_swapped_in_groups(monkeypatch: pytest.MonkeyPatch) ->
     (result,) = compare_spa(
         rows, {"first": first, "second": draw(6)[1]}, triplets, Swaps(n=40, seed=3)
     )
-    assert 0 < result.p <= 1
+    assert 0 < result.spa.p <= 1

@@ -11,7 +11,8 @@ from scipy import stats
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.statistics.compare import Comparison, Difference
+from hsfiq.analysis.statistics.compare import Comparison
+from hsfiq.analysis.statistics.difference import Difference
 from hsfiq.analysis.systems.metric_ranks import metric_ranks
 from hsfiq.analysis.systems.rank_ranges import better_pairs, cluster_numbers, rank_ranges
 from hsfiq.analysis.systems.ranking import Strengths
@@ -125,7 +126,7 @@ def test_undefined_rank_ranges() -> None:
 def comparison(metric: str, other: str, difference: float, p: float) -> Comparison:
     rows = pd.DataFrame({"participant_id": ["a", "b"], "query_id": "q"})
     ci = Bootstrap.of_rows(rows, n_resamples=2).undefined_interval(rows)
-    each = Difference(difference, ci, p, p, "swaps", 2, 2, Swaps())
+    each = Difference(difference, p, p, "swaps", 2, 2, ci, Swaps())
     return Comparison(metric, other, each, each, each)
 
 

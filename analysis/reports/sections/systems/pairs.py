@@ -35,10 +35,10 @@ def spa_differences_table(systems: Systems) -> Table:
         (
             each.metric,
             each.other,
-            number_cell(each.difference, each.reason, n=each.n_pairs, style="signed"),
-            number_cell(each.p, each.reason, style="p"),
-            p_cell(each.p_holm, each.reason),
-            each.n_triplets,
+            number_cell(each.spa.difference, each.spa.reason, n=each.n_pairs, style="signed"),
+            number_cell(each.spa.p, each.spa.reason, style="p"),
+            p_cell(each.spa.p_holm, each.spa.reason),
+            each.spa.n_clusters,
         )
         for each in systems.spa_differences
     )
