@@ -26,6 +26,7 @@ NAMES = (
     "system-strengths",
     "systems",
     "fisd-drawn",
+    "rounds",
     "reliability",
     "ablation",
     "loop-learns",
