@@ -19,6 +19,7 @@ from hsfiq.cli.sessions_sources import (
     user_of,
 )
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 DEFAULT_ROUNDS = 5
 
@@ -111,9 +112,8 @@ def play(
 def as_text(result: dict[str, Any]) -> str:
     stops = ", ".join(f"{reason} {n:,}" for reason, n in result["stops"].items())
     chooser = f", {result['chooser']}" if result["chooser"] else ""
-    sizes = (
-        f"{result['n_sessions']:,} sessions of {result['system']}, {result['n_rounds']:,} rounds"
-    )
+    sessions = count_text(result["n_sessions"], "session")
+    sizes = f"{sessions} of {result['system']}, {count_text(result['n_rounds'], 'round')}"
     lines = [
         f"{result['sessions']}: {sizes}; ends: {stops}",
         f"simulator {result['simulator']}, history {result['history']}{chooser}",

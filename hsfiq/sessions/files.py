@@ -25,8 +25,15 @@ def read(path: Path) -> tuple[Session, ...]:
     Raises:
         UnreadableInput: it holds none, a line is no session, or an id occurs twice.
     """
+    text = read_text(path)
+    if text.lstrip().startswith("["):
+        raise UnreadableInput(
+            str(path),
+            "is one JSON list, not one session a line",
+            "play a script first: hsfiq sessions play --simulator scripted",
+        )
     sessions: dict[str, Session] = {}
-    for number, line in numbered_lines(read_text(path)):
+    for number, line in numbered_lines(text):
         where = f"{path}: line {number}"
         session = session_of(Place(parse_json(line, str(path), number), where))
         if session.session_id in sessions:

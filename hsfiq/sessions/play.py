@@ -27,6 +27,7 @@ class Query:
     Attributes:
         session_id: of the session; None for the query's id with the seed.
         excluded: images that are no candidates in any round.
+        is_simulated: the script that is asked is known not to be people's.
     """
 
     query_id: str
@@ -36,6 +37,7 @@ class Query:
     excluded: tuple[str, ...] = ()
     category: str | None = None
     session_id: str | None = None
+    is_simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +192,7 @@ def record_of(
         chooser=user.chooser,
         corpus=Corpus(name=corpus.name, size=corpus.size, sha256=corpus.sha256),
         category=query.category,
+        is_simulated=query.is_simulated,
         seed=settings.seed,
         targets=query.targets,
         excluded=query.excluded,

@@ -108,7 +108,8 @@ class Session:
         excluded: images that are no candidates in any round.
         stop_at: a session ends when the rank is this or better; none if it goes on.
         max_rounds: the number of rounds after which a session ends.
-        is_simulated: a simulated participant of a study gave the answers.
+        is_simulated: the texts are those of a simulated participant, or a script's that a
+            simulator or a language model gave.
         place: which of the participant's sessions it is, from 1.
         satisfaction, ease: from 1 to 5, at the end.
     """
@@ -162,6 +163,15 @@ class Session:
     def final_rank(self) -> int | None:
         """The target's rank in the last round."""
         return self.rounds[-1].rank
+
+
+SCRIPTED = "scripted"
+"""The simulator that gives the texts of a script, which may be people's."""
+
+
+def has_simulated_texts(session: Session) -> bool:
+    """Whether the texts are known not to be people's."""
+    return session.is_simulated or session.simulator not in (None, SCRIPTED)
 
 
 def references(rounds: Sequence[Round]) -> tuple[str, ...]:

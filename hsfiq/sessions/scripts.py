@@ -1,7 +1,8 @@
 """Scripts: published sessions whose texts are given, so that any system can be asked them.
 
 CIRCLED (github.com/mti-lab/circled), a list of {session_id, subset, ground_truth_ids, num_turns,
-turns: [{turn, reference_image_id, relative_caption}]}, which is also written.
+turns: [{turn, reference_image_id, relative_caption}]}, which is also written. A language model gave
+its texts after the first.
 Multi-turn FashionIQ (github.com/yfyuan01/MultiturnFashionRetrieval), a list of {target: [url, id],
 reference: [[url, [caption 1, caption 2], id], ...]}.
 ChatIR (github.com/levymsn/ChatIR), a list of {img, dialog: [caption, "question? answer", ...]},
@@ -71,6 +72,7 @@ def circled(place: Place, _number: int) -> Session:
         session_id=session_id,
         query_id=session_id,
         category=place.key("subset").text() or None,
+        is_simulated=True,
         targets=tuple(image_id(each) for each in place.key("ground_truth_ids").list()),
         rounds=tuple(
             Round(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import split_query_id
-from hsfiq.sessions.record import Round, Session
+from hsfiq.sessions.record import Round, Session, has_simulated_texts
 from hsfiq.text import count_text
 
 PEOPLE = "people"
@@ -52,7 +52,7 @@ def tables_of(sessions: Sequence[Session], *, by_category: bool = False) -> Tabl
             for part in each.rounds
         ],
         {each.query_id: split_query_id(each.query_id)[0] for each in counted},
-        any(each.is_simulated or each.simulator for each in counted),
+        any(map(has_simulated_texts, counted)),
         notes_on(names, counted, len(sessions) - len(counted)),
     )
 

@@ -13,6 +13,8 @@ from hsfiq.analysis.sessions.measure import SessionAnalysis, SystemMeasures
 
 LABEL, COLUMN = 24, 25  # characters
 DIGITS = 3
+LARGE = 100
+"""Ranks from here on have no decimals."""
 SIMULATED = "SIMULATED: texts come from simulators, not from people"
 
 
@@ -65,5 +67,6 @@ def difference_lines(name: str, differences: Differences) -> Iterator[str]:
 def figure_text(estimate: Estimate, *, signed: bool = False) -> str:
     if isnan(estimate.value):
         return f"undefined: {estimate.reason}"
-    interval = "" if estimate.ci is None else f" {interval_text(estimate.ci, DIGITS)}"
-    return f"{estimate.value:{'+' if signed else ''}.{DIGITS}f}{interval}"
+    digits = DIGITS if abs(estimate.value) < LARGE else 0
+    interval = "" if estimate.ci is None else f" {interval_text(estimate.ci, digits)}"
+    return f"{estimate.value:{'+' if signed else ''}.{digits}f}{interval}"

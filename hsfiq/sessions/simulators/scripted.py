@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hsfiq.sessions.play import Progress, Query, User
-from hsfiq.sessions.record import Round, Session
+from hsfiq.sessions.record import SCRIPTED, Round, Session, has_simulated_texts
 
 
 class ScriptedUser(User):
     """Asks what the script asks, whatever the lists show."""
 
-    simulator = "scripted"
+    simulator = SCRIPTED
 
     def __init__(self, sessions: Sequence[Session]) -> None:
         self._rounds = {each.session_id: each.rounds for each in sessions}
@@ -34,6 +34,7 @@ def script_queries(sessions: Sequence[Session]) -> list[Query]:
             targets=each.targets,
             excluded=each.excluded,
             category=each.category,
+            is_simulated=has_simulated_texts(each),
         )
         for each in sessions
     ]

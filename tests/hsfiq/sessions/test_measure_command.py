@@ -87,7 +87,7 @@ def test_a_report_has_its_figures_and_tables(folder: Path) -> None:
         ("absent.jsonl", "absent.jsonl: there is no such file"),
         ("stopped.jsonl --k 1", "censors Hits@1"),
         ("sprc.jsonl sprc.jsonl", "is given twice"),
-        ("script.json", "script.json: line 1: expected an object"),
+        ("script.json", "is one JSON list, not one session a line; play a script first"),
         ("sprc.jsonl --force", "add --report"),
     ],
 )

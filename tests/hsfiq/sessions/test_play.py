@@ -141,6 +141,7 @@ def test_a_replay_gives_the_same_ranks(tmp_path: Path) -> None:
         assert ranks(replayed) == ranks(sessions)
         assert [each.session_id for each in replayed] == [each.session_id for each in sessions]
         assert {each.stop.reason for each in replayed if each.stop} == {"no-feedback"}
+        assert all(each.is_simulated for each in replayed)
 
 
 def test_a_script_without_references_is_refused() -> None:

@@ -57,6 +57,13 @@ def test_practice_and_scripts_are_left_out() -> None:
         tables_of([script])
 
 
+def test_texts_of_a_script_may_be_peoples() -> None:
+    script = replace(SESSION, simulator="scripted")
+    assert tables_of([SESSION]).simulated
+    assert not tables_of([script]).simulated
+    assert tables_of([replace(script, is_simulated=True)]).simulated
+
+
 def test_a_session_twice_is_refused() -> None:
     with pytest.raises(UnreadableInput, match="session s of sprc is given twice"):
         tables_of([SESSION, SESSION])
