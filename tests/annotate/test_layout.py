@@ -164,6 +164,7 @@ def shown_with(page: Page, options: dict[str, Any]) -> None:
 
 
 def faults_at_each_size(page: Page, root: str) -> Iterator[str]:
+    page.add_style_tag(content="html { opacity: 0 }")  # laid out at each size, but not painted
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
         for fault in page.evaluate(FAULTS, root):
