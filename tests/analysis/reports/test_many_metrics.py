@@ -114,11 +114,9 @@ def test_pdf_figures_have_the_width_of_a_venue_and_embedded_fonts(
     many: Report, style: str, is_wide: bool, width: float
 ) -> None:
     chart = next(chart for chart in many.document.charts() if chart.is_wide == is_wide)
-    svg = to_svg(chart, simulated=True)
     venue = venue_of(style)
-    first, second = (dict(chart_files(chart, svg, simulated=True, venue=venue)) for _ in range(2))
-    assert first == second
-    content = first[f"figures/{chart.name}.pdf"]
+    files = dict(chart_files(chart, b"", simulated=True, venue=venue))
+    content = files[f"figures/{chart.name}.pdf"]
     assert content.startswith(b"%PDF")
     box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", content)
     assert box is not None
@@ -128,6 +126,22 @@ def test_pdf_figures_have_the_width_of_a_venue_and_embedded_fonts(
     assert b"CreationDate" not in content
     assert style_of(venue)["pdf.fonttype"] == TRUETYPE
     assert style_of(venue)["font.size"] == 8
+
+
+def test_the_same_figure_is_written_twice_with_the_same_bytes(many: Report) -> None:
+    chart = next(chart for chart in many.document.charts() if not chart.is_wide)
+    first, second = (
+        dict(
+            chart_files(
+                chart,
+                to_svg(chart, simulated=True),
+                simulated=True,
+                venue=venue_of("cvpr"),
+            )
+        )
+        for _ in range(2)
+    )
+    assert first == second
 
 
 def test_an_unknown_style_is_refused() -> None:
