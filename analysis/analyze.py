@@ -9,6 +9,7 @@ import pandas as pd
 
 from hsfiq.analysis.answer_model.scores import AnswerModel, answer_model
 from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.data.judged import AnalysedRelease
 from hsfiq.analysis.data.metrics import Metric, MetricValues
 from hsfiq.analysis.data.parts import PARTS
 from hsfiq.analysis.data.provenance import training_notes
@@ -56,33 +57,18 @@ MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
-class ReleaseSummary(JsonRecord):
-    """What was analysed: one `part` of the split (None: all) of `n_questions_in_all` questions."""
+class ReleaseSummary(AnalysedRelease):
+    """What was analysed: `n_questions` of `n_questions_in_all`, with `n_sets`."""
 
-    name: str
-    version: str
-    kind: str
-    study: str
-    simulated: bool
-    part: str | None
     n_questions_in_all: int
-    n_questions: int
     n_sets: int
-    n_participants: int
 
     @classmethod
     def of(cls, release: Release) -> ReleaseSummary:
         return cls(
-            name=release.name,
-            version=release.version,
-            kind=release.kind,
-            study=release.study,
-            simulated=release.simulated,
-            part=release.part,
+            **cls.facts_of(release, release.preferences),
             n_questions_in_all=len(release.whole.preferences),
-            n_questions=len(release.preferences),
             n_sets=len(release.sets),
-            n_participants=release.n_participants,
         )
 
     @property

@@ -1,9 +1,9 @@
-"""How often the 95% intervals of ICC(1) contain the truth, over many simulated studies.
+"""How often the 95% intervals of ICC(1) and of ordinal alpha contain the truth.
 
 A score is what a set deserves, plus its annotator's offset and noise, rounded and clipped to 1-5.
 Either 40 people judge triplets in random twos or threes, or groups of people judge the same
 triplets; a triplet has two sets. The truth is the correlation between two people's scores of a set,
-from one simulation so large that its own error does not matter.
+or Krippendorff's alpha of these, from one simulation so large that its own error does not matter.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hsfiq.analysis.people.agreement import agreement, alphas
 from hsfiq.analysis.people.reliability import reliability
 
 WORTH, OFFSET, NOISE = 0.8, 0.4, 0.9
@@ -38,7 +39,7 @@ Design = tuple[int, int, int]
 def run(seed: int, full: bool) -> dict[str, Any]:
     """Count how often the interval contains the truth in each design."""
     studies = FULL_STUDIES if full else STUDIES
-    truth = true_icc(np.random.default_rng(seed))
+    truth = true_values(np.random.default_rng(seed))
     return {
         "name": "reliability",
         "truth": truth,
@@ -49,30 +50,31 @@ def run(seed: int, full: bool) -> dict[str, Any]:
     }
 
 
-def covered(seed: int, studies: int, design: Design, truth: float) -> dict[str, Any]:
-    """The share of the studies of one design whose intervals contain the truth."""
-    ends = np.array(
-        [
-            interval(simulate(np.random.default_rng((seed, number, *design)), design))
-            for number in range(studies)
-        ]
+def covered(seed: int, studies: int, design: Design, truth: dict[str, float]) -> dict[str, Any]:
+    """The share of the studies of one design whose intervals contain the truth, by figure."""
+    drawn = (
+        intervals(simulate(np.random.default_rng((seed, number, *design)), design))
+        for number in range(studies)
     )
-    share = float(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean())
     groups, triplets, raters = design
-    return {
+    case: dict[str, Any] = {
         "people": f"{groups} x {raters}" if groups else f"{raters} of {PEOPLE}",
         "triplets": triplets,
-        "coverage": share,
-        "standard_error": sqrt(share * (1 - share) / studies),
-        "mean_length": float(np.diff(ends).mean()),
     }
+    ends = np.array(list(drawn))  # (studies, figures, 2)
+    for place, (figure, true) in enumerate(truth.items()):
+        low, high = ends[:, place].T
+        share = float(((low <= true) & (true <= high)).mean())
+        case[f"{figure}_coverage"] = share
+        case[f"{figure}_standard_error"] = sqrt(share * (1 - share) / studies)
+        case[f"{figure}_mean_length"] = float((high - low).mean())
+    return case
 
 
-def interval(ratings: pd.DataFrame) -> tuple[float, float]:
-    """That of ICC(1)."""
-    ci = reliability(ratings).single.ci
-    assert ci is not None
-    return ci.low, ci.high
+def intervals(ratings: pd.DataFrame) -> list[tuple[float, float]]:
+    """Those of ICC(1) and of alpha."""
+    both = (reliability(ratings).single.ci, agreement(ratings, "ordinal").ci)
+    return [(ci.low, ci.high) for ci in both if ci is not None]
 
 
 def simulate(rng: np.random.Generator, design: Design) -> pd.DataFrame:
@@ -102,9 +104,11 @@ def scores(latent: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.clip(np.round(3 + latent), 1, 5)
 
 
-def true_icc(rng: np.random.Generator) -> float:
-    """The correlation between two people's scores of a set."""
+def true_values(rng: np.random.Generator) -> dict[str, float]:
+    """The correlation between two people's scores of a set, and alpha of these scores."""
     worth = rng.normal(0, WORTH, TRUTH_SETS)
     spread = sqrt(OFFSET**2 + NOISE**2)
     first, second = (scores(worth + rng.normal(0, spread, TRUTH_SETS)) for _ in range(2))
-    return float(np.corrcoef(first, second)[0, 1])
+    together = np.histogram2d(first, second, bins=5)[0]
+    (alpha,) = alphas((together + together.T)[None], "ordinal")
+    return {"icc1": float(np.corrcoef(first, second)[0, 1]), "alpha": float(alpha)}

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from hsfiq.analysis.data.parts import SPLITS, parts_of, require_part
 from hsfiq.analysis.data.release import (
     EXPORT_AGAIN,
+    Release,
     column_problem,
     points_of,
     read_manifest,
@@ -23,6 +25,7 @@ from hsfiq.analysis.data.release import (
 )
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse, first_few
+from hsfiq.analysis.json_values import JsonRecord
 
 ASKED = ("question_id", "participant_id", "query_id")
 SET_COLUMNS = ("set_id", "question_id", "participant_id", "query_id", "image_ids")
@@ -60,6 +63,30 @@ class JudgedRelease:
     def triplets(self) -> pd.Series[str]:
         """The triplet of each query, indexed by query_id."""
         return self.queries.set_index("query_id")["triplet_id"]
+
+
+@dataclass(frozen=True)
+class AnalysedRelease(JsonRecord):
+    """Which release was analysed: all of it, or one `part` of its split."""
+
+    name: str
+    version: str
+    kind: str
+    study: str
+    simulated: bool
+    part: str | None
+    n_questions: int
+    n_participants: int
+
+    @staticmethod
+    def facts_of(release: Release | JudgedRelease, answers: pd.DataFrame) -> dict[str, Any]:
+        """The fields, from a release and its main table."""
+        names = ("name", "version", "kind", "study", "simulated", "part")
+        return {
+            **{name: getattr(release, name) for name in names},
+            "n_questions": int(answers["question_id"].nunique()),
+            "n_participants": int(answers["participant_id"].nunique()),
+        }
 
 
 def kind_of(folder: Path) -> str:

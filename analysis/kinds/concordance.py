@@ -10,9 +10,9 @@ from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.images import set_units
 from hsfiq.analysis.json_values import UNDEFINED
 from hsfiq.analysis.kinds.kind import Figures
+from hsfiq.analysis.people.agreement import MIN_UNITS, few_units
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
-from hsfiq.analysis.statistics.agreement import MIN_UNITS, few_units
 
 ALL = "all"
 METHOD = (

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
 
 import pandas as pd
 
-from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.judged import AnalysedRelease, JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.json_values import JsonRecord
+from hsfiq.analysis.people.agreement import Level, agreement
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.interval import ConfidenceInterval
-from hsfiq.analysis.resampling.spread import LEVEL
-from hsfiq.analysis.statistics.agreement import Level, agreement
 
-ALPHA_RESAMPLES = 1000
 UNNAMED = "(no system named)"
 
 REFERENCES = {
@@ -69,32 +65,15 @@ class KindStatistics:
 
 
 @dataclass(frozen=True)
-class KindSummary(JsonRecord):
+class KindSummary(AnalysedRelease):
     """What was analysed."""
 
-    name: str
-    version: str
-    kind: str
-    study: str
-    simulated: bool
-    part: str | None
-    n_questions: int
     n_queries: int
-    n_participants: int
 
     @classmethod
     def of(cls, release: JudgedRelease) -> KindSummary:
-        return cls(
-            name=release.name,
-            version=release.version,
-            kind=release.kind,
-            study=release.study,
-            simulated=release.simulated,
-            part=release.part,
-            n_questions=int(release.answers["question_id"].nunique()),
-            n_queries=int(release.answers["query_id"].nunique()),
-            n_participants=int(release.answers["participant_id"].nunique()),
-        )
+        n_queries = int(release.answers["query_id"].nunique())
+        return cls(**cls.facts_of(release, release.answers), n_queries=n_queries)
 
 
 @dataclass(frozen=True)
@@ -139,23 +118,8 @@ def by_query(release: JudgedRelease, bootstrap: Bootstrap) -> Bootstrap:
 
 def alpha_of(ratings: pd.DataFrame, level: Level) -> Estimate:
     """Krippendorff's alpha; `ratings` is as for `agreement`, n counts the judgements compared."""
-    result = agreement(ratings, level, resamples=ALPHA_RESAMPLES)
-    low, high = result.ci
-    is_undefined = isnan(result.alpha)
-    interval = ConfidenceInterval(
-        low=low,
-        high=high,
-        level=LEVEL,
-        method="percentile bootstrap",
-        unit="query",
-        n_clusters=result.n_clusters,
-        n_resamples=ALPHA_RESAMPLES,
-        n_undefined=0,
-        seed=0,
-        reason=result.reason,
-    )
-    reason = result.reason if is_undefined else None
-    return Estimate(result.alpha, result.n_ratings, interval, reason)
+    result = agreement(ratings, level)
+    return Estimate(result.alpha, result.n_ratings, result.ci, result.reason)
 
 
 def system_names(rows: pd.DataFrame) -> pd.Series[str]:

@@ -11,10 +11,10 @@ from hsfiq.analysis.data.images import set_units
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, system_names
+from hsfiq.analysis.people.agreement import score_ratings
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
 from hsfiq.analysis.resampling.spread import RATE
-from hsfiq.analysis.statistics.agreement import score_ratings
 from hsfiq.analysis.statistics.correlation import spearman
 
 ALL = "all"

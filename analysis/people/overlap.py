@@ -17,9 +17,7 @@ from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
-from hsfiq.analysis.people.reliability import Reliability, reliability
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.statistics.agreement import (
+from hsfiq.analysis.people.agreement import (
     MIN_UNITS,
     Agreement,
     agreement,
@@ -28,6 +26,8 @@ from hsfiq.analysis.statistics.agreement import (
     preference_ratings,
     score_ratings,
 )
+from hsfiq.analysis.people.reliability import Reliability, reliability
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.correlation import Correlation, spearman
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
 
@@ -104,8 +104,8 @@ def overlap(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ove
     metrics = {
         name: own.where(looked_up(own.index.to_series(), is_shared)) for name, own in values.items()
     }
-    ratings, seed = score_ratings(release.sets, units, triplets), bootstrap.seed
-    scores = agreement(ratings, "ordinal", seed=seed)
+    ratings = score_ratings(release.sets, units, triplets)
+    scores = agreement(ratings, "ordinal")
     n_units, n_pairs = scores.n_units, _shared_pairs(release.preferences, units, is_shared)
 
     def predict(values: pd.Series[float]) -> Prediction:
@@ -119,9 +119,7 @@ def overlap(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ove
         other_annotators=predict(everybody) if (n_annotators >= MORE_THAN_TWO).any() else None,
         metrics={name: predict(own) for name, own in metrics.items()},
         scores=scores,
-        preferences=agreement(
-            preference_ratings(release.preferences, units, triplets), "nominal", seed=seed
-        ),
+        preferences=agreement(preference_ratings(release.preferences, units, triplets), "nominal"),
         n_identical=int(has_identical_sets(release.preferences, units).sum()),
         reliability=reliability(ratings),
     )

@@ -19,9 +19,9 @@ from scipy import stats
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.ids import looked_up
+from hsfiq.analysis.people.agreement import MIN_UNITS
 from hsfiq.analysis.people.overlap import others_mean
 from hsfiq.analysis.resampling.spread import LEVEL
-from hsfiq.analysis.statistics.agreement import MIN_UNITS
 from hsfiq.analysis.statistics.correlation import participant_rhos, with_values
 
 MIN_PEOPLE = 5

@@ -21,10 +21,10 @@ from hsfiq.analysis.data.answers import (
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import JsonRecord, json_number, with_reason
+from hsfiq.analysis.people.agreement import MIN_UNITS
 from hsfiq.analysis.people.participant_reliability import MIN_PEOPLE, participant_reliability
 from hsfiq.analysis.people.straight_lining import straight_lining
 from hsfiq.analysis.statistics import preference
-from hsfiq.analysis.statistics.agreement import MIN_UNITS
 from hsfiq.analysis.statistics.correlation import MIN_SETS, participant_rhos, with_values
 
 MIN_Z = 3.5

@@ -5,9 +5,7 @@ ICC(1,n) of the mean of n raters (Shrout and Fleiss 1979). Sets themselves expla
 variance than this share, so no metric of sets correlates with the scores more than its square root:
 the attenuation bound (Spearman 1904).
 
-The answers about two sets are dependent if they share a triplet or an annotator, so the interval
-counts the influences of such sets together (as Aronow, Samii and Assenova 2015 do for pairs of
-people), on ln(MSB / MSW), with Student's t.
+The interval is that of `two_way` on ln(MSB / MSW).
 """
 
 from __future__ import annotations
@@ -19,22 +17,16 @@ from math import exp, isnan, sqrt
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy import sparse, stats
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
-from hsfiq.analysis.resampling.bootstrap import indicator_matrix
+from hsfiq.analysis.people.agreement import MIN_UNITS, few_units, shared_ratings
+from hsfiq.analysis.people.two_way import at_ends, two_way_interval
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
-from hsfiq.analysis.resampling.spread import LEVEL
-from hsfiq.analysis.statistics.agreement import MIN_UNITS, few_units, shared_ratings
 
 N_RATERS = (1, 2, 3, 4, 5)
 NO_VARIANCE = "all scores are the same"
-FEWEST_CLUSTERS = 3
-BLOCK_SIZE = 1000  # rows whose neighbours are held in memory at once
-METHOD = "two-way cluster-robust"
 
 
 @dataclass(frozen=True)
@@ -129,9 +121,7 @@ def attenuation_bound(reliability: float) -> float:
 
 def mapped(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
     """An increasing function of an estimate, and of the ends of its interval."""
-    ci = estimate.ci
-    if ci is not None and not isnan(ci.low):
-        ci = replace(ci, low=function(ci.low), high=function(ci.high))
+    ci = estimate.ci if estimate.ci is None else at_ends(estimate.ci, function)
     value = estimate.value if isnan(estimate.value) else function(estimate.value)
     return replace(estimate, value=value, ci=ci)
 
@@ -147,39 +137,11 @@ def unit_terms(table: pd.DataFrame) -> FloatArray:
 
 
 def _interval(table: pd.DataFrame, terms: FloatArray) -> ConfidenceInterval:
-    n_clusters = int(min(table[name].nunique() for name in ("cluster", "rater")))
     total = terms.sum(axis=0)
-    low = high = UNDEFINED
-    reason = None
     (log_ratio,) = log_mean_squares(total[None])
-    with np.errstate(invalid="ignore"):
-        influences = log_ratio - log_mean_squares(total - terms)
-    if n_clusters < FEWEST_CLUSTERS:
-        reason = f"an interval needs {FEWEST_CLUSTERS} triplets and participants"
-    elif not np.isfinite(log_ratio):
-        reason = "annotators of the same set agree completely, so the spread is unknown"
-    elif not np.isfinite(influences).all():
-        reason = "annotators agree or disagree on one set only, so the spread is unknown"
-    else:
-        variance = two_way_variance(table, influences) * n_clusters / (n_clusters - 1)
-        margin = float(stats.t.ppf((1 + LEVEL) / 2, n_clusters - 1)) * sqrt(variance)
-        k = mean_squares(total[None])[0, 0]
-        low, high = (
-            float((ratio - 1) / (ratio + k - 1))
-            for ratio in (exp(log_ratio - margin), exp(log_ratio + margin))
-        )
-    return ConfidenceInterval(
-        low=low,
-        high=high,
-        level=LEVEL,
-        method=METHOD,
-        unit="participant x triplet",
-        n_clusters=n_clusters,
-        n_resamples=0,
-        n_undefined=0,
-        seed=0,
-        reason=reason,
-    )
+    interval = two_way_interval(table, float(log_ratio), log_mean_squares(total - terms))
+    k = mean_squares(total[None])[0, 0]
+    return at_ends(interval, lambda end: (exp(end) - 1) / (exp(end) + k - 1))
 
 
 def log_mean_squares(sums: FloatArray) -> FloatArray:
@@ -187,53 +149,3 @@ def log_mean_squares(sums: FloatArray) -> FloatArray:
     _, between, within = mean_squares(sums)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.log(between) - np.log(within))
-
-
-def two_way_variance(table: pd.DataFrame, influences: FloatArray) -> float:
-    """The sum of u_i u_j over all pairs of units that share a triplet or a rater.
-
-    Args:
-        table: as for `icc1`.
-        influences: (n_units,) u, of the units in the order in which they first occur.
-    """
-    unit = pd.factorize(table["unit"])[0]
-    first = ~pd.Series(unit).duplicated().to_numpy()
-    raters, triplets = (pd.factorize(table[name])[0] for name in ("rater", "cluster"))
-    both = pd.factorize(pd.Series(zip(raters, triplets, strict=True), dtype=object))[0]
-    n = len(influences)
-    by_triplet = indicator_matrix(triplets[first], int(triplets.max()) + 1).T @ influences
-    by_both = _incidence(unit, both, n)
-    variance = float((by_triplet**2).sum())
-    variance -= _sum_over_neighbours(by_both, influences)  # they share a rater, too
-    of_unit = _incidence(unit, raters, n)
-    same_raters = pd.factorize(pd.Series([tuple(row) for row in _columns(of_unit)], dtype=object))[
-        0
-    ]
-    _, one_unit = np.unique(same_raters, return_index=True)
-    by_raters = np.bincount(same_raters, influences).astype(np.float64)
-    variance += _sum_over_neighbours(of_unit[one_unit], by_raters)
-    return max(variance, float((influences**2).sum()))
-
-
-def _incidence(rows: NDArray[np.intp], columns: NDArray[np.intp], n_rows: int) -> sparse.csr_array:
-    """1 in each (row, column), (n_rows, n_columns)."""
-    matrix = sparse.csr_array(
-        (np.ones(len(rows)), (rows, columns)), shape=(n_rows, int(columns.max()) + 1)
-    )
-    matrix.sort_indices()
-    return matrix
-
-
-def _columns(matrix: sparse.csr_array) -> list[NDArray[np.intp]]:
-    """The columns of each row's entries, in order."""
-    return np.split(matrix.indices, matrix.indptr[1:-1])
-
-
-def _sum_over_neighbours(matrix: sparse.csr_array, values: FloatArray) -> float:
-    """The sum of u_i u_j over all rows i and j of the matrix that have an entry in one column."""
-    total = 0.0
-    for start in range(0, len(values), BLOCK_SIZE):
-        shared = (matrix[start : start + BLOCK_SIZE] @ matrix.T).tocsr()
-        shared.data[:] = 1.0
-        total += float(values[start : start + BLOCK_SIZE] @ (shared @ values))
-    return total

@@ -16,10 +16,10 @@ from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
+from hsfiq.analysis.people.agreement import MIN_UNITS
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.spread import RATE
-from hsfiq.analysis.statistics.agreement import MIN_UNITS
 
 ANSWER = ["score_1", "score_2", "preferred"]
 ALL_THE_SAME = "all scores are the same"

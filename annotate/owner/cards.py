@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import isnan
+from math import isnan, nan
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -18,7 +18,7 @@ from hsfiq.collect.checks import CheckResult
 from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
 
 if TYPE_CHECKING:
-    from hsfiq.analysis.statistics.agreement import Agreement
+    from hsfiq.analysis.people.agreement import Agreement
     from hsfiq.analysis.statistics.proportion import Proportion
 
 CHECK_NAMES = {
@@ -276,7 +276,7 @@ def agreement_card(answers: tuple[AnswerRow, ...]) -> Card:
         alpha_line(agreements.scores, "Scores, ordinal", "sets"),
         alpha_line(agreements.preferences, "Preferences, nominal", "pairs"),
     )
-    note = "95 % intervals over queries; only what at least two people have judged"
+    note = "95 % intervals over people and queries; only what at least two people have judged"
     left_out = f"Preferences: without {agreements.n_identical:,} answers about two identical sets"
     return Card(name, lines, (note, left_out) if agreements.n_identical else (note,))
 
@@ -285,12 +285,12 @@ def alpha_line(agreement: Agreement, label: str, unit: str) -> Line:
     """One alpha with its interval, or why it is undefined."""
     if isnan(agreement.alpha):
         return Line("", f"{label}: undefined; {agreement.reason}", Markup(""))
-    if isnan(agreement.ci[0]):
-        note = f"{label}; {agreement.reason}"
-    else:
-        low, high = agreement.ci
-        note = f"{label}; {low:.2f} to {high:.2f}, from {agreement.n_units:,} {unit}"
-    plot = plots.interval(agreement.alpha, agreement.ci, (-0.5, 0, 0.5, 1), 0, label)
+    ci = agreement.ci
+    ends = (nan, nan) if ci is None else (ci.low, ci.high)
+    note = f"{label}; {ends[0]:.2f} to {ends[1]:.2f}, from {agreement.n_units:,} {unit}"
+    if ci is not None and ci.reason is not None:
+        note = f"{label}; {ci.reason}"
+    plot = plots.interval(agreement.alpha, ends, (-0.5, 0, 0.5, 1), 0, label)
     return Line(f"{agreement.alpha:.2f}", note, plot)
 
 

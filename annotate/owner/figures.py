@@ -18,7 +18,7 @@ from hsfiq.ids import set_id
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hsfiq.analysis.statistics.agreement import Agreement
+    from hsfiq.analysis.people.agreement import Agreement
     from hsfiq.analysis.statistics.proportion import Proportion
 
 LONGEST_BY_HOUR = timedelta(hours=72)
@@ -26,7 +26,6 @@ PACE_OF = timedelta(days=1)
 LEAST_FOR_PACE = 5
 MOST_BINS = 16
 WIDTHS = (1, 2, 5, 10, 20, 30, 60, 120, 300)
-RESAMPLES = 1000
 NEEDS = "needs the analysis extra: pip install 'hsfiq[analysis]'"
 
 
@@ -138,7 +137,7 @@ def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements | None:
     """
     try:
         from hsfiq.analysis.data.images import set_units  # noqa: PLC0415 (the extra may be absent)
-        from hsfiq.analysis.statistics import agreement  # noqa: PLC0415 (the extra may be absent)
+        from hsfiq.analysis.people import agreement  # noqa: PLC0415 (the extra may be absent)
     except ModuleNotFoundError:
         return None
     plain = [answer for answer in answers if answer.check is None and answer.scores]
@@ -147,14 +146,8 @@ def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements | None:
     triplets = sets["query_id"].drop_duplicates().set_axis(sets["query_id"].unique())
     units = set_units(sets, triplets)
     return Agreements(
-        agreement.agreement(
-            agreement.score_ratings(sets, units, triplets), "ordinal", resamples=RESAMPLES
-        ),
-        agreement.agreement(
-            agreement.preference_ratings(preferences, units, triplets),
-            "nominal",
-            resamples=RESAMPLES,
-        ),
+        agreement.agreement(agreement.score_ratings(sets, units, triplets), "ordinal"),
+        agreement.agreement(agreement.preference_ratings(preferences, units, triplets), "nominal"),
         int(agreement.has_identical_sets(preferences, units).sum()),
     )
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from math import isnan
 
 from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.people.agreement import Agreement
 from hsfiq.analysis.people.overlap import Overlap
 from hsfiq.analysis.people.participants import TOO_LITTLE_OVERLAP, Participants
 from hsfiq.analysis.people.place_and_time import PlaceAndTime, Trend
 from hsfiq.analysis.people.repeats import IntraRater
 from hsfiq.analysis.reports.text.format import estimate_text, interval_text, line
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.statistics.agreement import Agreement
 
 N_OUTLIERS = 5
 
@@ -118,7 +118,5 @@ def alpha_text(agreement: Agreement) -> str:
     """Krippendorff's alpha with its interval and its units, or why it is undefined."""
     if isnan(agreement.alpha):
         return f"undefined: {agreement.reason}"
-    low, high = agreement.ci
-    return (
-        f"{agreement.alpha:.4f} [{low:.4f}, {high:.4f}] ({count_text(agreement.n_units, 'unit')})"
-    )
+    units = count_text(agreement.n_units, "unit")
+    return f"{agreement.alpha:.4f} {interval_text(agreement.ci)} ({units})"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.owner.figures import RESAMPLES
 from hsfiq.collect.progress import AnswerRow
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
@@ -21,6 +20,8 @@ from hsfiq.releases.kinds import release_kinds_of
 
 if TYPE_CHECKING:
     from hsfiq.analysis.kinds.kind import Figures
+
+RESAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True)

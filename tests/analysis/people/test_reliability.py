@@ -17,9 +17,9 @@ from hsfiq.analysis.people.reliability import (
     log_mean_squares,
     reliability,
     spearman_brown,
-    two_way_variance,
     unit_terms,
 )
+from hsfiq.analysis.people.two_way import two_way_variance
 from tests.analysis.studies import few
 
 

@@ -8,7 +8,7 @@ from math import isnan
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.people.overlap import Overlap
 from hsfiq.analysis.reports.cells import estimate_cell, number_cell, number_text
-from hsfiq.analysis.reports.document import NumberCell, Row, Section, Table
+from hsfiq.analysis.reports.document import Row, Section, Table
 from hsfiq.analysis.reports.layout import table
 
 NAME, TITLE = "overlap", "Agreement between annotators"
@@ -76,7 +76,7 @@ def _alpha_table(overlap: Overlap) -> Table:
     rows = (
         (
             name,
-            NumberCell(agreement.alpha, agreement.n_units, agreement.ci, reason=agreement.reason),
+            number_cell(agreement.alpha, agreement.reason, n=agreement.n_units, ci=agreement.ci),
             agreement.n_units,
             agreement.n_ratings,
         )

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.people.agreement import MIN_UNITS
 from hsfiq.analysis.people.participants import WHY_UNDEFINED, Participants
 from hsfiq.analysis.people.place_and_time import BinFigures, PlaceAndTime, Trend
 from hsfiq.analysis.people.repeats import IntraRater
@@ -25,7 +26,6 @@ from hsfiq.analysis.reports.document import (
     Table,
 )
 from hsfiq.analysis.reports.layout import table
-from hsfiq.analysis.statistics.agreement import MIN_UNITS
 from hsfiq.analysis.statistics.position import PositionBias
 
 FIGURES = {

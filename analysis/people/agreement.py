@@ -9,6 +9,7 @@ its captions are joined, so they are one. The owner's dashboard calls these func
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp
 from typing import Literal
 
 import evalica
@@ -19,14 +20,13 @@ from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
-from hsfiq.analysis.resampling.interval import percentiles
+from hsfiq.analysis.people.two_way import at_ends, two_way_interval
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 Level = Literal["nominal", "ordinal"]
 
 MIN_UNITS = 10
 """With fewer units, figures of agreement say next to nothing and are not printed."""
-
-BLOCK_SIZE = 250  # resamples held in memory at once
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,16 @@ class Agreement(JsonRecord):
     """Krippendorff's alpha: 1 is full agreement, 0 that of chance, below 0 less than chance.
 
     Attributes:
-        ci: its 95 % interval, by bootstrap over clusters (percentiles).
+        ci: its interval, of participants and triplets (see `two_way`); None if alpha is undefined.
         n_units: the number of units that at least two people have judged.
         n_ratings: the number of judgements of these units.
-        reason: why alpha or its interval is NaN.
+        reason: why alpha is NaN.
     """
 
     alpha: float
-    ci: tuple[float, float]
+    ci: ConfidenceInterval | None
     n_units: int
     n_ratings: int
-    n_clusters: int
     reason: str | None = None
 
 
@@ -93,36 +92,43 @@ def has_identical_sets(preferences: pd.DataFrame, units: pd.Series[int]) -> pd.S
     return result
 
 
-def agreement(
-    ratings: pd.DataFrame, level: Level, *, resamples: int = 1000, seed: int = 0
-) -> Agreement:
+def agreement(ratings: pd.DataFrame, level: Level) -> Agreement:
     """Measure how far raters agree.
 
     Args:
-        ratings: (n, ...) with `rater`, `unit` (what is judged), `cluster` (what is resampled:
-            the unit's triplet) and `value` (numbers). If one rater judged a unit twice, the first
+        ratings: (n, ...) with `rater`, `unit` (what is judged), `cluster` (the
+            unit's triplet) and `value` (numbers). If one rater judged a unit twice, the first
             judgement counts.
         level: `ordinal` for scores, `nominal` for preferences.
 
     Returns:
         Alpha with its interval; NaN, with a reason, if fewer than `MIN_UNITS` units have two
-        judgements, if all judgements are equal (chance alone would agree), or, for the interval,
-        with one cluster.
+        judgements, or if all judgements are equal (chance alone would agree).
     """
     table = shared_ratings(ratings)
-    sizes = (int(table["unit"].nunique()), len(table), int(table["cluster"].nunique()))
-    undefined = (UNDEFINED, UNDEFINED)
+    sizes = (int(table["unit"].nunique()), len(table))
     if sizes[0] < MIN_UNITS:
-        return Agreement(UNDEFINED, undefined, *sizes, few_units(sizes[0]))
+        return Agreement(UNDEFINED, None, *sizes, few_units(sizes[0]))
     if table["value"].nunique() == 1:
         reason = "all judgements are the same, so alpha is not defined"
-        return Agreement(UNDEFINED, undefined, *sizes, reason)
+        return Agreement(UNDEFINED, None, *sizes, reason)
     matrix = table.pivot_table(index="rater", columns="unit", values="value")
     alpha = float(evalica.alpha(matrix, distance=level).alpha)
-    if sizes[-1] == 1:
-        return Agreement(alpha, undefined, *sizes, "one triplet alone gives no interval")
-    ci = percentiles(resampled_alphas(coincidences(table), level, resamples, seed))
-    return Agreement(alpha, ci, *sizes)
+    return Agreement(alpha, _interval(table, level), *sizes)
+
+
+def _interval(table: pd.DataFrame, level: Level) -> ConfidenceInterval:
+    """From -ln(observed / expected disagreement), which has no bounds."""
+    by_unit = coincidences(table)
+    total = by_unit.sum(axis=0)
+    (whole,) = _log_scale(alphas(total[None], level))
+    interval = two_way_interval(table, whole, _log_scale(alphas(total - by_unit, level)))
+    return at_ends(interval, lambda end: 1 - exp(-end))
+
+
+def _log_scale(alpha: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log(1 - alpha))
 
 
 def shared_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
@@ -144,39 +150,18 @@ def few_units(n_units: int, unit: str = "thing", plural: str | None = None) -> s
 
 
 def coincidences(table: pd.DataFrame) -> FloatArray:
-    """Count how often two values occur together in a unit, (clusters, values, values).
+    """Count how often two values occur together in each unit, (units, values, values).
 
     A unit with m judgements gives each ordered pair of them the weight 1 / (m - 1), as in
-    Krippendorff's definition; values are in increasing order.
+    Krippendorff's definition; units are in the order in which they occur, values in increasing
+    order.
     """
-    counts = table.groupby(["cluster", "unit", "value"]).size().unstack("value", fill_value=0)
-    by_unit = counts.to_numpy(dtype=np.float64)
+    counts = table.groupby(["unit", "value"]).size().unstack("value", fill_value=0)
+    by_unit = counts.loc[table["unit"].unique()].to_numpy(dtype=np.float64)
     together = by_unit[:, :, None] * by_unit[:, None, :]
     diagonal = np.arange(by_unit.shape[1])
     together[:, diagonal, diagonal] -= by_unit
-    together /= (by_unit.sum(axis=1) - 1)[:, None, None]
-    codes, clusters = counts.index.get_level_values("cluster").factorize()
-    total = np.zeros((len(clusters), *together.shape[1:]))
-    np.add.at(total, codes, together)
-    return total
-
-
-def resampled_alphas(
-    coincidences: FloatArray, level: Level, resamples: int, seed: int
-) -> FloatArray:
-    """Alpha of each bootstrap resample of the clusters, NaN for a resample with one value only.
-
-    A cluster drawn twice counts twice, so a resample's coincidences are a weighted sum.
-    """
-    rng = np.random.default_rng(seed)
-    n_clusters, n_values = coincidences.shape[:2]
-    flat = coincidences.reshape(n_clusters, -1)
-    equal = np.full(n_clusters, 1 / n_clusters)
-    blocks = []
-    for start in range(0, resamples, BLOCK_SIZE):
-        weights = rng.multinomial(n_clusters, equal, size=min(BLOCK_SIZE, resamples - start))
-        blocks.append(alphas((weights @ flat).reshape(-1, n_values, n_values), level))
-    return np.concatenate(blocks)
+    return np.asarray(together / (by_unit.sum(axis=1) - 1)[:, None, None])
 
 
 def alphas(coincidences: FloatArray, level: Level) -> FloatArray:

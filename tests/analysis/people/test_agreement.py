@@ -10,14 +10,13 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from hsfiq.analysis.data.images import set_units
-from hsfiq.analysis.statistics.agreement import (
+from hsfiq.analysis.people.agreement import (
     Agreement,
     Level,
     agreement,
-    coincidences,
-    resampled_alphas,
 )
 from hsfiq.analysis.statistics.proportion import exact_proportion
 from tests.analysis.studies import few
@@ -109,7 +108,7 @@ def test_equals_the_definition_and_another_package(
     level: Level, rows: dict[tuple[int, int], int]
 ) -> None:
     table = frame(tenfold(rows))
-    result = agreement(table, level, resamples=5)
+    result = agreement(table, level)
     units = [unit for cluster in units_of(table).values() for unit in cluster]
     pairable = [unit for unit in units if len(unit) > 1]
     assert (result.n_units, result.n_ratings) == (len(pairable), sum(map(len, pairable)))
@@ -126,38 +125,52 @@ def test_equals_the_definition_and_another_package(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_each_resample_equals_the_definition_on_the_drawn_clusters(level: Level) -> None:
+def test_the_interval_is_two_way_on_a_log_scale(level: Level) -> None:
     rng = np.random.default_rng(3)
     rows = {
-        (rater, unit): int(rng.integers(1, 6))
+        (rater, unit): int(np.clip(unit % 4 + rng.integers(1, 4), 1, 5))
         for unit in range(24)
         for rater in rng.choice(9, size=int(rng.integers(2, 5)), replace=False)
     }
     table = frame(rows)
-    drawn = resampled_alphas(coincidences(table), level, 40, seed=7)
-    by_cluster = units_of(table)
-    clusters = [by_cluster[cluster] for cluster in sorted(by_cluster)]
-    generator = np.random.default_rng(7)
-    weights = generator.multinomial(12, np.full(12, 1 / 12), size=40)
-    for value, weight in zip(drawn, weights, strict=True):
-        units = [
-            unit
-            for members, times in zip(clusters, weight, strict=True)
-            for unit in members * int(times)
-        ]
-        assert value == pytest.approx(slow_alpha(units, level), abs=1e-9)
-    result = agreement(table, level, resamples=40, seed=7)
-    assert result.ci == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
-    assert agreement(table, level, resamples=40, seed=7) == result
+    units = {
+        int(name): [float(value) for value in own["value"]] for name, own in table.groupby("unit")
+    }
+    whole = -math.log(1 - slow_alpha(list(units.values()), level))
+    influence = {
+        name: whole
+        + math.log(1 - slow_alpha([own for other, own in units.items() if other != name], level))
+        for name in units
+    }
+    raters = {name: {rater for rater, unit in rows if unit == name} for name in units}
+    variance = sum(
+        influence[one] * influence[other]
+        for one in units
+        for other in units
+        if one // 2 == other // 2 or raters[one] & raters[other]
+    )
+    variance = max(variance, sum(each**2 for each in influence.values()))
+    margin = stats.t.ppf(0.975, 8) * math.sqrt(variance * 9 / 8)
+    ci = agreement(table, level).ci
+    assert ci is not None
+    assert ci.low == pytest.approx(1 - math.exp(margin - whole))
+    assert ci.high == pytest.approx(1 - math.exp(-margin - whole))
+    assert (ci.n_clusters, ci.unit) == (9, "participant x triplet")
 
 
 def test_full_agreement_is_one_and_chance_is_near_zero() -> None:
     unanimous = {(rater, unit): unit % 5 for rater in range(3) for unit in range(20)}
-    assert agreement(frame(unanimous), "ordinal").alpha == 1
+    agreed = agreement(frame(unanimous), "ordinal")
+    assert agreed.alpha == 1
+    assert agreed.ci is not None
+    assert (
+        agreed.ci.reason == "annotators of the same set agree completely, so the spread is unknown"
+    )
     rng = np.random.default_rng(0)
     chance = {(rater, unit): int(rng.integers(1, 6)) for rater in range(3) for unit in range(400)}
     result = agreement(frame(chance), "ordinal")
-    assert result.ci[0] < 0 < result.ci[1]
+    assert result.ci is not None
+    assert result.ci.low < 0 < result.ci.high
 
 
 @pytest.mark.parametrize(("rows", "reason"), [
@@ -168,19 +181,20 @@ def test_full_agreement_is_one_and_chance_is_near_zero() -> None:
 ])  # fmt: skip
 def test_undefined_is_nan_with_its_reason(rows: dict[tuple[int, int], int], reason: str) -> None:
     result = agreement(frame(rows), "nominal")
-    assert all(map(math.isnan, result.ci))
+    assert result.ci is None
     assert result.reason is not None
     assert result.reason.startswith(reason)
     assert math.isnan(result.alpha)
-    assert result.to_json()["ci"] == [None, None]
+    assert result.to_json()["alpha"] is None
 
 
 def test_one_triplet_alone_gives_no_interval() -> None:
     rows = tenfold({(0, 0): 3, (1, 0): 4, (0, 1): 4, (1, 1): 4})
     result = agreement(frame(rows).assign(cluster=0), "nominal")
     assert result.alpha < 1
-    assert all(map(math.isnan, result.ci))
-    assert result.reason == "one triplet alone gives no interval"
+    assert result.ci is not None
+    assert math.isnan(result.ci.low)
+    assert result.ci.reason == "an interval needs 3 triplets and participants"
 
 
 def test_a_second_judgement_by_the_same_participant_does_not_count() -> None:
