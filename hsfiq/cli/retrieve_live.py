@@ -34,10 +34,11 @@ TokenFileOption = Annotated[
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions(ScorerOptions):
     corpus: Annotated[
-        Literal["split", "union", "all"],
+        Literal["split", "union", "all", "paths"],
         typer.Option(
-            help="Every image; or those of a dataset's validation split, or its references and "
-            "targets alone: DIR is the dataset's folder then."
+            help="Every image, by name or, for own data, by path; or those of a dataset's "
+            "validation split, or its references and targets alone: DIR is the dataset's folder "
+            "then."
         ),
     ] = "all"
     port: Annotated[
@@ -118,12 +119,16 @@ def candidates_of(checkpoint: Path, images: str, options: ServeOptions) -> Candi
     from hsfiq.model.serving.corpora import benchmark_candidates, folder_candidates
 
     if images == DRAWN:
+        if options.corpus == "paths":
+            raise UnreadableInput("--corpus paths", "needs a folder", "name it with --images")
         split: Literal["val", "test"] = "test" if options.corpus == "all" else "val"
         benchmark, folder, _ = drawn_for_scorer(split, checkpoint, None)
         return benchmark_candidates(benchmark, options.corpus, folder)
     folder = existing_folder(Path(images))
     if options.corpus == "all":
         return folder_candidates(folder)
+    if options.corpus == "paths":
+        return folder_candidates(folder, by_path=True)
     benchmark = benchmark_of(folder, checkpoint)
     return benchmark_candidates(benchmark, options.corpus, image_root(folder))
 

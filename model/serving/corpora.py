@@ -15,9 +15,14 @@ Rule = Literal["split", "union", "all"]
 """The images of a dataset's split, its references and targets alone, or every image."""
 
 
-def folder_candidates(folder: Path) -> Candidates:
-    """Every image file below a folder, by its name without extension."""
-    image_ids = tuple(distinct(path.stem for path in image_files(folder)))
+def folder_candidates(folder: Path, *, by_path: bool = False) -> Candidates:
+    """Every image file below a folder, by its name without extension.
+
+    With `by_path`, by its path below the folder, as own data names images.
+    """
+    files = image_files(folder)
+    names = (path.relative_to(folder).as_posix() if by_path else path.stem for path in files)
+    image_ids = tuple(distinct(names))
     if not image_ids:
         raise UnreadableInput(str(folder), "holds no images", "name another with --images")
     return Candidates(folder.name, image_ids, folder)

@@ -80,7 +80,7 @@ def require_images(corpora: Mapping[str, Described], wanted: frozenset[str]) -> 
                 f"searches.retrievers.{number}.url",
                 f"the corpus of {name} lacks {len(lacking):,} of the {len(wanted):,} images of the "
                 f"study's queries, such as {lacking[0]}",
-                "serve it with the dataset's images, or choose other queries",
+                "serve it with the dataset's images (own data: --corpus paths), or choose others",
             )
 
 

@@ -20,6 +20,7 @@ from hsfiq.live.protocol import (
 )
 from hsfiq.model.features.images import open_image
 from hsfiq.model.retrieval.loading import load_retriever
+from hsfiq.model.serving.corpora import folder_candidates
 from hsfiq.model.serving.ranker import HISTORIES, CorpusRanker
 from tests.model.training.helpers import CPU
 
@@ -164,3 +165,12 @@ def test_unusable_searches_are_refused(
     with pytest.raises(RetrieverRefused) as caught:
         ranker.rank([search, search.model_copy(update=change)], "mean", 3)
     assert caught.value.where == where
+
+
+def test_images_of_own_data_are_named_by_path(tmp_path: Path) -> None:
+    for name in ("red/1.jpg", "blue/1.png", "plain.webp"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    by_path = folder_candidates(tmp_path, by_path=True)
+    assert by_path.image_ids == ("blue/1.png", "plain.webp", "red/1.jpg")
+    assert folder_candidates(tmp_path).image_ids == ("1", "plain")
