@@ -47,7 +47,7 @@ from hsfiq.collect.protocol import (
 from hsfiq.collect.responses import Skip
 from hsfiq.collect.running.messages import mark_seen
 from hsfiq.collect.searching import sessions
-from hsfiq.collect.searching.asking import Retrievers, prepare, store_list
+from hsfiq.collect.searching.asking import Prepared, Retrievers, prepare, store_list
 from hsfiq.collect.searching.protocol import (
     ListPayload,
     OpinionPayload,
@@ -246,26 +246,46 @@ def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
 def list_search(services: Services, cookies: Cookies, payload: ListPayload) -> View:
     """Ask the retriever for the list of the last turn, and store it; a view without it if it fails.
 
-    The first turn of a query with a text is stored here, too.
+    No transaction lasts while the retriever works.
     """
-    now = datetime.now(UTC)
+    prepared = prepared_search(services, cookies, payload["assignment"])
+    if prepared is None:
+        return show(services, cookies, None)
+    try:
+        answered, now = services.retrievers.ask(prepared), datetime.now(UTC)
+        with services.database.writing() as session:
+            participant, assignment = locked_search(
+                session, services, cookies, payload["assignment"]
+            )
+            state = sessions.state_of(session, assignment.key)
+            store_list(session, state, prepared, answered, now)
+            position = current_position(session, participant, now)
+    except Refused:
+        raise
+    except HsfiqError as error:
+        logger.warning("%s", error)
+        view = show(services, cookies, None)
+        return {**view, "is_unavailable": True} if view["step"] == "search" else view
+    return view_of(services, participant, position)
+
+
+def prepared_search(services: Services, cookies: Cookies, signed: str) -> Prepared | None:
+    """What the retriever is asked next; None if the last turn has its list.
+
+    The first turn of a query with a text is the server's, and stored here.
+    """
+    with services.database.reading() as session:
+        participant = required_participant(session, cookies, services.signer)
+        assignment = read_assignment(services.signer, participant.token, signed, "search")
+        require_reached(session, participant, assignment.key)
+        state = sessions.state_of(session, assignment.key)
+        if not state.awaits_list:
+            return None
+        if state.turns:
+            return prepare(session, state)
     with services.database.writing() as session:
-        _, assignment = locked_search(session, services, cookies, payload["assignment"])
-        state = sessions.begin(session, assignment.key, now)
-        prepared = prepare(session, state) if state.awaits_list else None
-    is_unavailable = False
-    if prepared is not None:
-        try:
-            answered = services.retrievers.ask(prepared)
-            with services.database.writing() as session:
-                lock_question(session, assignment.key)
-                state = sessions.state_of(session, assignment.key)
-                store_list(session, state, prepared, answered, datetime.now(UTC))
-        except HsfiqError as error:
-            logger.warning("%s", error)
-            is_unavailable = True
-    view = show(services, cookies, None)
-    return {**view, "is_unavailable": is_unavailable} if view["step"] == "search" else view
+        _, assignment = locked_search(session, services, cookies, signed)
+        return prepare(session, sessions.begin(session, assignment.key, datetime.now(UTC)))
 
 
 def ask_search(services: Services, cookies: Cookies, payload: TurnPayload) -> View:

@@ -12,6 +12,8 @@ NAMES = (
     "commands",
     "annotate-cycle",
     "soak",
+    "soak-sessions",
+    "turns",
     "load",
     "mining",
     "train-step",

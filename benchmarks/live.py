@@ -81,7 +81,8 @@ def run(seed: int, full: bool) -> dict[str, Any]:
     }
 
 
-def serve_random(connection: Connection, seed: int) -> None:
+def serve_random(connection: Connection, seed: int, port: int = 0) -> None:
+    """Serve random vectors of images named 0, 1, ...; the address is sent when it answers."""
     recipe = system_on_drawn(system_recipe(f"{SYSTEM}-fashioniq"))
     system = new_system(recipe, None)
     system.train(mode=False)
@@ -95,7 +96,7 @@ def serve_random(connection: Connection, seed: int) -> None:
         frozenset(image_ids),
     )
     ranker = CorpusRanker(prepared, "random", image_ids)
-    with closing(listening("127.0.0.1", 0)) as listener:
+    with closing(listening("127.0.0.1", port)) as listener:
         listener.listen()
         connection.send(f"http://127.0.0.1:{listener.getsockname()[1]}")
         serve(ranker, listener, None)

@@ -25,7 +25,6 @@ class DrawnRetriever:
 
     def __init__(self, image_ids: Sequence[str], token: str = "") -> None:
         self.image_ids, self.token = tuple(image_ids), token
-        self.corpus = [garment_of(image_id) for image_id in image_ids]
         self.delay = 0.0
         self.asked = 0
         self.port = 0
