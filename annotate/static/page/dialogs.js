@@ -33,8 +33,10 @@ export function fillGuidelines() {
   const kind = currentKind();
   const keys = {
     ...kind.shortcuts(),
-    ...(kind.hasOwnPage ? {} : { irrelevant, reason, next, back }),
-    ...{ zoom, full_size, guidelines },
+    ...(kind.hasOwnPage ? {} : { irrelevant, reason }),
+    ...{ zoom, full_size },
+    ...(kind.hasOwnPage ? {} : { next, back }),
+    guidelines,
   };
   find(".shortcut-list").replaceChildren(
     ...Object.entries(keys).flatMap(([name, label]) => {

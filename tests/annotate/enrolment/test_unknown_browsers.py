@@ -19,7 +19,7 @@ def test_every_other_route_refuses_an_unknown_browser(
     assert {path for _, path in closed} == {
         "/image/{token}", "/image/{token}/full", "/question", "/question/{number}", "/submit",
         "/check", "/consent", "/practice", "/continue", "/opening", "/messages-seen",
-        "/questionnaire", "/language",
+        "/questionnaire", "/language", "/search/turn", "/search/list", "/search/stop",
     }  # fmt: skip
     assert new_browser.post("/continue", data={"participant": 1}).status_code == 401
     closed.remove(("POST", "/continue"))
@@ -36,6 +36,19 @@ def test_every_other_route_refuses_an_unknown_browser(
         "/messages-seen": {"messages": [1]},
         "/language": {"language": "en", "number": None},
         "/questionnaire": {"assignment": "x", "answers": {}},
+        "/search/turn": {
+            "assignment": "x",
+            "submit_key": KEY,
+            "opinion": None,
+            "typed": {
+                "text": "is red",
+                "pasted": False,
+                "first_key_seconds": None,
+                "last_key_seconds": None,
+            },
+        },
+        "/search/list": {"assignment": "x"},
+        "/search/stop": {"assignment": "x", "submit_key": KEY, "opinion": None, "declared": None},
     }
     for method, path in closed:
         address = path.replace("{number}", "1")
