@@ -46,18 +46,20 @@ def answer(search: Search, history: str, k: int) -> dict[str, object]:
     known = {*search.targets, *(turn.reference for turn in search.turns)} <= IMAGES.keys()
     if not known or set(search.targets) & set(search.exclude):
         raise RetrieverRefused("searches", "an unknown image, or a target that is excluded")
-    found = scores(search, history)
-    order = sorted(found, key=lambda image: -found[image])  # stable: ties in the corpus' order
+    score_of = scores(search, history)
+    order = sorted(
+        score_of, key=lambda image: -score_of[image]
+    )  # stable: ties in the corpus' order
     targets = [
         {
             "image_id": target,
             "rank": order.index(target) + 1,
-            "ties": list(found.values()).count(found[target]) - 1,
+            "ties": list(score_of.values()).count(score_of[target]) - 1,
         }
         for target in search.targets
     ]
     best = order[:k]
-    return {"image_ids": best, "scores": [found[image] for image in best], "targets": targets}
+    return {"image_ids": best, "scores": [score_of[image] for image in best], "targets": targets}
 
 
 async def rank(request: Request) -> JSONResponse:

@@ -51,8 +51,8 @@ def looked_up(ids: pd.Series[Any], values: pd.Series[Any]) -> pd.Series[Any]:
     else:
         place_of = np.append(index.get_indexer(ids.cat.categories), -1)
     array = values.array if isinstance(values.dtype, ExtensionDtype) else values.to_numpy()
-    found = take(array, place_of[ids.cat.codes.to_numpy()], allow_fill=True)
-    return pd.Series(found, index=ids.index, name=values.name)
+    taken = take(array, place_of[ids.cat.codes.to_numpy()], allow_fill=True)
+    return pd.Series(taken, index=ids.index, name=values.name)
 
 
 def places_of(wanted: pd.Series[str], ids: pd.Series[str]) -> NDArray[np.intp]:

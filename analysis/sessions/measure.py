@@ -170,11 +170,11 @@ def measure_system(system: SystemSessions, rules: Rules, bootstrap: Bootstrap) -
 
 def stop_notes(name: str, system: SystemSessions, rules: Rules) -> list[str]:
     """What must be said about searches that participants ended."""
-    found = system.sessions["stop_reason"].isin(["found", "found-other"]).to_numpy()
+    succeeded = system.sessions["stop_reason"].isin(["found", "found-other"]).to_numpy()
     by_rule = system.sessions["stop_at"].notna().to_numpy()
     least = rules.ks[0]
     hits = system.best().within(least)[0][:, -1] > 0
-    n = int((found & ~by_rule & ~hits).sum())
+    n = int((succeeded & ~by_rule & ~hits).sum())
     text = (
         f"{name}: {count_text(n, 'session')} ended when the participant chose an image, with the "
         f"target not among the first {least}: Hits@{least} of later rounds is a lower bound"

@@ -40,7 +40,7 @@ ATTEMPTS = 2
 """A request is repeated once if its connection fails, as a kept one does when a server restarts.
 
 Every request is safe to repeat, since servers keep nothing. One that timed out is not repeated:
-whoever waits for it should learn so.
+the participant or simulator who waits should see the failure at once.
 """
 
 

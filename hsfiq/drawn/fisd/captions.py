@@ -100,15 +100,15 @@ def write_caption(
     rng: Random, aspect: Aspect, reference: Scene, changes: Sequence[tuple[SceneAttribute, str]]
 ) -> str:
     """Say all changes: in one sentence, or from three on in two."""
-    said = [
+    phrases = [
         rng.choice(clauses(attribute, reference.value(attribute), value)[aspect])
         for attribute, value in changes
     ]
     subject = f"the {NOUNS[reference.garment.category]} "
-    if len(said) < 3:
-        return rng.choice(["", subject, "it "]) + " and ".join(said)
-    half = len(said) // 2 + 1
-    return f"{subject}{', '.join(said[:half])}. it {' and '.join(said[half:])}"
+    if len(phrases) < 3:
+        return rng.choice(["", subject, "it "]) + " and ".join(phrases)
+    half = len(phrases) // 2 + 1
+    return f"{subject}{', '.join(phrases[:half])}. it {' and '.join(phrases[half:])}"
 
 
 def read_caption(caption: str, reference: Scene) -> Scene:

@@ -172,11 +172,18 @@ def read_turns(session: Session, study: Study) -> dict[int, list[TurnRow]]:
     turns: dict[int, list[TurnRow]] = defaultdict(list)
     texts: dict[int, set[str]] = defaultdict(set)
     for turn, listed, feedback, struck in rows:
-        said = texts[turn.question_id]
+        earlier_texts = texts[turn.question_id]
         turns[turn.question_id].append(
-            turn_row(turn, listed, feedback, names, struck=struck is not None, said=said)
+            turn_row(
+                turn,
+                listed,
+                feedback,
+                names,
+                struck=struck is not None,
+                earlier_texts=earlier_texts,
+            )
         )
-        said.add(normalised(turn.text))
+        earlier_texts.add(normalised(turn.text))
     return turns
 
 
@@ -187,7 +194,7 @@ def turn_row(
     names: Mapping[int, str],
     *,
     struck: bool,
-    said: set[str],
+    earlier_texts: set[str],
 ) -> TurnRow:
     return TurnRow(
         turn=turn.number,
@@ -195,7 +202,7 @@ def turn_row(
         text=None if struck else turn.text,
         struck=struck,
         from_query=turn.submit_key == "query",
-        repeats=normalised(turn.text) in said,
+        repeats=normalised(turn.text) in earlier_texts,
         pasted=turn.pasted,
         asked_at=turn.asked_at,
         first_key_seconds=turn.first_key_seconds,

@@ -39,11 +39,11 @@ class LanguageModel(Simulator):
         target, prompt = progress.query.targets[0], self._prompt
         if prompt.describe is None:
             parts = [text_part(prompt.compare), self._picture(candidate), self._picture(target)]
-            said = self._endpoint.answer(self._model, parts)
+            answer = self._endpoint.answer(self._model, parts)
         else:
             texts = [self._described(prompt.describe, image) for image in (candidate, target)]
-            said = self._endpoint.answer(self._model, prompt.filled(*texts))
-        return said[:LONGEST_TEXT]
+            answer = self._endpoint.answer(self._model, prompt.filled(*texts))
+        return answer[:LONGEST_TEXT]
 
     def costs(self) -> dict[str, int]:
         return self._endpoint.costs.to_json()

@@ -41,10 +41,10 @@ class SimulatedUser(User):
         if candidate in query.targets:  # nothing is wrong with it
             text = progress.rounds[-1].text
             return Round(round=number, reference=candidate, text=text, is_repeated_text=True)
-        said = self._simulator.text(progress, candidate)
-        if said is None:
+        text = self._simulator.text(progress, candidate)
+        if text is None:
             return None
-        return Round(round=number, reference=candidate, text=said)
+        return Round(round=number, reference=candidate, text=text)
 
     def costs(self) -> dict[str, int]:
         return self._simulator.costs()
