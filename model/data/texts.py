@@ -26,23 +26,28 @@ def mining_text(captions: Sequence[str]) -> str:
 
 
 def training_text(captions: Sequence[str], rule: CaptionRule, u: float) -> str:
-    """The text of a triplet for one training step.
-
-    The rule `four-way` takes "C1 and c2", "C2 and c1", "C1" or "C2" with equal probability, by `u`,
-    uniform in [0, 1); a single caption (CIRR) stays unchanged.
-    """
+    """One of the `training_texts`, each with equal probability, by `u`, uniform in [0, 1)."""
     if not 0 <= u < 1:
         raise ValueError(f"u must be in [0, 1), not {u}")
+    texts = training_texts(captions, rule)
+    return texts[int(len(texts) * u)]
+
+
+def training_texts(captions: Sequence[str], rule: CaptionRule) -> tuple[str, ...]:
+    """The texts of a triplet in training.
+
+    Those of the rule `four-way` are "C1 and c2", "C2 and c1", "C1" and "C2"; a single caption
+    (CIRR) stays unchanged.
+    """
     if rule == "joined" or len(captions) == 1:
-        return mining_text(captions)
+        return (mining_text(captions),)
     first, second = _two(captions)
-    texts = (
+    return (
         f"{first.capitalize()} and {second}",
         f"{second.capitalize()} and {first}",
         first.capitalize(),
         second.capitalize(),
     )
-    return texts[int(4 * u)]
 
 
 def _two(captions: Sequence[str]) -> tuple[str, str]:

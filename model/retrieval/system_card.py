@@ -9,7 +9,14 @@ from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.checkpoints.model_card import write_card
 from hsfiq.model.recipes.system_recipe import SystemName, SystemRecipe
 from hsfiq.model.recipes.systems import system_recipe, system_recipe_from_json
-from hsfiq.model.recipes.values import shown
+from hsfiq.model.training.model_card import (
+    DATA,
+    DRAWN,
+    NO_JUDGEMENTS,
+    data_and_figures,
+    provenance_lines,
+    recipe_lines,
+)
 
 PAPERS: Final[Mapping[SystemName, str]] = {
     "clip4cir": "CLIP4CIR (Baldrati et al., CVPR 2022 and TOMM 2023)",
@@ -33,19 +40,6 @@ VARIANTS: Final[Mapping[SystemName, tuple[str, ...]]] = {
 }
 """The settings that choose between readings of a paper, its code and its ablations."""
 
-DATA: Final = {"fashioniq": "FashionIQ", "cirr": "CIRR", "drawn": "the drawn catalogue"}
-
-DRAWN = (
-    "Its images are drawn garments and its texts are written from their attributes. The figures "
-    "say nothing about photographs, about the published system, or about what people prefer."
-)
-NO_JUDGEMENTS = (
-    "It was trained on triplets alone: no human judgement, and no simulated one, was used."
-)
-SELECTED = (
-    "Those of the epoch with the best mean recall on these validation triplets, so they are a "
-    "little too good. They have no intervals; `hsfiq evaluate --intervals` gives some."
-)
 IMPORTED = (
     "Their authors trained them; their licence and their published figures hold. Names and shapes "
     "of all tensors were compared with the model, but its lists have not been compared with "
@@ -72,7 +66,7 @@ def write_system_card(checkpoint: Checkpoint) -> None:
         [what, *([DRAWN] if is_drawn else []), NO_JUDGEMENTS],
         {
             **(imported(about) if "imported_from" in about else trained(about, recipe)),
-            "Recipe": recipe_lines(recipe),
+            "Recipe": recipe_lines(system_recipe(recipe.name), recipe, VARIANTS[recipe.system]),
             "Provenance": provenance(checkpoint, recipe),
             "Use": ["```bash", command, "```"],
         },
@@ -82,25 +76,12 @@ def write_system_card(checkpoint: Checkpoint) -> None:
 
 def trained(about: Mapping[str, Any], recipe: SystemRecipe) -> dict[str, Iterable[str]]:
     """The data, and the figures of the best epoch."""
-    data, best = about["data"], about["progress"]["epochs"][-1]
-    n_used = min(recipe.triplets or data["n_train"], data["n_train"])
-    figures = {key: value for key, value in best["val"].items() if key != "mean"}
-    figures["training loss"] = best["loss"]
-    figures["training targets that are the best of their batch"] = best["accuracy"]
-    return {
-        "Data": [
-            f"- {DATA[data['name']]}: {n_used:,} of {data['n_train']:,} training triplets",
-            f"- validated on {data['n_val']:,} triplets",
-            f"- content: sha256 `{data['sha256']}`",
-        ],
-        "Figures": [
-            SELECTED,
-            "",
-            f"| epoch {best['epoch']}, counted from 0 | value |",
-            "|---|---|",
-            *(f"| {name} | {value:.4f} |" for name, value in figures.items()),
-        ],
-    }
+    n_train = about["data"]["n_train"]
+    return data_and_figures(
+        about,
+        min(recipe.triplets or n_train, n_train),
+        "training targets that are the best of their batch",
+    )
 
 
 def imported(about: Mapping[str, Any]) -> dict[str, Iterable[str]]:
@@ -111,22 +92,6 @@ def imported(about: Mapping[str, Any]) -> dict[str, Iterable[str]]:
     return {"Published files": [*files, "", IMPORTED]}
 
 
-def recipe_lines(recipe: SystemRecipe) -> Iterator[str]:
-    """The named variants, and what differs from the published recipe."""
-    variants = VARIANTS[recipe.system]
-    yield f"`{recipe.name}`; PAPERS.md of hsfiq says where each value comes from."
-    yield ""
-    for key in variants:
-        yield f"- variant `{key}`: {shown(getattr(recipe, key))}"
-    for key, (published, here) in system_recipe(recipe.name).changes(recipe).items():
-        if key not in variants:
-            yield f"- `{key}`: {here} instead of {published}"
-
-
 def provenance(checkpoint: Checkpoint, recipe: SystemRecipe) -> Iterator[str]:
-    about = checkpoint.about
-    yield f"- stage {about['stage']} of {len(recipe.epochs)}"
-    yield f"- weights: sha256 `{checkpoint.sha256}`"
-    yield f"- frozen image encoder: sha256 `{about['encoder']['frozen_sha256']}`"
-    if about.get("init_sha256"):
-        yield f"- started from: sha256 `{about['init_sha256']}`"
+    yield f"- stage {checkpoint.about['stage']} of {len(recipe.epochs)}"
+    yield from provenance_lines(checkpoint)

@@ -13,7 +13,7 @@ from time import monotonic
 import torch
 from torch import Tensor
 
-from hsfiq.model.data.texts import training_text
+from hsfiq.model.data.texts import training_text, training_texts
 from hsfiq.model.data.triplets import Example
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.recipes.system_recipe import Stage
@@ -66,6 +66,7 @@ class StageTrainer:
         )
         self.progress = Progress()
         self.restore()
+        system.keep_texts(self.training_texts())
         self.save_every, self.saved_at = job.save_every, monotonic()
 
     @property
@@ -135,6 +136,15 @@ class StageTrainer:
         return [
             self.system.clean_text(training_text(example.captions, self.recipe.captions, u))
             for example, u in zip(triplets, draws, strict=True)
+        ]
+
+    def training_texts(self) -> list[str]:
+        """Every text of the epochs' batches, in any order."""
+        rule = self.recipe.captions
+        return [
+            self.system.clean_text(text)
+            for example in self.data.train
+            for text in training_texts(example.captions, rule)
         ]
 
     def step(self, batch: Batch) -> tuple[float, float]:

@@ -28,6 +28,7 @@ from hsfiq.model.scorer.inference import precision
 from hsfiq.model.scorer.loading import load_parameters, new_scorer
 from hsfiq.model.training.callbacks import Callback, TensorBoard
 from hsfiq.model.training.job import TrainingJob
+from hsfiq.model.training.model_card import write_scorer_card
 from hsfiq.model.training.run_folder import RunFolder
 from hsfiq.model.training.trainer import Trainer
 
@@ -64,7 +65,10 @@ def run(recipe: Recipe, job: TrainingJob) -> Checkpoint:
     finally:
         for each in callbacks:
             each.close()
-    return checkpoints.read(out)
+    best = checkpoints.read(out)
+    if distributed.is_first:
+        write_scorer_card(best)
+    return best
 
 
 def write_missing(data: TrainingData, out: Path) -> None:

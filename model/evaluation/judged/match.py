@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.evaluation.lists.collect import lists_by_query, require_one_system
 from hsfiq.readers.judged.judged_set import JudgedQuery, JudgedSet
 from hsfiq.readers.runs import PlacedList
 from hsfiq.readers.submissions import Run
@@ -45,23 +46,13 @@ def match_lists(judged: JudgedSet, runs: Sequence[Run], *, allow_missing: bool) 
 
 
 def collect(runs: Sequence[Run]) -> dict[str, PlacedList]:
-    placed: dict[str, PlacedList] = {}
-    systems: set[str] = set()
+    """The lists by query id; raises as `match_lists`."""
     for run in runs:
         if run.metric is not None:
             raise UnreadableInput(str(run.path), "is a file for CIRR's server")
-        for each in run.lists:
-            systems.add(each.ranked.system)
-            if len(systems - {""}) > 1:
-                names = " and ".join(sorted(systems - {""}))
-                remedy = "name a file for each system with --run"
-                raise UnreadableInput(each.where, f"lists of {names}", remedy)
-            query_id = each.ranked.query_id
-            if query_id in placed:
-                first = f"first at {placed[query_id].where}"
-                raise UnreadableInput(each.where, f"query {query_id} occurs twice", first)
-            placed[query_id] = each
-    return placed
+    placed = [each for run in runs for each in run.lists]
+    require_one_system(placed)
+    return lists_by_query(placed)
 
 
 def require_candidates(judged: JudgedSet, query: JudgedQuery, each: PlacedList) -> None:

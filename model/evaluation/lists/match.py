@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
 from hsfiq.model.evaluation.benchmarks import TITLES, Benchmark, SystemLists
+from hsfiq.model.evaluation.lists.collect import lists_by_query, require_one_system
 from hsfiq.model.evaluation.lists.list_checks import ListChecks
 from hsfiq.readers.circo import canonical
 from hsfiq.readers.runs import PlacedList
 from hsfiq.readers.submissions import Run
-from hsfiq.records import RankedList
 from hsfiq.text import first_few
 
 _TRIPLET = re.compile(r"(?P<category>[\w-]+)\.(?P<split>[\w-]+)\.\d+")
@@ -72,38 +72,33 @@ def match_runs(
 
 
 def collect(benchmark: Benchmark, runs: Sequence[Run]) -> CollectedRuns:
-    collected = CollectedRuns(", ".join(str(run.path) for run in runs), {}, {})
-    systems: set[str] = set()
     for run in runs:
         if run.metric is not None and benchmark.name != "cirr":
             raise UnreadableInput(
                 str(run.path), f"is a file for CIRR's server, not for {TITLES[benchmark.name]}"
             )
-        lists = collected.subset if run.metric == "recall_subset" else collected.lists
-        for where, ranked in run.lists:
-            systems.add(ranked.system)
-            if len(systems - {""}) > 1:
-                names = " and ".join(sorted(systems - {""}))
-                raise UnreadableInput(where, f"lists of {names}", "evaluate one system at a time")
-            if ranked.query_id in lists:
-                raise UnreadableInput(
-                    where,
-                    f"query {ranked.query_id} occurs twice",
-                    f"first at {lists[ranked.query_id].where}",
-                )
-            if benchmark.name == "circo":
-                ranked = with_canonical_ids(where, ranked)  # noqa: PLW2901
-            lists[ranked.query_id] = PlacedList(where, ranked)
-    return collected
+    require_one_system(each for run in runs for each in run.lists)
+    is_circo = benchmark.name == "circo"
+    lists, subset = (
+        lists_by_query(
+            with_canonical_ids(each) if is_circo else each
+            for run in runs
+            if (run.metric == "recall_subset") is of_subset
+            for each in run.lists
+        )
+        for of_subset in (False, True)
+    )
+    return CollectedRuns(", ".join(str(run.path) for run in runs), lists, subset)
 
 
-def with_canonical_ids(where: str, ranked: RankedList) -> RankedList:
+def with_canonical_ids(placed: PlacedList) -> PlacedList:
     """The list with COCO's ids as CIRCO writes them."""
+    where, ranked = placed
     images = tuple(canonical(image, where) for image in ranked.images)
     if len(set(images)) < len(images):
         twice = next(image for image in images if images.count(image) > 1)
         raise UnreadableInput(where, f"the list of query {ranked.query_id} holds {twice} twice")
-    return RankedList(ranked.query_id, ranked.system, images, ranked.scores)
+    return PlacedList(where, replace(ranked, images=images))
 
 
 def parts_by_query(benchmark: Benchmark) -> dict[str, str]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from functools import partial
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -21,15 +22,16 @@ from hsfiq.model.retrieval.backbones.protocol import DirectedTowers
 from hsfiq.model.retrieval.losses import contrastive
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
 from hsfiq.model.retrieval.systems.combiner import Combiner
-from hsfiq.model.retrieval.systems.system import TwoTowerSystem
+from hsfiq.model.retrieval.systems.vector_system import Encode, VectorSystem
 
 Direction = Literal["forward", "backward"]
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 TOKEN_STD = 0.02
 """Of a new token's embedding, as BERT draws its own."""
 
 
-class BiBlip4cir(TwoTowerSystem):
+class BiBlip4cir(VectorSystem):
     name = "bi-blip4cir"
     backbone: DirectedTowers
     recipe: BiBlip4cirRecipe
@@ -51,22 +53,22 @@ class BiBlip4cir(TwoTowerSystem):
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         images = self.image_vectors(tokens)  # [B, D]
-        return self.combine(images, self.words(texts, "forward"))  # [B, D]
+        return self.combine(images, self.text_vectors(texts, "forward"))  # [B, D]
 
     def compose_reversed(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """Compose targets with texts read backwards: [B, P, W] and B texts -> [B, D], length 1."""
         targets = self.as_sources(self.image_vectors(tokens))  # [B, D]
-        return self.combine(targets, self.words(texts, "backward"))  # [B, D]
+        return self.combine(targets, self.text_vectors(texts, "backward"))  # [B, D]
 
     def losses(self, batch: Batch) -> Losses:
         references = self.image_vectors(batch.references)  # [B, D]
         targets = self.image_vectors(batch.targets)  # [B, D]
-        queries = self.combine(references, self.words(batch.texts, "forward"))  # [B, D]
+        queries = self.combine(references, self.text_vectors(batch.texts, "forward"))  # [B, D]
         logits = queries @ F.normalize(targets, dim=1).T / self.recipe.temperature  # [B, B]
         terms = {"forward": contrastive(logits)}
         alpha = self.recipe.alpha[self.stage - 1]
         if alpha:
-            reversed_words = self.words(batch.reversed_texts, "backward")  # [B, D]
+            reversed_words = self.text_vectors(batch.reversed_texts, "backward")  # [B, D]
             reversed_logits = self.reversed_logits(targets, reversed_words, references)  # [B, B]
             terms["reversed"] = alpha * contrastive(reversed_logits)
         return Losses(terms, logits)
@@ -100,7 +102,10 @@ class BiBlip4cir(TwoTowerSystem):
         """
         return targets if self.stage == 2 else F.normalize(targets, dim=1)
 
-    def words(self, texts: Sequence[str], direction: Direction) -> Tensor:
+    def readings(self) -> Mapping[str, Encode]:
+        return {direction: partial(self.read, direction=direction) for direction in DIRECTIONS}
+
+    def read(self, texts: Sequence[str], direction: Direction) -> Tensor:
         """B texts read in a direction -> [B, D]."""
         if self.recipe.direction == "code":
             return self.backbone.text_vectors([directed_text(text, direction) for text in texts])

@@ -13,17 +13,15 @@ from collections.abc import Sequence
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
-from hsfiq.model.encoders.protocol import FrozenEncoder
 from hsfiq.model.recipes.clip4cir import Clip4cirRecipe
 from hsfiq.model.retrieval.backbones.protocol import TwoTowers
 from hsfiq.model.retrieval.losses import contrastive
 from hsfiq.model.retrieval.systems.batch import Batch, Losses
 from hsfiq.model.retrieval.systems.combiner import Combiner
-from hsfiq.model.retrieval.systems.frozen_images import ImageVectors
-from hsfiq.model.retrieval.systems.system import TwoTowerSystem
+from hsfiq.model.retrieval.systems.vector_system import VectorSystem
 
 
-class Clip4cir(TwoTowerSystem):
+class Clip4cir(VectorSystem):
     name = "clip4cir"
     recipe: Clip4cirRecipe
 
@@ -40,18 +38,9 @@ class Clip4cir(TwoTowerSystem):
         else:
             self.train_only([self.backbone.image, self.backbone.text])
 
-    def training_encoder(self) -> FrozenEncoder:
-        trains_images = self.stage == 1 and self.recipe.tuned == "both"
-        return self.backbone if trains_images else ImageVectors(self.backbone)
-
-    def image_vectors(self, tokens: Tensor) -> Tensor:
-        if tokens.shape[1:] == (1, self.backbone.dim):  # those of `ImageVectors`
-            return tokens[:, 0].float()  # [B, D]
-        return super().image_vectors(tokens)
-
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         images = self.image_vectors(tokens)  # [B, D]
-        words = self.backbone.text_vectors(texts)  # [B, D]
+        words = self.text_vectors(texts)  # [B, D]
         if self.stage == 2:
             combined: Tensor = self.combiner(images, words)
             return combined  # [B, D]

@@ -48,6 +48,9 @@ class System(nn.Module, ABC):
     def before_training(self) -> None:
         """Keep what a stage's losses need of the weights that it starts from."""
 
+    def keep_texts(self, texts: Sequence[str]) -> None:
+        """Encode a stage's training texts now, if what encodes them is not trained."""
+
     def training_encoder(self) -> FrozenEncoder:
         """Whose tokens the stage trains on: the backbone's, or vectors if these are frozen too."""
         return self.backbone
@@ -94,8 +97,7 @@ class System(nn.Module, ABC):
         """As torch's, but frozen modules stay in evaluation mode, without dropout."""
         super().train(mode)
         for module in self.modules():
-            parameters = list(module.parameters())
-            if parameters and not any(parameter.requires_grad for parameter in parameters):
+            if list(module.parameters()) and not is_trained(module):
                 module.eval()
         return self
 
@@ -166,6 +168,10 @@ class QFormerSystem(System):
 
     def gallery(self, tokens: Tensor) -> Tensor:
         return projected(self.backbone, tokens)  # [B, Q, D]
+
+
+def is_trained(module: nn.Module) -> bool:
+    return any(parameter.requires_grad for parameter in module.parameters())
 
 
 def projected(backbone: QFormer, tokens: Tensor) -> Tensor:

@@ -117,6 +117,20 @@ def test_the_log_has_every_step_once(uninterrupted_run: FinishedRun) -> None:
     assert [step for step, _ in log["negatives/mean_size"]] == [1, 2 * N_STEPS + 1]
 
 
+def test_the_card_says_what_was_trained_on_what(uninterrupted_run: FinishedRun) -> None:
+    card = (uninterrupted_run.out / "README.md").read_text()
+    best = uninterrupted_run.best
+    epoch = best.about["progress"]["epochs"][-1]
+    recipe = best.about["recipe"]
+    assert f"A scorer trained on the drawn catalogue by `{recipe['name']}`" in card
+    assert "no human judgement, and no simulated one" in card
+    assert f"| recall@5 | {epoch['val']['recall@5']:.4f} |" in card
+    assert f"| training targets scored above their negative | {epoch['accuracy']:.4f} |" in card
+    assert f"- variant `strategy`: {recipe['strategy']}" in card
+    assert "- `encoder`: tiny instead of blip2-vit" in card
+    assert f"- weights: sha256 `{best.sha256}`" in card
+
+
 def test_a_finished_run_is_not_changed(drawn: Drawn, tmp_path: Path) -> None:
     recipe = replace(SMALL, epochs=2)
     first = train(drawn, tmp_path / "run", recipe)

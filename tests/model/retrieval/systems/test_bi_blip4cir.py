@@ -158,14 +158,14 @@ def test_the_published_codes_strings(text: str, direction: Direction, expected: 
 def test_the_strings_enter_as_words() -> None:
     system = built(direction="code")
     words = system.backbone.text_vectors(["[backward] is red and [backward] long"])
-    assert torch.equal(system.words(["is red and long"], "backward"), words)
+    assert torch.equal(system.text_vectors(["is red and long"], "backward"), words)
 
 
 @directions
 @torch.no_grad()
 def test_the_direction_is_read(direction: str) -> None:
     system = built(direction=direction)
-    forward, backward = (system.words(TEXTS, way) for way in ("forward", "backward"))
+    forward, backward = (system.text_vectors(TEXTS, way) for way in ("forward", "backward"))
     plain = system.backbone.text_vectors(TEXTS)
     assert torch.equal(forward, backward) == (direction == "none")
     assert torch.equal(forward, plain) == (direction in ("backward-token", "none"))
@@ -184,7 +184,7 @@ def test_a_token_acts_like_a_word_after_the_first_position() -> None:
 
 @torch.no_grad()
 def test_a_token_fits_before_the_longest_text() -> None:
-    assert built().words(["red " * 60], "forward").isfinite().all()
+    assert built().text_vectors(["red " * 60], "forward").isfinite().all()
 
 
 # --------------------------------------------------------------------------- what a stage trains
@@ -262,3 +262,32 @@ def test_new_weights_follow_from_the_seed() -> None:
 def test_steps_lower_the_loss(stage: int) -> None:
     losses = losses_of_steps(built(stage), BATCH, 25, lr=3e-3)
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_stage_2_computes_no_text_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = built(stage=2)
+    slow = system.losses(BATCH)
+    system.keep_texts([*TEXTS, *TEXTS, "is wide"])
+    calls: list[Sequence[str]] = []
+    encode = system.backbone.text_vectors
+    monkeypatch.setattr(
+        system.backbone,
+        "text_vectors",
+        lambda texts, direction=None: calls.append(texts) or encode(texts, direction),
+    )
+    fast = system.losses(BATCH)
+    assert not calls
+    for name, term in slow.terms.items():
+        torch.testing.assert_close(fast.terms[name], term)
+    system.text_vectors(["is new"], "forward")
+    assert calls == [["is new"]]
+    system.begin(1)  # trains the text encoder
+    system.keep_texts(TEXTS)
+    system.losses(BATCH)
+    assert len(calls) == 3
+
+
+def test_images_are_read_as_their_vectors_in_both_stages() -> None:
+    for stage in (1, 2):
+        encoder = built(stage).training_encoder()
+        assert encoder.tokens_shape == (1, built().backbone.dim)
