@@ -25,9 +25,11 @@ from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.errors import first_few
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, indicator_matrix
+from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.resampling.spread import LEVEL
 from hsfiq.analysis.systems.bradley_terry import count_wins, why_undefined
+from hsfiq.analysis.systems.ranking import Strengths
 
 MAX_STEPS = 60
 LONGEST_STEP = 2.0  # of one parameter: longer ones may overshoot
@@ -67,12 +69,25 @@ class StrengthsAndSide(JsonRecord):
         strength: by system, centred at 0.
         side: the log odds of set 1 between two equal systems.
         log_nu: log nu; NaN, with a reason, if no answer is a tie.
+        resampled: (length, n_systems) the strengths and those of each resample, NaN if undefined.
     """
 
     strength: Mapping[str, Parameter] = field(default_factory=dict)
     side: Parameter = field(default_factory=lambda: Parameter(UNDEFINED, 0))
     log_nu: Parameter = field(default_factory=lambda: Parameter(UNDEFINED, 0))
     reason: str | None = None
+    resampled: FloatArray = field(
+        default_factory=lambda: np.zeros((0, 0)), repr=False, compare=False
+    )
+
+    def strengths(self) -> Strengths:
+        """The strengths as `rank_ranges` takes them."""
+        estimates = {
+            name: Estimate(each.value, each.n, each.ci, each.reason)
+            for name, each in self.strength.items()
+        }
+        fitted = np.array([each.value for each in self.strength.values()])
+        return Strengths(estimates, fitted, self.resampled, self.reason)
 
     @property
     def set_1_rate(self) -> float:
@@ -219,6 +234,7 @@ def strengths_and_side(
         strength=dict(zip(names, parameters, strict=False)),
         side=parameters[len(names)],
         log_nu=parameters[-1] if has_ties else no_ties,
+        resampled=all_resampled[:, : len(names)],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
@@ -24,6 +25,30 @@ class Sampling(TypedDict):
     n_resamples: int
     seed: int
     few_clusters: bool
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the figures go, and whether the tables are compared with their digests first."""
+
+    report: Path | None
+    style: str | None
+    force: bool
+    as_json: bool
+    verify: bool
+
+    def verify_tables(self, folder: Path) -> None:
+        from hsfiq.analysis.data.digests import verify_tables
+
+        if self.verify:
+            verify_tables(folder)
+
+    def write_report(self, files: Mapping[str, bytes]) -> None:
+        from hsfiq.report_folder import write_report
+
+        if self.report is not None:
+            write_report(files, self.report, force=self.force)
+            typer.echo(f"{self.report / 'report.html'}: written", err=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -103,6 +128,14 @@ def analyze(
             "contribute. Takes seconds, for large studies minutes.",
         ),
     ] = False,
+    first_votes: Annotated[
+        bool,
+        typer.Option(
+            "--first-votes",
+            help="Of an arena, use only the first vote of each session: what later turns show "
+            "depends on the votes before.",
+        ),
+    ] = False,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -133,7 +166,8 @@ def analyze(
 ) -> None:
     """Measure how well metrics agree with the people of a release.
 
-    Of a release of another question kind than pairs, also what people answered.
+    Of a release of another question kind than pairs, also what people answered; of an arena, the
+    systems' strengths.
     """
     require_report(report, {"--force": force, "--style": style is not None})
     check_margin(equivalence)
@@ -141,14 +175,11 @@ def analyze(
     # figures would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with requires("analysis"):
-        from hsfiq.analysis.analyze import analyze as analyze_release
-        from hsfiq.analysis.data.digests import verify_tables
+        from hsfiq.analysis.arena.release import KIND as ARENA
         from hsfiq.analysis.data.judged import kind_of
-        from hsfiq.analysis.inputs import load_inputs
         from hsfiq.analysis.kinds import STATISTICS
-        from hsfiq.analysis.reports.text.summary import analysis_text
         from hsfiq.analysis.reports.venues import venue_of
-    from hsfiq.report_folder import require_free, write_report
+    from hsfiq.report_folder import require_free
 
     if report is not None:
         require_free(report, force=force)
@@ -158,54 +189,41 @@ def analyze(
         typer.echo(f"analysing {folder}", err=True)
     sampling: Sampling = {
         "part": part,
-        "unit": cast("Unit | None", unit),  # checked by load_inputs
+        "unit": cast("Unit | None", unit),  # checked where the release is read
         "n_resamples": resamples,
         "seed": seed,
         "few_clusters": few_clusters,
     }
-    if kind_of(folder) in STATISTICS:
+    output = Output(report, style, force=force, as_json=as_json, verify=verify)
+    kind = kind_of(folder)
+    if first_votes and kind != ARENA:
+        raise UnreadableInput("--first-votes", "needs the release of an arena", "leave it out")
+    if kind == ARENA or kind in STATISTICS:
         refuse_options_of_pairs(answer_model=answer_model, equivalence=equivalence)
-        if verify:
-            verify_tables(folder)
-        analyze_kind(
-            folder,
-            metric or [],
-            scores or [],
-            sampling,
-            report,
-            style=style,
-            force=force,
-            as_json=as_json,
-        )
-        return
-    if kind_of(folder) == "search":
+    if kind == ARENA:
+        refuse_metrics(metric or [], scores or [])
+        analyze_votes(folder, sampling, output, first_votes=first_votes)
+    elif kind in STATISTICS:
+        analyze_kind(folder, metric or [], scores or [], sampling, output)
+    elif kind == "search":
         raise UnreadableInput(
             str(folder),
             "is a release of searches",
             f"run `hsfiq sessions measure {folder}/session_records.jsonl`",
         )
-    if not metric:
-        raise UnreadableInput("--metric", "is missing", "name one, such as --metric recall@5")
-    inputs = load_inputs(folder, metric, scores or (), **sampling)
-    if verify:  # what cannot be read at all has been refused before, with its reason
-        verify_tables(folder)
-    if report is None:
-        result = analyze_release(
-            inputs.release,
-            inputs.metrics,
-            inputs.bootstrap,
-            in_detail=details,
-            with_answer_model=answer_model,
-            margin=equivalence,
-        )
     else:
-        with requires("analysis"):
-            from hsfiq.analysis.reports.report import report_of
-        content = report_of(inputs, answer_model=answer_model, margin=equivalence)
-        write_report(content.files(style), report, force=force)
-        typer.echo(f"{report / 'report.html'}: written", err=True)
-        result = content.analysis
-    print_result(result.to_json(), analysis_text(result), as_json=as_json)
+        if not metric:
+            raise UnreadableInput("--metric", "is missing", "name one, such as --metric recall@5")
+        analyze_pairs(
+            folder,
+            metric,
+            scores or [],
+            sampling,
+            output,
+            details=details,
+            answer_model=answer_model,
+            equivalence=equivalence,
+        )
 
 
 def require_report(report: Path | None, given: Mapping[str, bool]) -> None:
@@ -237,26 +255,77 @@ def refuse_options_of_pairs(*, answer_model: bool, equivalence: float | None) ->
             )
 
 
+def refuse_metrics(metrics: list[str], scores: list[Path]) -> None:
+    """Refuse metrics for an arena, whose votes are about lists of live systems."""
+    for option, given in (("--metric", metrics), ("--scores", scores)):
+        if given:
+            raise UnreadableInput(
+                option, "compares metrics with answers about stored sets", "leave it out"
+            )
+
+
+def analyze_votes(folder: Path, sampling: Sampling, output: Output, *, first_votes: bool) -> None:
+    """Analyse the release of an arena."""
+    from hsfiq.analysis.arena.release import analyze_arena
+    from hsfiq.analysis.reports.arena.text import arena_text
+
+    output.verify_tables(folder)
+    result = analyze_arena(folder, turns="first" if first_votes else "all", **sampling)
+    if output.report is not None:
+        from hsfiq.analysis.reports.arena.report import arena_report
+
+        output.write_report(arena_report(result, output.style))
+    print_result(result.to_json(), arena_text(result), as_json=output.as_json)
+
+
 def analyze_kind(
-    folder: Path,
-    metrics: list[str],
-    scores: list[Path],
-    sampling: Sampling,
-    report: Path | None,
-    *,
-    style: str | None,
-    force: bool,
-    as_json: bool,
+    folder: Path, metrics: list[str], scores: list[Path], sampling: Sampling, output: Output
 ) -> None:
     """Analyse a release of another question kind than pairs."""
     from hsfiq.analysis.inputs import load_kind_inputs
     from hsfiq.analysis.kinds.kind import analyze_judged
     from hsfiq.analysis.reports.kind_report import kind_report, kind_text
-    from hsfiq.report_folder import write_report
 
+    output.verify_tables(folder)
     inputs = load_kind_inputs(folder, metrics, scores, **sampling)
     result = analyze_judged(inputs.release, inputs.statistics, inputs.metrics, inputs.bootstrap)
-    if report is not None:
-        write_report(kind_report(result, inputs.bootstrap, style), report, force=force)
-        typer.echo(f"{report / 'report.html'}: written", err=True)
-    print_result(result.to_json(), kind_text(result), as_json=as_json)
+    if output.report is not None:
+        output.write_report(kind_report(result, inputs.bootstrap, output.style))
+    print_result(result.to_json(), kind_text(result), as_json=output.as_json)
+
+
+def analyze_pairs(
+    folder: Path,
+    metrics: list[str],
+    scores: list[Path],
+    sampling: Sampling,
+    output: Output,
+    *,
+    details: bool,
+    answer_model: bool,
+    equivalence: float | None,
+) -> None:
+    """Analyse a release of pairs."""
+    with requires("analysis"):
+        from hsfiq.analysis.analyze import analyze as analyze_release
+        from hsfiq.analysis.inputs import load_inputs
+        from hsfiq.analysis.reports.text.summary import analysis_text
+
+    inputs = load_inputs(folder, metrics, scores, **sampling)
+    output.verify_tables(folder)  # what cannot be read at all has been refused, with its reason
+    if output.report is None:
+        result = analyze_release(
+            inputs.release,
+            inputs.metrics,
+            inputs.bootstrap,
+            in_detail=details,
+            with_answer_model=answer_model,
+            margin=equivalence,
+        )
+    else:
+        with requires("analysis"):
+            from hsfiq.analysis.reports.report import report_of
+        content = report_of(inputs, answer_model=answer_model, margin=equivalence)
+        output.write_report(content.files(output.style))
+        result = content.analysis
+    print_result(result.to_json(), analysis_text(result), as_json=output.as_json)

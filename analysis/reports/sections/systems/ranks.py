@@ -12,6 +12,7 @@ from hsfiq.analysis.reports.sections.comparison import NAMES
 from hsfiq.analysis.systems.metric_ranks import MetricRank
 from hsfiq.analysis.systems.rank_ranges import RankRanges
 from hsfiq.analysis.systems.systems import Systems
+from hsfiq.analysis.systems.win_matrix import Duel
 
 NOT_SIGNIFICANT = "n.s."
 
@@ -26,9 +27,9 @@ def rank_cells(ranks: RankRanges, system: str) -> tuple[Cell, Cell]:
     return NumberCell(float(place.rank), bounds=bounds, style="short"), place.cluster
 
 
-def win_matrix_table(systems: Systems, names: Sequence[str]) -> Table:
+def win_matrix_table(duels: Sequence[Duel], names: Sequence[str]) -> Table:
     """How often the system of the row was preferred to that of the column."""
-    rates = {(duel.system, duel.other): estimate_cell(duel.rate) for duel in systems.duels}
+    rates = {(duel.system, duel.other): estimate_cell(duel.rate) for duel in duels}
     rows = (
         (name, *(_rate(rates[name, other]) if name != other else "" for other in names))
         for name in names

@@ -44,7 +44,7 @@ def systems_section(systems: Systems) -> Section:
     blocks = (
         _chart(systems),
         _people_table(systems),
-        win_matrix_table(systems, names),
+        win_matrix_table(systems.duels, names),
         duels_table(systems, names),
         _strength_table(systems),
         *([sentence] if sentence else []),

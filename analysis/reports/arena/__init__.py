@@ -1,0 +1,1 @@
+"""The figures of an arena as plain text and as a report."""
