@@ -6,6 +6,7 @@ A kind's module has its rules: how many sets a question shows, and which answers
 rest.
 """
 
+from hsfiq.kinds.arena import ARENA
 from hsfiq.kinds.images import IMAGES
 from hsfiq.kinds.kind import Judgement, Kind, KindName, KindOptions, Rules, ShownAnswer
 from hsfiq.kinds.pair import PAIR
@@ -15,7 +16,7 @@ from hsfiq.kinds.search import SEARCH
 from hsfiq.kinds.single import SINGLE
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (PAIR, SINGLE, IMAGES, RANKING, QUERY, SEARCH)
+    kind.name: kind for kind in (PAIR, SINGLE, IMAGES, RANKING, QUERY, SEARCH, ARENA)
 }
 
 __all__ = ["KINDS", "Judgement", "Kind", "KindName", "KindOptions", "Rules", "ShownAnswer"]

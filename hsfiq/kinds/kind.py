@@ -12,7 +12,7 @@ from hsfiq.errors import Refused
 SAME_WITHIN = 0.25
 """Scores and levels that are given again agree within this share of the scale, on average."""
 
-KindName = Literal["pair", "single", "images", "ranking", "query", "search"]
+KindName = Literal["pair", "single", "images", "ranking", "query", "search", "arena"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Kind:
         options: the keys of study.toml that not every kind has, and this one has.
         read: the valid judgement in what a page sent, or `Refused`.
         summary: a judgement in a few words, for the study's owner.
-        is_live: whether lists come from live retrievers, turn by turn.
+        n_live: how many live retrievers give lists, turn by turn; 0 if none does.
 
     Answers of `pair` have columns of their own, so it has neither `read` nor `summary`.
     """
@@ -112,7 +112,11 @@ class Kind:
     read: Callable[[Mapping[str, Any], Rules], dict[str, Any]] | None = None
     summary: Callable[[Mapping[str, Any]], str] | None = None
     needs_lists: bool = True
-    is_live: bool = False
+    n_live: int = 0
+
+    @property
+    def is_live(self) -> bool:
+        return self.n_live > 0
 
 
 def require_keys(given: Mapping[str, Any], *names: str) -> None:

@@ -53,5 +53,5 @@ SEARCH = Kind(
     read=read,
     summary=summary,
     needs_lists=False,
-    is_live=True,
+    n_live=1,
 )

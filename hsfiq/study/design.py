@@ -30,11 +30,13 @@ from hsfiq.db.tables import (
 from hsfiq.errors import ConfigError
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import CHOSEN_BY, StudyConfig, k_of, n_sets_of, stored_config
+from hsfiq.study.drawing.batches import batches
 from hsfiq.study.drawing.questions import QueryFacts
 from hsfiq.study.editing.text_versions import record_first_version
 from hsfiq.study.forms import FormWriter
 from hsfiq.study.practice import store_practice
 from hsfiq.study.searching.drawing import Described, store_retrievers, store_search_items
+from hsfiq.study.searching.sides import draw_sides
 
 PUBLISHED_IMAGE_PATH = "/-/image_data/{category}/{name}.jpg"
 """The pattern of image paths in the published HP-FashionIQ file."""
@@ -108,11 +110,12 @@ def draw_study(
     facts = query_facts(session, query_ids)
     if KINDS[design.kind].is_live:
         systems = store_retrievers(session, study, config, facts, retrievers or {})
-        stored = store_searches(session, study, query_ids, facts, systems)
+        divided = draw_searches(session, study, config, query_ids, facts, systems, rng)
     else:
         stored = store_items(session, study, config, query_ids, lists, facts, rng, pairs=pairs)
+        divided = batches(stored, config, rng)
     writer = FormWriter(session, study, config, facts, lists, rng)
-    for number, batch in enumerate(batches(stored, config, rng)):
+    for number, batch in enumerate(divided):
         category = "" if design.categories == "mixed" else batch[0].category
         writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in batch])
     return study
@@ -280,19 +283,43 @@ def store_queries(
     return store_pairs(session, study, queries, sets_of, facts)
 
 
-def store_searches(
+def draw_searches(
     session: Session,
     study: Study,
+    config: StudyConfig,
     query_ids: Sequence[int],
     facts: Mapping[int, QueryFacts],
     systems: Sequence[int],
+    rng: Random,
+) -> list[list[DrawnPair]]:
+    """Store the searches of each batch: each query with each system, or with two at once."""
+    if KINDS[config.design.kind].n_live == 1:
+        asked = [(query, system) for system in systems for query in query_ids]
+        return batches(store_searches(session, study, asked, facts), config, rng)
+    divided = batches([facts[query] for query in query_ids], config, rng)
+    queries = [[query.query_id for query in batch] for batch in divided]
+    sides = draw_sides(queries, systems, rng)
+    return [
+        store_searches(
+            session,
+            study,
+            [(query, *pair) for query, pair in zip(batch, drawn, strict=True)],
+            facts,
+        )
+        for batch, drawn in zip(queries, sides, strict=True)
+    ]
+
+
+def store_searches(
+    session: Session,
+    study: Study,
+    asked: Sequence[tuple[int, ...]],
+    facts: Mapping[int, QueryFacts],
 ) -> list[DrawnPair]:
-    """Store a search for each query with each system."""
-    stored = []
-    for system in systems:
-        pairs = store_queries(session, study, query_ids, facts, n_sets=0)
-        store_search_items(session, [pair.pair_id for pair in pairs], system)
-        stored += pairs
+    """Store searches: of each, the query and the systems, that of side 1 first."""
+    stored = store_queries(session, study, [query for query, *_ in asked], facts, n_sets=0)
+    systems = {pair.pair_id: asked_of for pair, (_, *asked_of) in zip(stored, asked, strict=True)}
+    store_search_items(session, systems)
     return stored
 
 
@@ -315,55 +342,3 @@ def store_sets(session: Session, asked: Sequence[tuple[int, ...]], lists: Lists)
     )
     keys = iter(set_ids)
     return [list(islice(keys, len(systems))) for _, *systems in asked]
-
-
-def batches(pairs: Sequence[DrawnPair], config: StudyConfig, rng: Random) -> list[list[DrawnPair]]:
-    """Divide the pairs into batches of one category each (unless mixed), no triplet twice.
-
-    Each pass over the pairs has every pair once, so the copies of a pair are in different batches.
-    The last batches may be smaller.
-    """
-    design = config.design
-    size = design.questions_per_form * design.forms_per_participant
-    by_category: dict[str, list[DrawnPair]] = defaultdict(list)
-    for pair in pairs:
-        by_category["" if design.categories == "mixed" else pair.category].append(pair)
-    divided: list[list[DrawnPair]] = []
-    for category in sorted(by_category):
-        members = by_category[category]
-        shared = rng.sample(members, round(design.overlap_share * len(members)))
-        packer = Packer(size)
-        for copy in range(design.annotators_per_query):
-            pairs_of_pass = members if copy == 0 else shared
-            packer.add(rng.sample(pairs_of_pass, len(pairs_of_pass)))
-        divided += packer.batches
-    return divided
-
-
-class Packer:
-    """Fills batches of a given size, with no triplet twice in one."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.batches: list[list[DrawnPair]] = []
-        self._triplets: list[set[int]] = []
-        self._first_open = 0
-
-    def add(self, pairs: Sequence[DrawnPair]) -> None:
-        for pair in pairs:
-            index = self._place_for(pair.triplet_id)
-            self.batches[index].append(pair)
-            self._triplets[index].add(pair.triplet_id)
-            while self._first_open < len(self.batches) and self._is_full(self._first_open):
-                self._first_open += 1
-
-    def _place_for(self, triplet_id: int) -> int:
-        for index in range(self._first_open, len(self.batches)):
-            if not self._is_full(index) and triplet_id not in self._triplets[index]:
-                return index
-        self.batches.append([])
-        self._triplets.append(set())
-        return len(self.batches) - 1
-
-    def _is_full(self, index: int) -> bool:
-        return len(self.batches[index]) == self.size

@@ -125,6 +125,7 @@ def store_list(
     session.add(
         SearchList(
             turn_id=prepared.turn_id,
+            side=1,
             listed_at=now,
             seconds=answered.seconds,
             image_ids=[keys[name] for name in ranked.image_ids],

@@ -193,6 +193,7 @@ def stop(
             submit_key=submit_key,
             reason="declared" if declared else "max-rounds" if is_last else "stopped",
             declared_id=declared_id,
+            declared_side=declared_id and 1,
             ended_at=now,
         )
     )
@@ -290,6 +291,7 @@ def add_feedback(
             turn_id=state.turns[-1].asked.id,
             satisfaction=opinion.satisfaction,
             nearest=opinion.nearest,
+            nearest_side=opinion.nearest and 1,
             images=ImageStates(None, (opinion.images,)).letters,
             painted_seconds=opinion.painted_seconds,
             active_seconds=opinion.active_seconds,

@@ -1,8 +1,9 @@
 """The tables of searches over several turns; every row is written once and never changed.
 
-A session is a question of kind `search`. Each of its turns is a `SearchTurn` (what was asked), a
-`SearchList` (what the retriever answered) and a `SearchFeedback` (what the participant said of the
-list). `SearchEnding` says how the search stopped; the response of the question, how it went.
+A session is a question of kind `search`, with one system, or of kind `arena`, with two side by
+side. Each of its turns is a `SearchTurn` (what was asked), a `SearchList` for each system (what it
+answered) and a `SearchFeedback` (what the participant said of the lists). `SearchEnding` says how
+the search stopped; the response of the question, how it went. Sides count from 1.
 """
 
 from __future__ import annotations
@@ -36,18 +37,20 @@ class StudyRetriever(Base):
 
 
 class SearchItem(Base):
-    """The system with which a pair's query is searched for; a pair is what a question is about."""
+    """A system with which a pair's query is searched for; a pair is what a question is about."""
 
     __tablename__ = "search_items"
+    __table_args__ = (CheckConstraint("side in (1, 2)", name="side"),)
 
     pair_id: Mapped[int] = mapped_column(ForeignKey("pairs.id"), primary_key=True)
+    side: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     system_id: Mapped[int] = mapped_column(ForeignKey("systems.id"))
 
     system: Mapped[System] = relationship()
 
 
 class SearchTurn(KeyedBase):
-    """What the retriever is asked at a turn: the text, and the image that it is about.
+    """What the systems are asked at a turn: the text, and the image that it is about.
 
     `submit_key` identifies one press of Search in the browser, as in responses. The first turn of a
     query with a text is the server's: its `submit_key` is "query", and nothing is known of typing.
@@ -77,15 +80,18 @@ class SearchTurn(KeyedBase):
 
 
 class SearchList(Base):
-    """The images that answered a turn, best first (database keys), with their scores.
+    """The images with which a system answered a turn, best first (database keys), with scores.
 
-    `seconds` is how long the retriever took. `rank` and `ties` are of the target among the whole
-    corpus, None without a target. `system_version` and `corpus_sha256` are of the answer.
+    All lists of a turn are stored in one transaction. `seconds` is how long the retriever took.
+    `rank` and `ties` are of the target among the whole corpus, None without a target.
+    `system_version` and `corpus_sha256` are of the answer.
     """
 
     __tablename__ = "search_lists"
+    __table_args__ = (CheckConstraint("side in (1, 2)", name="side"),)
 
     turn_id: Mapped[int] = mapped_column(ForeignKey("search_turns.id"), primary_key=True)
+    side: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     listed_at: Mapped[datetime]
     seconds: Mapped[float]
     image_ids: Mapped[list[int]]
@@ -97,22 +103,35 @@ class SearchList(Base):
 
 
 class SearchFeedback(Base):
-    """What the participant said of a turn's list.
+    """What the participant said of a turn's lists: a satisfaction with one, a vote between two.
 
-    `nearest` is the place of the image that comes nearest, from 1; None if none does. `images` has
-    the states of the images as letters, in the order of the list. `painted_seconds` is how long the
-    images took to be painted, `active_seconds` the time with the list while the page was in view.
+    `preference` is the better list, 0 if neither is; `both_bad` is true only then. `nearest` is the
+    place of the image that comes nearest, from 1, in the list of `nearest_side`; None if no image
+    does. `images` has the states of the images as letters, in their order. `painted_seconds` is how
+    long the images took to be painted, `active_seconds` the time with the lists while the page was
+    in view.
     """
 
     __tablename__ = "search_feedback"
     __table_args__ = (
         CheckConstraint("satisfaction between 1 and 5", name="satisfaction"),
         CheckConstraint("nearest >= 1", name="nearest"),
+        CheckConstraint("nearest_side in (1, 2)", name="nearest_side"),
+        CheckConstraint("(nearest is null) = (nearest_side is null)", name="nearest_whole"),
+        CheckConstraint(
+            "(satisfaction is not null and preference is null and both_bad is null) or "
+            "(satisfaction is null and preference in (1, 2) and not both_bad) or "
+            "(satisfaction is null and preference = 0 and both_bad is not null)",
+            name="said",
+        ),
     )
 
     turn_id: Mapped[int] = mapped_column(ForeignKey("search_turns.id"), primary_key=True)
-    satisfaction: Mapped[int]
+    satisfaction: Mapped[int | None]
+    preference: Mapped[int | None]
+    both_bad: Mapped[bool | None]
     nearest: Mapped[int | None]
+    nearest_side: Mapped[int | None]
     images: Mapped[str]
     painted_seconds: Mapped[float | None]
     active_seconds: Mapped[float]
@@ -120,18 +139,21 @@ class SearchFeedback(Base):
 
 
 class SearchEnding(Base):
-    """How a search stopped: at an image that the participant declared, or without one."""
+    """How a search stopped: at an image of a list that the participant declared, or without one."""
 
     __tablename__ = "search_endings"
     __table_args__ = (
         CheckConstraint("reason in ('declared', 'stopped', 'max-rounds')", name="reason"),
         CheckConstraint("(reason = 'declared') = (declared_id is not null)", name="declared"),
+        CheckConstraint("(declared_id is null) = (declared_side is null)", name="declared_whole"),
+        CheckConstraint("declared_side in (1, 2)", name="declared_side"),
     )
 
     question_id: Mapped[int] = mapped_column(ForeignKey("questions.id"), primary_key=True)
     submit_key: Mapped[str] = mapped_column(String(64))
     reason: Mapped[Reason] = mapped_column(String(20))
     declared_id: Mapped[int | None] = mapped_column(ForeignKey("images.id"))
+    declared_side: Mapped[int | None]
     ended_at: Mapped[datetime]
 
 

@@ -42,12 +42,11 @@ from hsfiq.study.config import (
 from hsfiq.study.design import (
     DrawnPair,
     Lists,
-    Packer,
-    batches,
     query_facts,
     ranked_lists,
     store_items,
 )
+from hsfiq.study.drawing.batches import Packer, batches
 from hsfiq.study.extensions.query_ids import queries_of_file
 from hsfiq.study.forms import FormWriter
 from hsfiq.study.queries import chosen_queries
@@ -114,6 +113,9 @@ def extend_study(
         ConfigError: the study's design does not allow the forms.
     """
     config = config_of(study)
+    if KINDS[config.design.kind].n_live > 1:
+        what = "all searches of an arena are drawn at once, for exact balance"
+        raise ConfigError("design.kind", what, "create another study")
     last = session.scalar(select(func.max(Extension.number)).where(Extension.study_id == study.id))
     number, seed = (last or 0) + 1, config.design.seed
     rng = Random(f"extension:{seed}:{number}")  # noqa: S311 (a seeded draw, not a secret)
@@ -215,7 +217,7 @@ def more_annotators(
     size = config.design.questions_per_form * config.design.forms_per_participant
     divided = []
     for category in sorted(by_category):
-        packer = Packer(size)
+        packer = Packer[DrawnPair](size)
         for copy in range(1, annotators + 1):
             lacking = [pair for pair in by_category[category] if planned[pair.pair_id] < copy]
             packer.add(rng.sample(lacking, len(lacking)))

@@ -1,4 +1,4 @@
-"""`[searches]`: what participants of a study of kind `search` search for, and with what."""
+"""`[searches]`: what participants of a study of searches look for, and with what."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ class Retriever:
 class Searches:
     """`[searches]`: a search of several turns; `[design] k` images are in each list.
 
-    A participant has `questions_per_form` searches in each form. Each query is searched for with
-    each retriever, by `annotators_per_query` participants each.
+    A participant has `questions_per_form` searches in each form. In a study of kind `search`, each
+    query is searched for with each retriever, by `annotators_per_query` participants each; in one
+    of kind `arena`, by as many participants in all, each with two retrievers.
 
     Attributes:
         task: the participant sees the target all the time, or for `target_seconds` before the
@@ -54,10 +55,12 @@ class Searches:
     retrievers: tuple[Retriever, ...] = ()
 
 
-def retriever_errors(searches: Searches) -> Iterator[tuple[str, str]]:
-    """What is wrong with the retrievers, by the key of study.toml."""
+def retriever_errors(searches: Searches, n_live: int) -> Iterator[tuple[str, str]]:
+    """What is wrong with the retrievers, by the key of study.toml; so many are needed."""
     if not searches.retrievers:
         yield "searches.retrievers", "is missing; a search needs a live retriever"
+    elif len(searches.retrievers) < n_live:
+        yield "searches.retrievers", f"an arena needs {n_live} live retrievers or more"
     counts = Counter(retriever.name for retriever in searches.retrievers)
     for number, retriever in enumerate(searches.retrievers, start=1):
         key = f"searches.retrievers.{number}"

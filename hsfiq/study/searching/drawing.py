@@ -1,4 +1,4 @@
-"""Drawing a study of searches: each query is searched for with each retriever."""
+"""Storing what a study of searches searches with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
 from hsfiq.db.searches.tables import SearchItem, StudyRetriever
-from hsfiq.db.tables import Dataset, Image, Pair, Study, System
+from hsfiq.db.tables import Dataset, Image, Study, System
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import StudyConfig
 from hsfiq.study.drawing.questions import QueryFacts
@@ -97,16 +97,12 @@ def system_key(session: Session, name: str) -> int:
     return system.id if system else added(session, System(name=name)).id
 
 
-def store_search_items(session: Session, pair_ids: Sequence[int], system: int) -> None:
-    """Store that these pairs' queries are searched for with one system."""
-    if pair_ids:
-        rows = [{"pair_id": pair_id, "system_id": system} for pair_id in pair_ids]
+def store_search_items(session: Session, systems: Mapping[int, Sequence[int]]) -> None:
+    """Store the systems with which each pair's query is searched for, that of side 1 first."""
+    rows = [
+        {"pair_id": pair_id, "side": side, "system_id": system}
+        for pair_id, of_pair in systems.items()
+        for side, system in enumerate(of_pair, start=1)
+    ]
+    if rows:
         session.execute(insert(SearchItem), rows)
-
-
-def systems_of_items(session: Session, study: Study) -> dict[int, int]:
-    """The key of the system of each of the study's pairs, by the pair's key."""
-    rows = select(SearchItem.pair_id, SearchItem.system_id).join(
-        Pair, SearchItem.pair_id == Pair.id
-    )
-    return dict(session.execute(rows.where(Pair.study_id == study.id)).all())

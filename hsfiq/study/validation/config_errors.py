@@ -71,15 +71,21 @@ def searches_errors(config: StudyConfig) -> Errors:
     searches, kind = config.searches, KINDS[config.design.kind]
     if not kind.is_live:
         if searches != Searches():
-            yield "searches", f'cannot be used with kind = "{kind.name}"; it is for search'
+            yield "searches", f'cannot be used with kind = "{kind.name}"; it is for search or arena'
         return
     if config.queries.systems:
         yield "queries.systems", "leave it out: searches.retrievers names the systems"
     if config.design.reason_every:
         yield "design.reason_every", "leave it out: after each search, a remark can be given"
     if config.questionnaire.after_each:
-        yield "questionnaire.after_each", 'cannot be used with kind = "search"; use at_end'
-    yield from retriever_errors(searches)
+        yield "questionnaire.after_each", f'cannot be used with kind = "{kind.name}"; use at_end'
+    if kind.n_live > 1 and searches.task != "own-wish":
+        what = f'{searches.task!r} cannot be used with kind = "{kind.name}"'
+        yield "searches.task", f'{what}; set it to "own-wish"'
+    if kind.n_live > 1 and searches.chooser != "nearest":
+        what = f'{searches.chooser!r} cannot be used with kind = "{kind.name}"'
+        yield "searches.chooser", f"{what}: both systems are asked about the same image"
+    yield from retriever_errors(searches, kind.n_live)
 
 
 def set_names_errors(key: str, given: Sequence[str], n_sets: int) -> Errors:

@@ -437,3 +437,27 @@ def test_mistakes_of_searches_have_a_line_each(tmp_path: Path) -> None:
     ]
     unused = SHORTEST + '[searches]\ntask = "own-wish"\n'
     assert "it is for search" in mistakes(tmp_path, unused)[0]
+
+
+ARENA_WRONG = """\
+[study]
+name = "arena"
+title = "Find it"
+[design]
+kind = "arena"
+[searches]
+chooser = "top1"
+[[searches.retrievers]]
+name = "SPRC"
+url = "http://127.0.0.1:1"
+"""
+
+
+def test_an_arena_needs_two_systems_and_wishes(tmp_path: Path) -> None:
+    lines = mistakes(tmp_path, ARENA_WRONG)
+    same_image = "both systems are asked about the same image"
+    assert sorted(line.partition("searches.")[2] for line in lines) == [
+        f"chooser: 'top1' cannot be used with kind = \"arena\": {same_image}",
+        "retrievers: an arena needs 2 live retrievers or more",
+        'task: \'target-shown\' cannot be used with kind = "arena"; set it to "own-wish"',
+    ]

@@ -32,10 +32,11 @@ from hsfiq.db.tables import (
     Study,
     System,
 )
-from hsfiq.errors import FileErrors, NotOpen, Refused, UnreadableInput
+from hsfiq.errors import ConfigError, FileErrors, NotOpen, Refused, UnreadableInput
 from hsfiq.study.capacity import capacity_of, planned_judgements
 from hsfiq.study.config import Checks, Recruitment
 from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries
+from tests.arenas import draw_arena
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of
 from tests.studies import NOW, SMALL, Seat, draw, make_queries, small_study
 
@@ -400,3 +401,10 @@ def test_releases_name_the_extensions(database: Database) -> None:
         "quotas": {},
         "participants": 2,
     }
+
+
+def test_an_arena_is_not_extended(database: Database) -> None:
+    study = draw_arena(database)
+    for wanted in (MoreAnnotators(5), NewQueries(sample=1)):
+        with pytest.raises(ConfigError, match="drawn at once"):
+            extended(database, study, wanted)

@@ -16,7 +16,8 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Form, Pair, Query, Question, Triplet
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import Checks, Design
-from hsfiq.study.design import DrawnPair, batches
+from hsfiq.study.design import DrawnPair
+from hsfiq.study.drawing.batches import batches
 from tests.hsfiq.study.drawn_studies import drawn
 from tests.studies import SMALL, Seat, config, draw, make_queries
 
