@@ -1,7 +1,8 @@
 """A release of another question kind than `pair`, as its statistics use it.
 
 Columns used of every kind's main table: question_id, participant_id, query_id, and its own.
-`sets` and `queries` are as in releases of pairs; a release without sets has an empty table.
+`sets` and `queries` are as in releases of pairs; a release without sets has an empty table. The
+sets of a release of searches are the lists of its turns.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hsfiq.analysis.data.release import (
     score_problem,
 )
 from hsfiq.analysis.data.scores import find_scores
+from hsfiq.analysis.data.turns import NO_TURNS, has_turns, lists_of, read_turns
 from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse, first_few
 from hsfiq.analysis.json_values import JsonRecord
 
@@ -38,6 +40,7 @@ class JudgedRelease:
     Attributes:
         kind: the question kind.
         answers: the kind's main table.
+        turns: of searches; see `data.turns`.
         part: the part of a split that was taken; None for all.
         parent: the release that the part was taken from; None for a whole release.
     """
@@ -52,6 +55,7 @@ class JudgedRelease:
     sets: pd.DataFrame
     queries: pd.DataFrame
     scores: Mapping[str, Path] = field(default_factory=dict)
+    turns: pd.DataFrame = field(default_factory=lambda: NO_TURNS)
     part: str | None = None
     parent: JudgedRelease | None = None
 
@@ -103,8 +107,9 @@ def read_judged(
     """
     manifest = read_manifest(folder / "manifest.json")
     tables = {name: _with_objects(folder / f"{name}.parquet") for name in (main, "queries")}
-    has_sets = (folder / "sets.parquet").is_file()
-    sets = _with_objects(folder / "sets.parquet") if has_sets else pd.DataFrame(columns=SET_COLUMNS)
+    turns = read_turns(folder) if has_turns(folder) else NO_TURNS
+    sets = read_lists(folder, turns)
+    has_sets = len(sets) > 0
     require_columns(folder, main, tables[main], (*ASKED, *columns))
     require_columns(folder, "queries", tables["queries"], ("query_id", "triplet_id"))
     require_columns(folder, "sets", sets, SET_COLUMNS)
@@ -130,7 +135,16 @@ def read_judged(
         sets=sets,
         queries=tables["queries"],
         scores=find_scores(folder, score_files) if has_sets else {},
+        turns=turns,
     )
+
+
+def read_lists(folder: Path, turns: pd.DataFrame) -> pd.DataFrame:
+    """The retrieved sets that people judged; of searches, the lists of their turns."""
+    if len(turns):
+        return lists_of(turns)
+    path = folder / "sets.parquet"
+    return _with_objects(path) if path.is_file() else pd.DataFrame(columns=SET_COLUMNS)
 
 
 def _with_objects(path: Path) -> pd.DataFrame:
@@ -168,6 +182,7 @@ def take_judged_part(release: JudgedRelease, name: str) -> JudgedRelease:
         release,
         answers=release.answers[release.answers["question_id"].isin(kept)],
         sets=release.sets[release.sets["question_id"].isin(kept)],
+        turns=release.turns[release.turns["question_id"].isin(kept)],
         part=name,
         parent=release,
     )

@@ -71,6 +71,23 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
     return read_scores_by_row(path, sets)
 
 
+def read_image_scores(path: Path, sets: pd.DataFrame) -> dict[tuple[str, str], float]:
+    """The scores of single images by set_id and image_id, without those that are undefined.
+
+    From `<name>.images.parquet` beside `<name>.parquet`, or from the file itself; empty if neither
+    has any. AnalysisError as in `read_scores`.
+    """
+    beside = path.with_name(f"{path.stem.removesuffix(PER_IMAGE)}{PER_IMAGE}.parquet")
+    images = _images_of(sets)
+    scores = {}
+    for where, row in _rows(beside if beside.is_file() else path):
+        if "image_id" not in row:
+            return {}
+        set_id, image_id = _key(row, images, where)
+        scores[set_id, image_id] = _number(row["score"], where)
+    return {key: score for key, score in scores.items() if not math.isnan(score)}
+
+
 def read_scores_by_row(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
     """The same, row by row: for all kinds of files, and for the place of a mistake."""
     return _by_set(((f"{path}, {place}", row) for place, row in _rows(path)), sets)
@@ -95,8 +112,7 @@ def scores_of_table(name: str, table: pd.DataFrame, sets: pd.DataFrame) -> pd.Se
 def _by_set(rows: Iterable[tuple[str, Row]], sets: pd.DataFrame) -> pd.Series[float]:
     """Each set's score from rows with their places."""
     scores: dict[tuple[str, ...], float] = {}
-    ids = [str(set_id) for set_id in sets["set_id"]]
-    images = dict(zip(ids, (tuple(map(str, names)) for names in sets["image_ids"]), strict=True))
+    images = _images_of(sets)
     for where, row in rows:
         key = _key(row, images, where)
         if key in scores:
@@ -105,11 +121,16 @@ def _by_set(rows: Iterable[tuple[str, Row]], sets: pd.DataFrame) -> pd.Series[fl
     if any(len(key) > 1 for key in scores):
         values = [
             fmean(scores.get((set_id, image), math.nan) for image in images[set_id])
-            for set_id in ids
+            for set_id in images
         ]
     else:
-        values = [scores.get((set_id,), math.nan) for set_id in ids]
+        values = [scores.get((set_id,), math.nan) for set_id in images]
     return pd.Series(values, index=set_ids(sets), dtype="float64", name="score")
+
+
+def _images_of(sets: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    ids = (str(set_id) for set_id in sets["set_id"])
+    return dict(zip(ids, (tuple(map(str, names)) for names in sets["image_ids"]), strict=True))
 
 
 def _plain_columns(path: Path, sets: pd.DataFrame) -> pd.Series[float] | None:

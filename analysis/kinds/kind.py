@@ -14,6 +14,7 @@ from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.people.agreement import Level, agreement
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.sessions.measure import SessionAnalysis
 
 UNNAMED = "(no system named)"
 
@@ -56,12 +57,14 @@ class KindStatistics:
         main: the release's main table, and `columns` what is used of it.
         figures: the tables of figures.
         has_metrics: whether a metric of sets can be compared with the answers.
+        measures: those of sessions, for searches; None if there is no session.
     """
 
     main: str
     columns: tuple[str, ...]
     figures: Callable[[JudgedRelease, Sequence[Metric], Bootstrap], list[Figures]]
     has_metrics: bool = True
+    measures: Callable[[JudgedRelease, Bootstrap], SessionAnalysis | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,10 +85,12 @@ class KindAnalysis(JsonRecord):
 
     release: KindSummary
     tables: Sequence[Figures]
+    measures: SessionAnalysis | None = None
 
     def to_json(self) -> dict[str, object]:
         return {
             "release": self.release.to_json(),
+            **({} if self.measures is None else {"measures": self.measures.to_json()}),
             **{table.name: table.to_json() for table in self.tables},
         }
 
@@ -101,7 +106,8 @@ def analyze_judged(
         what = f"people gave no scores of sets in releases of kind {release.kind}"
         raise AnalysisError("--metric", what, "leave it out")
     tables = statistics.figures(release, metrics, bootstrap)
-    return KindAnalysis(KindSummary.of(release), tables)
+    measures = statistics.measures(release, bootstrap) if statistics.measures else None
+    return KindAnalysis(KindSummary.of(release), tables, measures)
 
 
 def by_query(release: JudgedRelease, bootstrap: Bootstrap) -> Bootstrap:

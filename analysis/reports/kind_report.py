@@ -13,9 +13,12 @@ from hsfiq.analysis.reports.document import Column, Document, Row, Section, Tabl
 from hsfiq.analysis.reports.formats.folder import report_files
 from hsfiq.analysis.reports.kind_charts import chart_of
 from hsfiq.analysis.reports.sections.methods import intervals_text
+from hsfiq.analysis.reports.session_report import methods_of, sections
 from hsfiq.analysis.reports.text.format import interval_text
+from hsfiq.analysis.reports.text.sessions import session_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.sessions.measure import SessionAnalysis
 
 SIMULATED = "The answers come from simulated annotators. Every figure describes the simulation."
 FEW = 30
@@ -39,7 +42,9 @@ def _blocks(analysis: KindAnalysis) -> Iterator[list[str]]:
             for column, estimate in row.items():
                 lines.append(f"  {name:<{max(width, NAME_WIDTH)}}{column} {figure_text(estimate)}")
         yield lines if figures.rows else [*lines, "  (none asked for)"]
-    intervals = "intervals: 95%, percentile bootstrap over clusters; --json has each one's method"
+    if analysis.measures is not None:
+        yield session_text(analysis.measures).splitlines()
+    intervals = "intervals: 95%, bootstrap over clusters; --json has each one's method"
     yield [intervals]
 
 
@@ -77,6 +82,7 @@ def document_of(analysis: KindAnalysis, bootstrap: Bootstrap) -> Document:
         caveats=tuple(caveats(summary)),
         sections=(
             *(section_of(figures) for figures in analysis.tables),
+            *(() if analysis.measures is None else measure_sections(analysis.measures)),
             Section("methods", "Methods", (methods_text(bootstrap),)),
         ),
     )
@@ -99,7 +105,7 @@ def section_of(figures: Figures) -> Section:
         return Section(figures.name, figures.title, ("No metric was asked for.",))
     columns = (
         Column("name", figures.rows_are.capitalize()),
-        *(Column(column.replace(" ", "_"), column.capitalize()) for column in figures.columns),
+        *(Column(column.replace(" ", "_"), upper_first(column)) for column in figures.columns),
     )
     rows: list[Row] = [
         (name, *(estimate_cell(row[column]) for column in figures.columns))
@@ -108,6 +114,17 @@ def section_of(figures: Figures) -> Section:
     table = Table(figures.name, figures.title, columns, tuple(rows), figures.method)
     chart = chart_of(figures)
     return Section(figures.name, figures.title, (table,) if chart is None else (chart, table))
+
+
+def measure_sections(measures: SessionAnalysis) -> Iterator[Section]:
+    """The sections of a report of sessions, with their methods under a name of their own."""
+    yield from sections(measures)
+    yield Section("measures", "Methods of the measures by round", (methods_of(measures.rules),))
+
+
+def upper_first(text: str) -> str:
+    """Unlike `str.capitalize`, this leaves the other letters of a system's name."""
+    return text[:1].upper() + text[1:]
 
 
 def methods_text(bootstrap: Bootstrap) -> str:

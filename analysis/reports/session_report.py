@@ -22,6 +22,7 @@ from hsfiq.analysis.reports.document import Block, Chart, Column, Document, Row,
 from hsfiq.analysis.reports.formats.folder import report_files
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.sessions.measure import SessionAnalysis, SystemMeasures
+from hsfiq.analysis.sessions.rules import Rules
 
 PANEL_HEIGHT = 2.6  # inches
 RANKS = {"mean_rank_current": "mean rank", "mean_rank_best": "mean best rank"}
@@ -56,7 +57,10 @@ def document_of(analysis: SessionAnalysis) -> Document:
         summary=f"{count_text(n, 'session')} of {count_text(len(analysis.systems), 'system')}.",
         simulated=analysis.simulated,
         caveats=tuple(caveats),
-        sections=tuple(sections(analysis)),
+        sections=(
+            *sections(analysis),
+            Section("methods", "Methods", (methods_of(analysis.rules),)),
+        ),
     )
 
 
@@ -72,8 +76,10 @@ def sections(analysis: SessionAnalysis) -> Iterator[Section]:
         yield Section(f"system_{number}", name, tuple(system_blocks(number, name, system)))
     if analysis.differences:
         yield Section("differences", "Differences", (difference_table(analysis),))
-    methods = f"{METHODS} {AFTER_STOP[analysis.rules.after_stop]}"
-    yield Section("methods", "Methods", (methods,))
+
+
+def methods_of(rules: Rules) -> str:
+    return f"{METHODS} {AFTER_STOP[rules.after_stop]}"
 
 
 def system_blocks(number: int, name: str, system: SystemMeasures) -> Iterator[Block]:

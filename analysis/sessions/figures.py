@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from hsfiq.analysis.sessions.rules import Rules
 UNKNOWN = "the rank of {sessions} is not recorded"
 ONE_ROUND = "needs two rounds or more"
 NO_VALUE = "no value to average"
+NO_TARGET = "no session has a target"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,8 @@ def rank_figures(system: SystemSessions, rules: Rules) -> dict[str, Values]:
         figures[f"median_rank_{name}"] = Values(*parts, is_median=True)
         figures[f"mean_log_rank_{name}"] = Values(np.log(parts[0]), *parts[1:])
     figures["bri"] = best_log_rank_integral(best)
+    if not system.sessions["has_target"].any():
+        return {name: replace(values, reason=NO_TARGET) for name, values in figures.items()}
     return figures
 
 

@@ -67,6 +67,7 @@ def measure(
     *,
     n_resamples: int = DEFAULT_RESAMPLES,
     seed: int = 0,
+    bootstrap: Bootstrap | None = None,
     simulated: bool = False,
     notes: Sequence[str] = (),
 ) -> SessionAnalysis:
@@ -77,7 +78,7 @@ def measure(
         rounds: one row a round, with `ranks.ROUND_COLUMNS`.
         rules: without `ks`, those that no session's stop censors.
         triplets: the triplet of each query_id; queries of one triplet are one cluster.
-        n_resamples, seed: of the bootstrap.
+        n_resamples, seed: of the bootstrap, unless it is given.
         simulated: whether simulators or simulated participants gave texts.
         notes: what the caller has to say about the sessions.
 
@@ -88,7 +89,7 @@ def measure(
         raise AnalysisError("sessions", "there are none")
     stop_at = sessions["stop_at"].max()
     rules = replace(rules, ks=allowed_ks(rules.ks, None if pd.isna(stop_at) else int(stop_at)))
-    bootstrap = bootstrap_of(sessions, triplets, n_resamples, seed)
+    bootstrap = bootstrap or bootstrap_of(sessions, triplets, n_resamples, seed)
     systems = {
         str(name): SystemSessions.of(
             own.reset_index(drop=True), rounds[rounds["system"] == name], rules

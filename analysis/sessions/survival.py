@@ -17,7 +17,7 @@ from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.spread import RATE
-from hsfiq.analysis.sessions.figures import NO_VALUE, UNKNOWN
+from hsfiq.analysis.sessions.figures import NO_TARGET, UNKNOWN
 from hsfiq.analysis.sessions.ranks import RankRange
 
 
@@ -50,7 +50,7 @@ def rounds_to_success(
     survival = survival_of(bootstrap.ratios(rows, events, at_risk))
     bounds = (0.0, float(events.shape[1]))
     unknown = unknown_sessions(played, k)
-    reason = UNKNOWN.format(sessions=count_text(unknown, "session")) if unknown else NO_VALUE
+    reason = UNKNOWN.format(sessions=count_text(unknown, "session")) if unknown else NO_TARGET
     if unknown or not n:
         undefined = Estimate(UNDEFINED, n - unknown, None, reason)
         rounds = tuple(undefined for _ in range(events.shape[1]))

@@ -205,12 +205,6 @@ def analyze(
         analyze_votes(folder, sampling, output, first_votes=first_votes)
     elif kind in STATISTICS:
         analyze_kind(folder, metric or [], scores or [], sampling, output)
-    elif kind == "search":
-        raise UnreadableInput(
-            str(folder),
-            "is a release of searches",
-            f"run `hsfiq sessions measure {folder}/session_records.jsonl`",
-        )
     else:
         if not metric:
             raise UnreadableInput("--metric", "is missing", "name one, such as --metric recall@5")

@@ -35,7 +35,10 @@ def score(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Score every retrieved set of a release, into RELEASE.scores beside it."""
+    """Score every retrieved set of a release, into RELEASE.scores beside it.
+
+    Of a release of searches, every list, by the reference and the text of its turn.
+    """
     existing_folder(release)
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
@@ -52,6 +55,7 @@ def score(
 def as_text(result: dict[str, Any], release: Path) -> str:
     from hsfiq.model.release_scores.score_files import scores_folder
     from hsfiq.model.release_scores.score_release import has_held_out_part
+    from hsfiq.releases.reader import is_of_searches
 
     path = scores_folder(release) / f"{result['metric']}.parquet"
     lines = [f"{path}: {result['n_scored']:,} of {result['n_sets']:,} sets scored"]
@@ -61,7 +65,8 @@ def as_text(result: dict[str, Any], release: Path) -> str:
             f"sets without a score: {first_few(result['unscored_sets'])}",
             f"all are named in {path.with_suffix('.json')}",
         ]
-    next_command = f"next: hsfiq analyze {release} --metric recall@5 --metric {result['metric']}"
+    recall = "" if is_of_searches(release) else " --metric recall@5"
+    next_command = f"next: hsfiq analyze {release}{recall} --metric {result['metric']}"
     if has_held_out_part(release, result):
         next_command += " --part test"
     return "\n".join([*lines, next_command])

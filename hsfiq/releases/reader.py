@@ -16,12 +16,14 @@ import pyarrow.parquet as pq
 
 from hsfiq.answer_rules import LOWEST_SCORE
 from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.ids import set_id
 from hsfiq.releases.manifest import points_of
 
 Part = Literal["train", "test", "unused"]
 
 PARTS: tuple[Part, ...] = get_args(Part)
 QUERIES, SETS, PREFERENCES = "queries.parquet", "sets.parquet", "preferences.parquet"
+TURNS = "turns.parquet"
 EXCLUSIONS, SPLITS = "exclusions.parquet", "splits.parquet"
 
 NAME_A_RELEASE = "name the folder of a release, made by hsfiq export"
@@ -86,8 +88,11 @@ def read_queries(release: Path) -> dict[str, ReleasedQuery]:
 def read_sets(release: Path) -> list[ReleasedSet]:
     """Read the retrieved sets of a release, for a scorer; `NothingToDo` if it has none.
 
+    Those of a release of searches are the lists of its turns: see `read_lists`.
     `UnreadableInput` if a query has no reference or no text: scorers need both.
     """
+    if is_of_searches(release):
+        return read_lists(release)
     queries = read_queries(release)
     path = release / SETS
     sets = []
@@ -111,6 +116,33 @@ def read_sets(release: Path) -> list[ReleasedSet]:
     if not sets:
         raise NothingToDo(f"{release}: the release has no sets")
     return sets
+
+
+def is_of_searches(release: Path) -> bool:
+    return (release / TURNS).is_file()
+
+
+def read_lists(release: Path) -> list[ReleasedSet]:
+    """Read the lists of searches, each with the reference and the text of its turn.
+
+    The id of a list is that of its search and the turn's number. A turn without a list is left
+    out, and so is one whose text the study's owner has struck.
+    """
+    columns = ("question_id", "turn", "query_id", "reference_id", "text", "image_ids")
+    lists = [
+        ReleasedSet(
+            set_id(row["question_id"], row["turn"]),
+            row["query_id"],
+            row["reference_id"],
+            row["text"],
+            tuple(row["image_ids"]),
+        )
+        for row in read_rows(release / TURNS, columns, nullable=("text",))
+        if row["text"] is not None and row["image_ids"]
+    ]
+    if not lists:
+        raise NothingToDo(f"{release}: the release has no list with a text")
+    return lists
 
 
 def read_preferences(release: Path) -> list[ReleasedPreference]:

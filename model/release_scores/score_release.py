@@ -34,7 +34,7 @@ from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.model.training.run import jsonable
 from hsfiq.releases.manifest import read_manifest
-from hsfiq.releases.reader import QUERIES, SETS, SPLITS, read_sets
+from hsfiq.releases.reader import QUERIES, SETS, SPLITS, TURNS, is_of_searches, read_sets
 from hsfiq.text import first_few
 
 VERSIONS = ("hsfiq", "torch")
@@ -97,7 +97,7 @@ def provenance_of(name: str, release: Path, loaded: LoadedRetriever) -> dict[str
             "score": "mean over the set's images of the pooled cosine (CIRQRS eq. 7)",
             "release": {
                 "name": release.resolve().name,
-                "sha256": {file: sha256_of(release / file) for file in (QUERIES, SETS)},
+                "sha256": {file: sha256_of(release / file) for file in scored_files(release)},
             },
             "checkpoint_sha256": loaded.checkpoint.sha256,
             "recipe": loaded.recipe.to_json(),
@@ -111,6 +111,11 @@ def provenance_of(name: str, release: Path, loaded: LoadedRetriever) -> dict[str
             "torch": torch.__version__,
         }
     )
+
+
+def scored_files(release: Path) -> tuple[str, ...]:
+    """The tables that hold what is scored."""
+    return (TURNS,) if is_of_searches(release) else (QUERIES, SETS)
 
 
 def is_same(provenance: Mapping[str, Any], before: Mapping[str, Any]) -> bool:

@@ -100,11 +100,11 @@ class Catalogue:
             plots = unescape(dashboard.study_outputs(session, study)[2])
         lacking = []
         for name, table in results.items():
-            if name in ("release", "correlation", "metrics"):
+            if name in ("release", "correlation", "measures", "metrics"):
                 continue
             n_columns = len({column for row in table["rows"].values() for column in row})
             for name_of_row, figures in table["rows"].items():
-                row = f"score {name_of_row}" if name_of_row.isdigit() else name_of_row
+                row = f"{table['rows_are']} {name_of_row}" if name_of_row.isdigit() else name_of_row
                 for column, figure in figures.items():
                     label = row if n_columns == 1 else f"{row}, {column}"
                     value = figure["value"]

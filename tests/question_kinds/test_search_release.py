@@ -59,11 +59,26 @@ def test_searches_become_a_release_that_is_measured(
     assert measured.code == 0, measured.err
     hits = json.loads(measured.out)["systems"]["telltale-system"]["hits@1"]
     assert hits[0]["n"] == SEARCHES_OF_ALL
-    first = [turn["rank"] == 1 for turn in turns if turn["turn"] == 1]
-    assert hits[0]["value"] == pytest.approx(sum(first) / len(first))
+    at_once = [turn["rank"] == 1 for turn in turns if turn["turn"] == 1]
+    assert hits[0]["value"] == pytest.approx(sum(at_once) / len(at_once))
     assert (folder / "croissant.json").is_file()
-    refused = hsfiq("analyze", folder)
-    assert "hsfiq sessions measure" in refused.err
+    report = tmp_path / "report"
+    analysed = hsfiq(
+        *("analyze", folder, "--metric", "recall@1", "--resamples", "50", "--json"),
+        *("--report", report),
+    )
+    assert analysed.code == 0, analysed.err
+    result = analysed.result
+    assert result == json.loads((report / "results.json").read_text())
+    assert (
+        result["measures"]["systems"]["telltale-system"]["hits@1"][0]["value"] == hits[0]["value"]
+    )
+    satisfied = result["satisfaction"]["rows"]["1"]["telltale-system"]
+    first = [turn["satisfaction"] for turn in turns if turn["turn"] == 1]
+    assert satisfied["value"] == pytest.approx(sum(first) / len(first))
+    assert catalogue.unplotted(study, result) == []
+    assert "simulated annotators" in (report / "report.html").read_text()
+    assert (report / "tables" / "nearest.csv").is_file()
 
 
 def strike(catalogue: Catalogue, study: str, turn: Mapping[str, Any]) -> None:

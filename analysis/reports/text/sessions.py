@@ -45,14 +45,18 @@ def system_lines(name: str, system: SystemMeasures, analysis: SessionAnalysis) -
     rounds = analysis.rules.printed_rounds(system.n_rounds)
     yield " " * LABEL + "".join(f"{f'round {each}':<{COLUMN}}" for each in rounds).rstrip()
     for figure, estimates in system.by_round.items():
-        cells = "".join(f"{figure_text(estimates[each - 1]):<{COLUMN}}" for each in rounds)
-        yield f"  {figure:<{LABEL - 2}}{cells}".rstrip()
+        cells = [figure_text(estimates[each - 1]) for each in rounds]
+        if len(set(cells)) == 1 and isnan(estimates[0].value):
+            cells = cells[:1]
+        yield f"  {figure:<{LABEL - 2}}{''.join(f'{cell:<{COLUMN}}' for cell in cells)}".rstrip()
     for figure, estimate in system.of_sessions.items():
         yield f"  {figure:<{LABEL - 2}} {figure_text(estimate)}"
     for figure, success in system.success.items():
         median = success.median
-        half = f"half by round {median.value:.0f}" if not isnan(median.value) else median.reason
-        yield f"  {figure:<{LABEL - 2}} mean {figure_text(success.mean)}, {half}"
+        half = f", half by round {median.value:.0f}" if not isnan(median.value) else ""
+        if isnan(median.value) and not isnan(success.mean.value):
+            half = f", {median.reason}"
+        yield f"  {figure:<{LABEL - 2}} mean {figure_text(success.mean)}{half}"
 
 
 def difference_lines(name: str, differences: Differences) -> Iterator[str]:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from hsfiq.annotate.owner import plots
 from hsfiq.annotate.owner.cards import Card, Line
 from hsfiq.annotate.owner.figures import NEEDS
+from hsfiq.kinds.search import POINTS
 from hsfiq.study.config import StudyConfig, n_sets_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ Ends = tuple[float, float]
 
 SHARES = (0, 0.25, 0.5, 0.75, 1)
 ALPHA = (-0.5, 0, 0.5, 1)
+CORRELATION = (-1, -0.5, 0, 0.5, 1)
 UNKNOWN: Ends = (float("nan"), float("nan"))
 
 
@@ -63,16 +65,20 @@ def line_of(label: str, estimate: Estimate, ticks: Sequence[float], mark: float 
 
 def ticks_of(table: Figures, config: StudyConfig) -> Sequence[float]:
     """The ticks of a table's axis; the first and the last are its ends."""
-    if table.name == "mean_scores":
-        return range(1, config.wording.points + 1)
-    if table.name == "mean_ranks":
-        return range(1, n_sets_of(config.design) + 1)
-    if table.name == "agreement":
-        return ALPHA
-    if table.name == "strengths":
+    if table.name == "effort":
+        return (0, max(1, ceil(max(values_in(table), default=1))))
+    if table.name in ("changes", "strengths"):
         end = max(1, ceil(max(map(abs, values_in(table)), default=1)))
         return (-end, 0, end)
-    return SHARES
+    axes: dict[str, Sequence[float]] = {
+        "mean_scores": range(1, config.wording.points + 1),
+        "mean_ranks": range(1, n_sets_of(config.design) + 1),
+        "agreement": ALPHA,
+        "correlation": CORRELATION,
+        "ratings": range(1, POINTS + 1),
+        "satisfaction": range(1, POINTS + 1),
+    }
+    return axes.get(table.name, SHARES)
 
 
 def values_in(table: Figures) -> list[float]:

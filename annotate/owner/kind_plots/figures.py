@@ -14,7 +14,6 @@ from hsfiq.collect.progress import AnswerRow
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
-from hsfiq.kinds import KINDS
 from hsfiq.releases import Filters, Release, build
 from hsfiq.releases.kinds import release_kinds_of
 
@@ -47,8 +46,6 @@ class KindFigures:
 
 
 def computed(session: Session, study: Study) -> list[Figures]:
-    if KINDS[study.kind].is_live:
-        return []  # their measures are those of sessions: `hsfiq sessions measure`
     (kind,) = release_kinds_of(study.kind)
     try:
         release = build(session, study, kind, Filters(), schema_revision=head_revision())

@@ -114,7 +114,7 @@ def test_expected_ranks_among_ties() -> None:
 def test_searches_without_a_target_have_no_rank() -> None:
     systems: dict[str, dict[str, Ranks]] = {"a": {"q1": [None, None], "q2": [None]}}
     result = measured(systems, Rules(ks=(1,)), has_target=False, participant_id="p1").systems["a"]
-    assert result.by_round["hits@1"][0].reason == "no value to average"
+    assert result.by_round["hits@1"][0].reason == "no session has a target"
     assert result.by_round["words"][0].value == 2
 
 

@@ -285,3 +285,32 @@ def test_the_scores_are_analysed(loop: Loop, release: Path, tmp_path: Path) -> N
     assert metrics["again"]["spearman"]["rho"] == pytest.approx(
         metrics["cirqrs"]["spearman"]["rho"]
     )
+
+
+def test_lists_of_searches_are_scored_by_the_text_of_their_turn(
+    loop: Loop, scored: Path, tmp_path: Path
+) -> None:
+    """The turns repeat sets of a release of pairs, so the scores are the same."""
+    names = list(loop.sets)[:3]
+    turns = [
+        {
+            "question_id": "p1.form_1.0",
+            "turn": number,
+            "query_id": "q",
+            "reference_id": loop.sets[name][0],
+            "text": loop.sets[name][1],
+            "image_ids": loop.sets[name][2],
+        }
+        for number, name in enumerate(names, start=1)
+    ]
+    struck, unlisted = turns[0] | {"turn": 4, "text": None}, turns[0] | {"turn": 5, "image_ids": []}
+    folder = tmp_path / "searches"
+    folder.mkdir()
+    pq.write_table(pa.Table.from_pylist([*turns, struck, unlisted]), folder / "turns.parquet")
+    command = score(loop, folder, "--images", loop.pictures)
+    assert command.code == 0, command.err
+    assert command.out.endswith(f"next: hsfiq analyze {folder} --metric cirqrs\n")
+    scores = set_scores(tmp_path / "searches.scores")
+    assert list(scores) == [f"p1.form_1.0.{number}" for number in (1, 2, 3)]
+    assert list(scores.values()) == pytest.approx([set_scores(scored)[name] for name in names])
+    assert list(about(tmp_path / "searches.scores")["release"]["sha256"]) == ["turns.parquet"]

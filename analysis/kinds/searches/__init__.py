@@ -1,0 +1,1 @@
+"""The statistics of searches over several turns, by people."""
