@@ -11,10 +11,11 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -24,13 +25,17 @@ from hsfiq.model.encoders.protocol import FrozenEncoder
 from hsfiq.model.features.content_hashes import ContentMemo
 from hsfiq.model.features.images import Prepared, prepare_all
 from hsfiq.model.features.layout import Layout
-from hsfiq.model.features.token_files import Appender, TokenFiles
+from hsfiq.model.features.token_files import TokenFiles
 
 TOKENS_DTYPE = torch.float16
 """The dtype that tokens are stored in: the published code's image encoder computes in it."""
 
 ENCODER_BATCH = 32
 """Images encoded at once."""
+
+Item = TypeVar("Item")
+Store = Callable[[Sequence[str], Tensor], None]
+"""Stores rows [B, P, W] of B contents (sha256)."""
 
 
 def default_root() -> Path:
@@ -89,11 +94,16 @@ class FeatureCache:
         batch: int = ENCODER_BATCH,
         workers: int | None = None,
         on_progress: Callable[[int, int], None] | None = None,
+        rank: int = 0,
+        processes: int = 1,
     ) -> CacheReport:
         """Compute the tokens that are missing; afterwards `tokens` knows these images.
 
         While another process fills the same cache, this waits and then uses its rows. After a kill
         at any time, the next process computes only what is still missing.
+
+        Several processes that call this together share the work, without messages: each begins at
+        another place of the list, goes round it, and leaves out what others have stored meanwhile.
 
         Args:
             workers: threads that read, decode and preprocess; one for each CPU if None.
@@ -112,10 +122,10 @@ class FeatureCache:
         broken: dict[str, str] = {}
         known = set(self._files.row_of)
         if self._missing(paths):
-            with self._files.appending() as appender:
+            with self._storing(alone=processes == 1) as store:
                 known = set(self._files.row_of)
-                to_do = self._missing(paths)
-                for done, failed in self._append(appender, to_do, batch, device, workers):
+                to_do = rotated(list(self._missing(paths).items()), rank, processes)
+                for done, failed in self._compute(store, to_do, batch, device, workers):
                     broken |= failed
                     if on_progress is not None:
                         on_progress(done, len(to_do))
@@ -156,25 +166,49 @@ class FeatureCache:
                 "make room or name another folder",
             )
 
-    def _append(
+    @contextmanager
+    def _storing(self, *, alone: bool) -> Iterator[Store]:
+        """What stores rows; alone, no other process stores any until the block ends."""
+        if not alone:
+            yield self._store_new
+            return
+        with self._files.appending() as appender:
+            yield appender.append
+
+    def _store_new(self, contents: Sequence[str], tokens: Tensor) -> None:
+        """Store the rows that no other process has stored meanwhile."""
+        with self._files.appending() as appender:
+            new = [row for row, each in enumerate(contents) if each not in self._files.row_of]
+            appender.append([contents[row] for row in new], tokens[new])
+
+    def _compute(
         self,
-        appender: Appender,
-        paths: Mapping[str, Path],
+        store: Store,
+        paths: Sequence[tuple[str, Path]],
         batch: int,
         device: torch.device,
         workers: int,
     ) -> Iterator[tuple[int, dict[str, str]]]:
-        """Append rows; yields after every batch the number done and the reasons of failures."""
-        prepared = prepare_all(
-            paths, self._encoder.preprocessing, workers=workers, ahead=2 * batch + workers
-        )
+        """Compute and store rows; yields after each batch the number done, and who failed why."""
         done = 0
+
+        def missing() -> Iterator[tuple[str, Path]]:
+            nonlocal done
+            for content, path in paths:
+                if content in self._files.row_of:  # another process has stored it meanwhile
+                    done += 1
+                else:
+                    yield content, path
+
+        prepared = prepare_all(
+            missing(), self._encoder.preprocessing, workers=workers, ahead=2 * batch + workers
+        )
         with closing(prepared):
             while images := list(islice(prepared, batch)):
                 readable = [image for image in images if image.pixels is not None]
                 if readable:
                     tokens = self._encode(readable, device)
-                    appender.append([image.sha256 for image in readable], tokens)
+                    store([image.sha256 for image in readable], tokens)
                 done += len(images)
                 yield done, {image.sha256: image.reason for image in images if image.reason}
 
@@ -221,3 +255,9 @@ class FeatureCache:
                 reason if reason.startswith(f"{path}: ") else f"{path}: holds the same as {reason}"
             )
         return unreadable
+
+
+def rotated(items: Sequence[Item], rank: int, processes: int) -> list[Item]:
+    """The items from the place on where the process of this rank begins."""
+    start = rank * len(items) // processes
+    return [*items[start:], *items[:start]]

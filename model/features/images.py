@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,19 +43,19 @@ class Prepared:
 
 
 def prepare_all(
-    files: Mapping[str, Path], preprocessing: Preprocessing, *, workers: int, ahead: int
+    files: Iterable[tuple[str, Path]], preprocessing: Preprocessing, *, workers: int, ahead: int
 ) -> Generator[Prepared, None, None]:
     """Read, decode and preprocess files in parallel, in order.
 
     Args:
-        files: by the sha256 of their content; a file that no longer has it counts as unreadable.
+        files: with the sha256 of their content; a file that no longer has it counts as unreadable.
         workers: threads; Pillow decodes and resizes without holding Python's global lock.
         ahead: the most images in progress or waiting, which bounds memory.
     """
     with ThreadPoolExecutor(workers) as pool:
         pending: deque[Future[Prepared]] = deque()
         try:
-            for sha256, path in files.items():
+            for sha256, path in files:
                 if len(pending) >= ahead:
                     yield pending.popleft().result()
                 pending.append(pool.submit(_prepare, sha256, path, preprocessing))

@@ -87,9 +87,14 @@ def tokens_of(
     """The source of tokens, and the data without the images that cannot be read."""
     if cache_folder is None:
         return EncodedTokens(encoder, data.images, TOKENS_DTYPE, distributed.device), data
-    with distributed.first_process_first():  # it fills the cache, and the others find it filled
-        cache = FeatureCache.open(cache_folder, encoder)
-        report = cache.fill(data.images, device=distributed.device, on_progress=callback.caching)
+    cache = FeatureCache.open(cache_folder, encoder)
+    report = cache.fill(
+        data.images,
+        device=distributed.device,
+        on_progress=callback.caching,
+        rank=distributed.rank,
+        processes=distributed.size,
+    )
     if report.unreadable:
         data = without(data, report.unreadable)
         callback.unreadable(report.unreadable, data)

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.features.cache import CacheReport, FeatureCache, default_root
+from hsfiq.model.features.cache import CacheReport, FeatureCache, default_root, rotated
 from hsfiq.model.features.token_files import HEADER_BYTES
 from hsfiq.model.features.tokens import EncodedTokens, TokenSource
+from hsfiq.model.runtime.distributed import Distributed
 from tests.model.encoders.small_encoder import (
     CPU,
     SmallEncoder,
@@ -25,6 +26,7 @@ from tests.model.encoders.small_encoder import (
     draw_images,
     fill,
 )
+from tests.model.training.helpers import in_processes
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
 
@@ -335,6 +337,43 @@ def test_what_was_computed_before_an_error_is_kept(tmp_path: Path) -> None:
 
     reopened = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
     assert fill(reopened, images) == CacheReport(n_computed=2, n_found=4, n_shared=0, unreadable={})
+
+
+def fill_share(
+    distributed: Distributed, images: dict[str, Path], folder: Path
+) -> tuple[int, CacheReport, Tensor]:
+    """Fill a cache as one of several processes, all of which have begun before any goes on."""
+    encoder = SmallEncoder()
+    encode, n_encoded = encoder.image_tokens, 0
+
+    def counted(pixels: Tensor) -> Tensor:
+        nonlocal n_encoded
+        if not n_encoded:
+            distributed.wait()
+        n_encoded += len(pixels)
+        return encode(pixels)
+
+    encoder.image_tokens = counted  # type: ignore[method-assign]
+    cache = FeatureCache.open(folder, encoder, torch.float16)
+    shares = {"rank": distributed.rank, "processes": distributed.size}
+    report = cache.fill(images, batch=2, device=CPU, workers=1, **shares)
+    return n_encoded, report, cache.tokens([name for name in images if name != "broken"])
+
+
+def test_processes_share_the_images(tmp_path: Path) -> None:
+    images = draw_images(tmp_path / "images", 24)
+    images["broken"] = tmp_path / "images" / "broken.png"
+    images["broken"].write_bytes(b"no picture")
+    results = in_processes(3, fill_share, images, tmp_path / "cache")
+    expected = EncodedTokens(SmallEncoder(), images, torch.float16, CPU)
+    for n_encoded, report, tokens in results:
+        assert n_encoded >= 2  # a batch; how many more depends on how fast the others are
+        assert list(report.unreadable) == ["broken"]
+        assert tokens.equal(expected.tokens(list(images)[:-1]))
+    assert [rotated(range(6), rank, 3)[0] for rank in range(3)] == [0, 2, 4]
+    reopened = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
+    del images["broken"]
+    assert fill(reopened, images) == CacheReport(0, 24, 0, {})
 
 
 def test_an_unknown_dtype_is_refused(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_images_are_prepared_in_order(tmp_path: Path, workers: int, ahead: int) 
     files = by_content(draw_images(tmp_path, 20))
     preprocessing = Preprocessing(size=8)
 
-    prepared = list(prepare_all(files, preprocessing, workers=workers, ahead=ahead))
+    prepared = list(prepare_all(files.items(), preprocessing, workers=workers, ahead=ahead))
 
     assert [image.sha256 for image in prepared] == list(files)
     for image, path in zip(prepared, files.values(), strict=True):
@@ -172,7 +172,7 @@ def test_images_are_prepared_in_order(tmp_path: Path, workers: int, ahead: int) 
 
 def test_the_number_of_waiting_images_is_limited(tmp_path: Path) -> None:
     files = Watched(by_content(draw_images(tmp_path, 30)))
-    prepared = prepare_all(files, Preprocessing(size=8), workers=2, ahead=5)
+    prepared = prepare_all(files.items(), Preprocessing(size=8), workers=2, ahead=5)
 
     for n_taken in range(1, 20):
         next(prepared)
@@ -185,7 +185,7 @@ def test_a_broken_file_does_not_stop_the_others(tmp_path: Path) -> None:
     images["i1"].write_bytes(images["i1"].read_bytes()[:80])
     files = by_content(images)
 
-    prepared = list(prepare_all(files, Preprocessing(size=8), workers=2, ahead=4))
+    prepared = list(prepare_all(files.items(), Preprocessing(size=8), workers=2, ahead=4))
 
     assert [image.pixels is None for image in prepared] == [False, True, False]
     assert prepared[1].reason.startswith(f"{images['i1']}: cannot be decoded")
@@ -196,7 +196,7 @@ def test_a_file_changed_since_listing_is_reported(tmp_path: Path) -> None:
     files = by_content(images)
     draw_image(images["i0"], seed=99)
 
-    prepared = list(prepare_all(files, Preprocessing(size=8), workers=1, ahead=1))
+    prepared = list(prepare_all(files.items(), Preprocessing(size=8), workers=1, ahead=1))
 
     assert prepared[0].reason == f"{images['i0']}: was changed just now; run this again"
     assert prepared[1].pixels is not None
