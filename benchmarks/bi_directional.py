@@ -243,6 +243,7 @@ class Reversed(nn.Module):
         self.name = system.name
         self.preprocessing, self.tokens_shape = system.preprocessing, system.tokens_shape
         self.frozen_id, self.image_tokens = system.frozen_id, system.image_tokens
+        self.image_modules = system.image_modules
         self.clean_text = system.clean_text
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:

@@ -31,6 +31,10 @@ class FrozenEncoder(Protocol):
         """The sha256 of every weight and setting that `image_tokens` depends on."""
         ...
 
+    def image_modules(self) -> Sequence[nn.Module]:
+        """The modules with weights that `image_tokens` alone uses."""
+        ...
+
     def image_tokens(self, pixels: Tensor) -> Tensor:
         """Encode images, without gradients: [B, 3, size, size] -> [B, P, W]."""
         ...

@@ -59,6 +59,9 @@ class PatchTokens:
         features = f"colour, contrast and texture of {PATCH} x {PATCH} pixels"
         return sha256(features.encode()).hexdigest()
 
+    def image_modules(self) -> Sequence[nn.Module]:
+        return ()
+
     @torch.no_grad()
     def image_tokens(self, pixels: Tensor) -> Tensor:
         """Describe patches: mean and deviation of each colour, Fourier magnitudes of grey."""

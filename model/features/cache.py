@@ -121,14 +121,15 @@ class FeatureCache:
         self._memo.remember(contents)
         broken: dict[str, str] = {}
         known = set(self._files.row_of)
-        if self._missing(paths):
-            with self._storing(alone=processes == 1) as store:
-                known = set(self._files.row_of)
-                to_do = rotated(list(self._missing(paths).items()), rank, processes)
-                for done, failed in self._compute(store, to_do, batch, device, workers):
-                    broken |= failed
-                    if on_progress is not None:
-                        on_progress(done, len(to_do))
+        with self._encoder_on(device):
+            if self._missing(paths):
+                with self._storing(alone=processes == 1) as store:
+                    known = set(self._files.row_of)
+                    to_do = rotated(list(self._missing(paths).items()), rank, processes)
+                    for done, failed in self._compute(store, to_do, batch, device, workers):
+                        broken |= failed
+                        if on_progress is not None:
+                            on_progress(done, len(to_do))
         unreadable = contents.unreadable | self._assign_rows(contents.sha256, images, broken)
         n_found = sum(content in known for content in contents.sha256.values())
         n_computed = sum(c in self._files.row_of and c not in known for c in paths)
@@ -165,6 +166,18 @@ class FeatureCache:
                 f" {free / 1e9:,.1f} GB are free",
                 "make room or name another folder",
             )
+
+    @contextmanager
+    def _encoder_on(self, device: torch.device) -> Iterator[None]:
+        """Move the image encoder to the device; afterwards it leaves the memory to others."""
+        modules = self._encoder.image_modules()
+        for module in modules:
+            module.to(device)
+        try:
+            yield
+        finally:
+            for module in modules:
+                module.to("cpu")
 
     @contextmanager
     def _storing(self, *, alone: bool) -> Iterator[Store]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
@@ -41,10 +42,12 @@ class EncodedTokens:
         self._images = images
         self._dtype = dtype
         self._device = device
+        self._decoders = ThreadPoolExecutor(thread_name_prefix="decode")
 
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
         """Open, preprocess and encode: [B, P, W] in `dtype`, on `device`."""
-        pixels = torch.stack([self._pixels(image_id) for image_id in image_ids])
+        prepared = self._decoders.map(self._pixels, image_ids)
+        pixels = torch.stack(list(prepared))  # [B, 3, size, size]
         with torch.no_grad():
             return self._encoder.image_tokens(pixels.to(self._device)).to(self._dtype)
 

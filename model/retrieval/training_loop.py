@@ -23,6 +23,7 @@ from hsfiq.model.runtime.diagnosis import Diverged, require_finite
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.prefetch import prefetched
 from hsfiq.model.runtime.seeds import generator, seed_for
+from hsfiq.model.runtime.transfer import staged
 from hsfiq.model.scorer.inference import Inference, autocast, precision
 from hsfiq.model.training.callbacks import Callback, Step
 from hsfiq.model.training.job import TrainingJob
@@ -123,7 +124,8 @@ class StageTrainer:
         triplets = [self.data.train[row] for row in rows.tolist()]
         images = [example.reference for example in triplets]
         images += [example.target for example in triplets]
-        references, targets = self.tokens.tokens(images).chunk(2)  # [B, P, W] each
+        tokens = staged(self.tokens.tokens(images), self.device)
+        references, targets = tokens.chunk(2)  # [B, P, W] each
         return Batch(
             triplet_ids=[example.triplet_id for example in triplets],
             texts=self.texts(triplets, captions[:, 0].tolist()),

@@ -49,13 +49,14 @@ def train_system(recipe: SystemRecipe, job: TrainingJob) -> Checkpoint:
         system = new_system(recipe, job.paths.weights)
     else:
         system = with_frozen_weights(initial, recipe, job.paths.weights)
+    system.to(device)
     tokens, data = tokens_of(job.data, system.backbone, job.cache, job.distributed, job.callback)
     if initial is not None:
         system.load(initial)
     elif isinstance(system.backbone, TinyTowers | TinyQFormer):
         kept = job.paths.cache / BACKBONES
-        pretrain_on(data, system.backbone, tokens, kept, recipe, job.callback)
-    system.to(device)
+        pretrain_on(data, system.backbone.cpu(), tokens, kept, recipe, job.callback)
+        system.to(device)
     write_missing(data, job.out)
     same = identity(recipe, data, system.backbone, initial.sha256 if initial else None)
     job = replace(job, data=with_fewer_triplets(data, recipe))

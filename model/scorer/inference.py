@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from hsfiq.model.encoders.protocol import Retriever
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.runtime.diagnosis import Diverged
 from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.runtime.prefetch import prefetched
+from hsfiq.model.runtime.transfer import moved, staged
 
 BATCH = 64
 """Images or queries that the encoder takes at once."""
@@ -46,10 +48,10 @@ class Inference:
     def gallery(self, image_ids: Sequence[str]) -> Tensor:
         """Project images: N ids -> [N, L, D] float32; Diverged if a vector is not finite."""
 
-        def project(rows: list[int]) -> Tensor:
-            return self._retriever.gallery(self._read(image_ids[i] for i in rows))
+        def project(tokens: Tensor, _: list[int]) -> Tensor:
+            return self._retriever.gallery(tokens)
 
-        return self._encode(len(image_ids), project)
+        return self._encode(image_ids, project)
 
     def galleries(self, image_ids: Sequence[str]) -> Iterator[Tensor]:
         """Project images, `CHUNK` at a time: yields [n, L, D] float32; raises as `gallery`."""
@@ -59,27 +61,30 @@ class Inference:
     def queries(self, references: Sequence[str], texts: Sequence[str]) -> Tensor:
         """Compose references and texts: [Q, D] float32; raises as `gallery`."""
 
-        def compose(rows: list[int]) -> Tensor:
-            tokens = self._read(references[i] for i in rows)
+        def compose(tokens: Tensor, rows: list[int]) -> Tensor:
             return self._retriever.compose(
                 tokens, [self._retriever.clean_text(texts[i]) for i in rows]
             )
 
-        return self._encode(len(references), compose)
+        return self._encode(references, compose)
 
     @torch.no_grad()
-    def _encode(self, n: int, encode: Callable[[list[int]], Tensor]) -> Tensor:
+    def _encode(
+        self, image_ids: Sequence[str], encode: Callable[[Tensor, list[int]], Tensor]
+    ) -> Tensor:
+        """Encode this process's share of the rows, given with their tokens; gather all shares."""
+        n, device = len(image_ids), self._distributed.device
         # A process without a share encodes one row all the same: it has to join in gathering.
         share = self._distributed.share(torch.arange(n)).tolist() or [0]
-        with evaluating(self._retriever):
-            parts = [encode(share[start : start + BATCH]) for start in range(0, len(share), BATCH)]
+        batches = [share[start : start + BATCH] for start in range(0, len(share), BATCH)]
+        read = (staged(self._tokens.tokens([image_ids[i] for i in b]), device) for b in batches)
+        with evaluating(self._retriever), closing(prefetched(read)) as ahead:
+            pairs = zip(ahead, batches, strict=True)
+            parts = [encode(moved(tokens, device), rows) for tokens, rows in pairs]
         vectors = self._distributed.gather(torch.cat(parts), n)
         if not vectors.isfinite().all():
             raise Diverged("the model gives vectors that are not finite numbers")
         return vectors
-
-    def _read(self, image_ids: Iterator[str]) -> Tensor:
-        return self._tokens.tokens(list(image_ids)).to(self._distributed.device)
 
 
 def precision(name: str, device: torch.device) -> torch.dtype:

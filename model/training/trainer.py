@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite
 from time import monotonic
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,7 @@ from hsfiq.model.runtime.diagnosis import Diverged, first_not_finite, require_fi
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.prefetch import prefetched
 from hsfiq.model.runtime.seeds import generator, seed_for
+from hsfiq.model.runtime.transfer import moved, staged
 from hsfiq.model.scorer.inference import Inference, autocast, precision
 from hsfiq.model.scorer.loading import load_parameters
 from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
@@ -97,7 +99,7 @@ class Trainer:
         self.restore()
         self.module: nn.Module = scorer
         if distributed.size > 1:
-            self.module = DistributedDataParallel(scorer)
+            self.module = in_parallel(scorer, distributed.device)
         self.save_every, self.saved_at = save_every, monotonic()
 
     def train(self) -> None:
@@ -180,7 +182,8 @@ class Trainer:
             *(triplet.target for triplet in triplets),
             *(pool[column] for pool, column in zip(pools, columns.tolist(), strict=True)),
         ]
-        references, targets, negatives = self.tokens.tokens(images).chunk(3)  # [b, P, W] each
+        tokens = staged(self.tokens.tokens(images), self.distributed.device)
+        references, targets, negatives = tokens.chunk(3)  # [b, P, W] each
         return Batch(
             triplet_ids=[triplet.triplet_id for triplet in triplets],
             texts=[
@@ -225,10 +228,10 @@ class Trainer:
         device = self.distributed.device
         with autocast(device, self.dtype):
             margins: Tensor = module(
-                batch.references.to(device),
+                moved(batch.references, device),
                 batch.texts,
-                batch.targets.to(device),
-                batch.negatives.to(device),
+                moved(batch.targets, device),
+                moved(batch.negatives, device),
             )
         return margins
 
@@ -284,3 +287,12 @@ class Trainer:
                 kept = "the last checkpoint is intact"
             advice = "try a lower lr, clip_norm=1, or precision=fp32"
             raise Diverged(f"{place}: {error}; {kept}; {advice}") from error
+
+
+def in_parallel(scorer: Scorer, device: torch.device) -> DistributedDataParallel:
+    """The scorer in every process, without what is not on the device: a cached image encoder."""
+    tensors = (*scorer.named_parameters(), *scorer.named_buffers())
+    elsewhere = [name for name, tensor in tensors if tensor.device.type != device.type]
+    ignore: Any = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model  # noqa: SLF001
+    ignore(scorer, elsewhere)
+    return DistributedDataParallel(scorer)

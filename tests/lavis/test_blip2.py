@@ -51,6 +51,17 @@ def test_tokens_depend_only_on_the_image_encoder(blip2: Blip2, pixels: Tensor) -
     assert torch.equal(tokens, blip2.lavis.visual_encoder(pixels))
 
 
+@torch.no_grad()
+def test_cached_tokens_need_no_image_encoder(blip2: Blip2, pixels: Tensor) -> None:
+    tokens = blip2.image_tokens(pixels)
+    texts = ["is red"] * len(tokens)
+    query, gallery = blip2.compose(tokens, texts), blip2.gallery(tokens)
+    for module in blip2.image_modules():
+        module.to("meta")
+    assert blip2.compose(tokens, texts).equal(query)
+    assert blip2.gallery(tokens).equal(gallery)
+
+
 def test_the_text_changes_the_query_and_padding_does_not(blip2: Blip2, pixels: Tensor) -> None:
     tokens = blip2.image_tokens(pixels[:1])
     red, blue = (blip2.compose(tokens, [text]) for text in ("is red", "is blue"))

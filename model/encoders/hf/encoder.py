@@ -71,6 +71,9 @@ class Blip2Hf(nn.Module):
             )
         return self._frozen_id
 
+    def image_modules(self) -> Sequence[nn.Module]:
+        return (self.hf.vision_model.embeddings, self.hf.vision_model.encoder)
+
     @torch.no_grad()
     def image_tokens(self, pixels: Tensor) -> Tensor:
         """Encode images: the tokens before the last norm, which is trained; returned as fp32.

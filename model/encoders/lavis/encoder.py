@@ -76,6 +76,9 @@ class Blip2(nn.Module):
             self._frozen_id = frozen_id(self._vit, self.lavis.visual_encoder.state_dict())
         return self._frozen_id
 
+    def image_modules(self) -> Sequence[nn.Module]:
+        return (self.lavis.visual_encoder,)
+
     @torch.no_grad()
     def image_tokens(self, pixels: Tensor) -> Tensor:
         """Encode images: the tokens before `ln_vision`, which is trained; returned as fp32.

@@ -76,6 +76,9 @@ class Blip(nn.Module):
             self._frozen_id = frozen_id(settings, self.image.encoder.state_dict())
         return self._frozen_id
 
+    def image_modules(self) -> Sequence[nn.Module]:
+        return (self.image.encoder,)
+
     @torch.no_grad()
     def image_tokens(self, pixels: Tensor) -> Tensor:
         """Encode images; a GPU computes in fp16 and a CPU in fp32; returned as fp32."""

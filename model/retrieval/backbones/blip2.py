@@ -68,6 +68,10 @@ class Blip2(nn.Module):
         identity: str = self.encoder.frozen_id()
         return identity
 
+    def image_modules(self) -> Sequence[nn.Module]:
+        modules: Sequence[nn.Module] = self.encoder.image_modules()
+        return modules
+
     def image_tokens(self, pixels: Tensor) -> Tensor:
         tokens: Tensor = self.encoder.image_tokens(pixels)
         return tokens  # [B, P, W]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from hsfiq.model.runtime.transfer import moved
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -20,7 +22,9 @@ class Batch:
     targets: Tensor  # [B, P, W]
 
     def to(self, device: torch.device) -> Batch:
-        return replace(self, references=self.references.to(device), targets=self.targets.to(device))
+        return replace(
+            self, references=moved(self.references, device), targets=moved(self.targets, device)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hsfiq.model.encoders.blip2_weights import frozen_id
 from hsfiq.model.retrieval.backbones.protocol import TwoTowers
@@ -20,6 +22,9 @@ class ImageVectors:
 
     def frozen_id(self) -> str:
         return frozen_id(("vectors", self._towers.frozen_id()), self._towers.image.state_dict())
+
+    def image_modules(self) -> Sequence[nn.Module]:
+        return (self._towers.image,)
 
     @torch.no_grad()
     def image_tokens(self, pixels: Tensor) -> Tensor:

@@ -84,6 +84,9 @@ class System(nn.Module, ABC):
     def frozen_id(self) -> str:
         return self.backbone.frozen_id()
 
+    def image_modules(self) -> Sequence[nn.Module]:
+        return self.backbone.image_modules()
+
     def image_tokens(self, pixels: Tensor) -> Tensor:
         return self.backbone.image_tokens(pixels)
 

@@ -42,6 +42,9 @@ class SmallEncoder(nn.Module):
     def frozen_id(self) -> str:
         return hashlib.sha256(self.patch.numpy().tobytes()).hexdigest()
 
+    def image_modules(self) -> Sequence[nn.Module]:
+        return ()  # its patches are a parameter
+
     def image_tokens(self, pixels: Tensor) -> Tensor:
         self.n_encoded += len(pixels)
         patches = nn.functional.unfold(pixels, PATCH, stride=PATCH)  # [B, 3 * PATCH^2, P]

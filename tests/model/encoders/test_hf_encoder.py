@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,22 @@ def test_outputs_equal_lavis(reference: Reference, encoder: Blip2Hf, texts: list
     assert (scores[0] - scores[1:]).abs().amax(dim=1).min() > 1e-3
     assert implementation.tokens_shape == tokens.shape[1:]
     assert implementation.preprocessing.size == 42
+
+
+@torch.no_grad()
+def test_cached_tokens_need_no_image_encoder(
+    reference: Reference, encoder: Blip2Hf, texts: list[str]
+) -> None:
+    """On a GPU, it then makes room for larger batches; without weights it would fail."""
+    tokens = encoder.image_tokens(reference.pixels)
+    query, gallery = encoder.compose(references(tokens, texts), texts), encoder.gallery(tokens)
+    emptied = deepcopy(encoder)
+    for module in emptied.image_modules():
+        module.to("meta")
+    assert emptied.compose(references(tokens, texts), texts).equal(query)
+    assert emptied.gallery(tokens).equal(gallery)
+    kept = {name for name, each in emptied.named_parameters() if not each.is_meta}
+    assert trained(encoder).keys() <= kept
 
 
 def test_the_texts_cover_the_special_cases(texts: list[str]) -> None:

@@ -57,6 +57,9 @@ class Clip(nn.Module):
         """The same for all weights, because tokens are pixels."""
         return sha256(f"pixels {self.tokens_shape}".encode()).hexdigest()
 
+    def image_modules(self) -> Sequence[nn.Module]:
+        return ()
+
     @torch.no_grad()
     def image_tokens(self, pixels: Tensor) -> Tensor:
         return pixels.flatten(1, 2)  # [B, 3 * size, size]

@@ -291,3 +291,19 @@ def test_images_are_read_as_their_vectors_in_both_stages() -> None:
     for stage in (1, 2):
         encoder = built(stage).training_encoder()
         assert encoder.tokens_shape == (1, built().backbone.dim)
+
+
+@both_stages
+def test_cached_vectors_need_no_image_encoder(stage: int) -> None:
+    system = built(stage)
+    encoder = system.training_encoder()
+    vectors = replace(
+        BATCH,
+        references=system.image_vectors(BATCH.references).unsqueeze(1),  # [B, 1, D]
+        targets=system.image_vectors(BATCH.targets).unsqueeze(1),
+    )
+    expected = system.losses(vectors)
+    for module in encoder.image_modules():
+        module.to("meta")
+    for name, term in system.losses(vectors).terms.items():
+        assert term.equal(expected.terms[name])
