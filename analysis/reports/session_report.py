@@ -18,11 +18,24 @@ from hsfiq.analysis.reports.charts import (
     shorten,
     style_of_series,
 )
-from hsfiq.analysis.reports.document import Block, Chart, Column, Document, Row, Section, Table
+from hsfiq.analysis.reports.document import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Row,
+    Section,
+    Table,
+)
 from hsfiq.analysis.reports.formats.folder import report_files
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.sessions.measure import SessionAnalysis, SystemMeasures
+from hsfiq.analysis.sessions.people import Compared, Comparison, PeopleAndSimulators
 from hsfiq.analysis.sessions.rules import Rules
+
+ByRound = Mapping[str, Sequence[Estimate]]
+"""Figures by name, one value a round."""
 
 PANEL_HEIGHT = 2.6  # inches
 RANKS = {"mean_rank_current": "mean rank", "mean_rank_best": "mean best rank"}
@@ -36,18 +49,27 @@ METHODS = (
     "bootstrap intervals over clusters of sessions; all figures use the same draws. results.json "
     "and tables/*.csv hold every figure in full precision, with its n and method."
 )
+PEOPLE = (
+    "People and simulators who searched for the same queries with the same systems. Each query "
+    "counts once on a side, so the differences, simulator less people, are paired by query. A "
+    "simulator is optimistic if the interval of its difference in Hits@{k} after the last round is "
+    "above 0, and pessimistic if it is below; people see {k} images and stop when they see theirs."
+)
 AFTER_STOP = {
     "carry": "After a session's end its last list stays.",
     "drop": "After its end a session is left out of Recall and of the current rank.",
 }
 
 
-def session_report(analysis: SessionAnalysis) -> dict[str, bytes]:
+def session_report(
+    analysis: SessionAnalysis, people: PeopleAndSimulators | None = None
+) -> dict[str, bytes]:
     """The content of the report's files, by their paths in its folder; see `report_files`."""
-    return report_files(document_of(analysis), analysis.to_json())
+    results = analysis.to_json() | ({} if people is None else {"people": people.to_json()})
+    return report_files(document_of(analysis, people), results)
 
 
-def document_of(analysis: SessionAnalysis) -> Document:
+def document_of(analysis: SessionAnalysis, people: PeopleAndSimulators | None = None) -> Document:
     n = sum(each.n_sessions for each in analysis.systems.values())
     caveats = [("Notes", ". ".join(analysis.notes))] if analysis.notes else []
     if analysis.simulated:
@@ -59,6 +81,7 @@ def document_of(analysis: SessionAnalysis) -> Document:
         caveats=tuple(caveats),
         sections=(
             *sections(analysis),
+            *(() if people is None else [people_section(people)]),
             Section("methods", "Methods", (methods_of(analysis.rules),)),
         ),
     )
@@ -67,9 +90,10 @@ def document_of(analysis: SessionAnalysis) -> Document:
 def sections(analysis: SessionAnalysis) -> Iterator[Section]:
     systems = analysis.systems
     hits = [f"hits@{k}" for k in analysis.rules.ks]
+    by_round = {name: each.by_round for name, each in systems.items()}
     curves = (
-        curve_chart("hits", "Hits by round", systems, {name: name for name in hits}),
-        curve_chart("ranks", "Ranks by round", systems, RANKS, is_log=True),
+        curve_chart("hits", "Hits by round", by_round, {name: name for name in hits}),
+        curve_chart("ranks", "Ranks by round", by_round, RANKS, is_log=True),
     )
     yield Section("curves", "Curves", curves)
     for number, (name, system) in enumerate(systems.items(), start=1):
@@ -129,10 +153,87 @@ def difference_table(analysis: SessionAnalysis) -> Table:
     )
 
 
+def people_section(people: PeopleAndSimulators) -> Section:
+    """Curves of people and simulators, a table of their differences, and the order of systems."""
+    curves: dict[str, ByRound] = {}
+    for each in people.comparisons:
+        figures = each.figures
+        curves[f"{each.system}, people"] = {k: [n.people for n in v] for k, v in figures.items()}
+        curves[f"{each.system}, {each.simulator}"] = {
+            k: [n.simulator for n in v] for k, v in figures.items()
+        }
+    hits = f"hits@{people.k}"
+    blocks: list[Block] = [
+        PEOPLE.format(k=people.k),
+        *people.notes,
+        curve_chart("people", "People and simulators", curves, {hits: hits}),
+        *(comparison_table(number, each) for number, each in enumerate(people.comparisons, 1)),
+    ]
+    if people.orders:
+        blocks.append(order_table(people))
+    return Section("people", "People and simulators", tuple(blocks))
+
+
+def comparison_table(number: int, comparison: Comparison) -> Table:
+    title = (
+        f"{comparison.system}: {comparison.simulator} is {comparison.verdict}; "
+        f"{count_text(comparison.n_queries, 'query', 'queries')}"
+    )
+    rows: list[Row] = [
+        (f"{name}, round {place}", *compared_cells(each))
+        for name, rounds in comparison.figures.items()
+        for place, each in enumerate(rounds, start=1)
+    ]
+    columns = ("figure", "people", "simulator", "difference")
+    return Table(
+        f"people_{number}",
+        title,
+        tuple(Column(name, name.capitalize()) for name in columns),
+        (*rows, ("words of a text", *compared_cells(comparison.words))),
+    )
+
+
+def compared_cells(compared: Compared) -> tuple[Cell, ...]:
+    difference = compared.difference
+    return (
+        estimate_cell(compared.people),
+        estimate_cell(compared.simulator),
+        signed_cell(difference),
+    )
+
+
+def order_table(people: PeopleAndSimulators) -> Table:
+    agrees = {True: "yes", False: "no", None: "not defined"}
+    return Table(
+        "orders",
+        f"Every two systems: the second's Hits@{people.k} less the first's",
+        tuple(
+            Column(name, name.capitalize())
+            for name in ("systems", "simulator", "people", "simulated", "agree")
+        ),
+        tuple(
+            (
+                ", ".join(each.systems),
+                each.simulator,
+                signed_cell(each.people),
+                signed_cell(each.by_simulator),
+                agrees[each.agrees],
+            )
+            for each in people.orders
+        ),
+    )
+
+
+def signed_cell(estimate: Estimate) -> Cell:
+    return number_cell(
+        estimate.value, estimate.reason, n=estimate.n, ci=estimate.ci, style="signed"
+    )
+
+
 def curve_chart(
     name: str,
     title: str,
-    systems: Mapping[str, SystemMeasures],
+    systems: Mapping[str, ByRound],
     figures: Mapping[str, str],
     *,
     is_log: bool = False,
@@ -141,8 +242,8 @@ def curve_chart(
 
     def paint(figure: Figure) -> None:
         for axes, (key, label) in zip(panels(figure, len(figures)), figures.items(), strict=True):
-            for index, (system, measures) in enumerate(systems.items()):
-                draw_curve(axes, index, shorten(system), measures.by_round[key])
+            for index, (system, by_round) in enumerate(systems.items()):
+                draw_curve(axes, index, shorten(system), by_round[key])
             axes.set_title(label)
             axes.set_xlabel("round")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -156,10 +257,7 @@ def curve_chart(
             draw_legend(figure, figure.axes[0])
 
     values = [
-        each.value
-        for measures in systems.values()
-        for key in figures
-        for each in measures.by_round[key]
+        each.value for by_round in systems.values() for key in figures for each in by_round[key]
     ]
     return Chart(
         name,

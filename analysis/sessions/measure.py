@@ -90,6 +90,7 @@ def measure(
     stop_at = sessions["stop_at"].max()
     rules = replace(rules, ks=allowed_ks(rules.ks, None if pd.isna(stop_at) else int(stop_at)))
     bootstrap = bootstrap or bootstrap_of(sessions, triplets, n_resamples, seed)
+    sessions = with_searchers(sessions)
     systems = {
         str(name): SystemSessions.of(
             own.reset_index(drop=True), rounds[rounds["system"] == name], rules
@@ -122,10 +123,8 @@ def measure_rows(
     notes: Sequence[str] = (),
 ) -> SessionAnalysis:
     """As `measure`, of rows in place of tables; what a row lacks is unknown."""
-    texts = dict.fromkeys(("participant_id", "stop_reason"), "str")
     return measure(
-        pd.DataFrame(sessions, columns=list(SESSION_COLUMNS)).astype(texts),
-        pd.DataFrame(rounds, columns=list(ROUND_COLUMNS)),
+        *tables_of(sessions, rounds),
         rules,
         pd.Series(triplets, dtype=str),
         n_resamples=n_resamples,
@@ -135,19 +134,34 @@ def measure_rows(
     )
 
 
+def tables_of(
+    sessions: Sequence[Mapping[str, object]], rounds: Sequence[Mapping[str, object]]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    texts = dict.fromkeys(("participant_id", "stop_reason"), "str")
+    return (
+        pd.DataFrame(sessions, columns=list(SESSION_COLUMNS)).astype(texts),
+        pd.DataFrame(rounds, columns=list(ROUND_COLUMNS)),
+    )
+
+
 def bootstrap_of(
     sessions: pd.DataFrame, triplets: pd.Series[str] | None, n_resamples: int, seed: int
 ) -> Bootstrap:
     """Resamples of triplets; of participants, too, where people searched."""
-    simulated = sessions["participant_id"].isna()
-    own = sessions["system"] + "/" + sessions["session_id"]  # a simulator has no other sessions
     return Bootstrap.of_rows(
-        sessions.assign(participant_id=sessions["participant_id"].where(~simulated, own)),
+        with_searchers(sessions),
         triplets,
-        unit="triplet" if simulated.all() else None,
+        unit="triplet" if sessions["participant_id"].isna().all() else None,
         n_resamples=n_resamples,
         seed=seed,
     )
+
+
+def with_searchers(sessions: pd.DataFrame) -> pd.DataFrame:
+    """Each simulated session as one of a participant who has no other."""
+    own = sessions["system"] + "/" + sessions["session_id"]
+    participants = sessions["participant_id"]
+    return sessions.assign(participant_id=participants.where(participants.notna(), own))
 
 
 def measure_system(system: SystemSessions, rules: Rules, bootstrap: Bootstrap) -> SystemMeasures:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from hsfiq.cli import sessions_play
 from hsfiq.cli.analyze import require_report
 from hsfiq.cli.common import JsonOption, print_result, requires
+
+if TYPE_CHECKING:
+    from hsfiq.analysis.sessions.people import PeopleAndSimulators
+    from hsfiq.sessions.record import Session
 
 app = typer.Typer(help="Searches over several rounds: play and measure them.", no_args_is_help=True)
 
@@ -46,6 +51,14 @@ def measure(
         int, typer.Option(min=1, help="The number of resamples for the intervals.")
     ] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0,
+    people: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RELEASE",
+            help="Compare with the people of this release of searches, or of a file of sessions, "
+            "on the same queries and systems.",
+        ),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -59,9 +72,11 @@ def measure(
 ) -> None:
     """Hits, recall and ranks by round, rounds to success, repeats and words.
 
-    With several systems, the differences to the first one on the same queries.
+    With several systems, the differences to the first one on the same queries. With --people, the
+    simulated sessions of the files beside those of people.
     """
     with requires("analysis"):
+        from hsfiq.analysis.reports.text.people_and_simulators import comparison_text
         from hsfiq.analysis.reports.text.sessions import session_text
         from hsfiq.analysis.sessions.measure import measure_rows
         from hsfiq.analysis.sessions.rules import FISD, Rules
@@ -87,9 +102,38 @@ def measure(
         simulated=tables.simulated,
         notes=[*tables.notes, *(fisd.deviations(sessions) if preset == "fisd" else [])],
     )
+    compared = None if people is None else comparison(people, sessions, k or (), resamples, seed)
     if report is not None:
         with requires("analysis"):
             from hsfiq.analysis.reports.session_report import session_report
-        write_report(session_report(result), report, force=force)
+        write_report(session_report(result, compared), report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
-    print_result(result.to_json(), session_text(result), as_json=as_json)
+    as_object, text = result.to_json(), session_text(result)
+    if compared is not None:
+        as_object["people"] = compared.to_json()
+        text = f"{text}\n\n{comparison_text(compared)}"
+    print_result(as_object, text, as_json=as_json)
+
+
+def comparison(
+    people: Path, simulated: Sequence[Session], ks: Sequence[int], resamples: int, seed: int
+) -> PeopleAndSimulators:
+    """The simulated sessions beside those of a release's people."""
+    from hsfiq.analysis.sessions.people import compare_rows
+    from hsfiq.analysis.sessions.rules import Rules
+    from hsfiq.releases.searching.records import FILE
+    from hsfiq.sessions import files as session_files
+    from hsfiq.sessions.people import sides_of
+
+    file = people / FILE if people.is_dir() else people
+    sides = sides_of(session_files.read(file), simulated)
+    return compare_rows(
+        sides.sessions,
+        sides.rounds,
+        sides.sides,
+        sides.triplets,
+        Rules(ks=tuple(ks)),
+        n_resamples=resamples,
+        seed=seed,
+        notes=sides.notes,
+    )

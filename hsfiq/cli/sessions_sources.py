@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -52,6 +52,12 @@ class SourceOptions(ScorerOptions):
     drop_reference: Annotated[
         bool, typer.Option("--drop-reference", help="A query's reference is no candidate.")
     ] = False
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RELEASE", help="Only the queries that the people of this release searched for."
+        ),
+    ] = None
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Only the first queries of each part.")
     ] = None
@@ -117,6 +123,8 @@ def sources_of(
     stack: ExitStack,
 ) -> Sources:
     """The rankers of a checkpoint or of a URL, with the queries of the data or of a script."""
+    if script is not None and options.queries is not None:
+        raise UnreadableInput("--queries", "has no effect on a script", "leave one out")
     if system.startswith(("http://", "https://")):
         return live_sources(system, data, options, script, stack)
     if data is None:
@@ -139,6 +147,9 @@ def live_sources(
     ranker = stack.enter_context(LiveRetriever(url, token, options.timeout))
     if script is not None:
         return Sources((Part(ranker, tuple(script_queries(script))),), options.images)
+    if options.queries is not None:
+        queries = released_queries(options.queries, options)
+        return Sources((Part(ranker, queries),), options.images)
     if data is None:
         raise UnreadableInput("--data", "is missing", "name a dataset's folder, or drawn")
     benchmark = drawn_benchmark(options) if data == DRAWN else named(Path(data), options)
@@ -165,7 +176,12 @@ def checkpoint_sources(
     else:
         benchmark = benchmark_of(folder, checkpoint, options.dataset, options.split, options.corpus)
         images = options.images or image_root(folder)
-    queries = queries_of(benchmark, options) if script is None else scripted(benchmark, script)
+    if script is not None:
+        queries = scripted(benchmark, script)
+    elif options.queries is not None:
+        queries = placed(benchmark, released_queries(options.queries, options))
+    else:
+        queries = queries_of(benchmark, options)
     paths = options.paths(checkpoint, images)
     with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
         rankers = part_rankers(paths, benchmark, device_of(options.device), bar)
@@ -210,6 +226,46 @@ def queries_of(benchmark: Benchmark, options: SourceOptions) -> list[tuple[Query
     ]
 
 
+def released_queries(release: Path, options: SourceOptions) -> tuple[Query, ...]:
+    """Those that people searched for; they could find their references, too."""
+    from hsfiq.releases.searching.queries import queries_to_play
+
+    return tuple(
+        replace(query, excluded=(query.reference,))
+        if options.drop_reference and query.reference
+        else query
+        for query in queries_to_play(release)[: options.limit]
+    )
+
+
+def placed(benchmark: Benchmark, queries: Sequence[Query]) -> list[tuple[Query, ...]]:
+    """The queries by the first part whose corpus holds their images."""
+    corpora = corpora_of(benchmark)
+    by_part: list[list[Query]] = [[] for _ in corpora]
+    for query in queries:
+        needed = {*query.targets, *([query.reference] if query.reference else ())}
+        place = place_of(corpora, needed, f"query {query.query_id}")
+        by_part[place].append(replace(query, category=benchmark.parts[place].name))
+    return [tuple(own) for own in by_part]
+
+
+def corpora_of(benchmark: Benchmark) -> list[frozenset[str]]:
+    return [frozenset(part.corpus.images or ()) for part in benchmark.parts]
+
+
+def place_of(corpora: Sequence[Set[str]], needed: Set[str], where: str) -> int:
+    """The first corpus that holds these images; UnreadableInput if there is none."""
+    place = next((n for n, known in enumerate(corpora) if needed <= known), None)
+    if place is None:
+        first = min(needed, key=lambda image: any(image in known for known in corpora))
+        raise UnreadableInput(
+            where,
+            f"{first} and its other images are in no corpus of --data",
+            "choose the --split with these images, or serve them and name the URL",
+        )
+    return place
+
+
 def scripted(benchmark: Benchmark, script: Sequence[Session]) -> list[tuple[Query, ...]]:
     """The sessions of a script by the first part whose corpus holds all of their images.
 
@@ -218,18 +274,10 @@ def scripted(benchmark: Benchmark, script: Sequence[Session]) -> list[tuple[Quer
     """
     from hsfiq.sessions.simulators.scripted import images_of, script_queries
 
-    corpora = [frozenset(part.corpus.images or ()) for part in benchmark.parts]
+    corpora = corpora_of(benchmark)
     queries: list[list[Query]] = [[] for _ in corpora]
     for session, query in zip(script, script_queries(script), strict=True):
-        needed = images_of(session)
-        place = next((n for n, known in enumerate(corpora) if needed <= known), None)
-        if place is None:
-            first = min(needed, key=lambda image: any(image in known for known in corpora))
-            raise UnreadableInput(
-                f"session {session.session_id}",
-                f"{first} and its other images are in no corpus of {benchmark.name}",
-                "choose the --split of the script, or serve its images and name the URL",
-            )
+        place = place_of(corpora, images_of(session), f"session {session.session_id}")
         queries[place].append(query)
     return [tuple(own) for own in queries]
 

@@ -46,11 +46,13 @@ def test_searches_become_a_release_that_is_measured(
         assert (row["stop"] == "found") == (task != "own-wish" and row["declared_id"] is not None)
         if row["stop"] == "found":
             assert row["final_rank"] <= len(own[-1]["image_ids"])
+    folder = tmp_path / "release"
     if task == "own-wish":
         strike(catalogue, study, turns[0])
+        catalogue.hsfiq("export", "--study", study, "--release", "search", "--out", folder)
+        refuse_wishes(folder, retriever.url)
         return
 
-    folder = tmp_path / "release"
     catalogue.hsfiq("export", "--study", study, "--release", "search", "--out", folder)
     records = read(folder / FILE)
     assert [record.session_id for record in records] == [row["question_id"] for row in sessions]
@@ -62,6 +64,7 @@ def test_searches_become_a_release_that_is_measured(
     at_once = [turn["rank"] == 1 for turn in turns if turn["turn"] == 1]
     assert hits[0]["value"] == pytest.approx(sum(at_once) / len(at_once))
     assert (folder / "croissant.json").is_file()
+    compare_with_a_simulator(folder, retriever.url)
     report = tmp_path / "report"
     analysed = hsfiq(
         *("analyze", folder, "--metric", "recall@1", "--resamples", "50", "--json"),
@@ -79,6 +82,50 @@ def test_searches_become_a_release_that_is_measured(
     assert catalogue.unplotted(study, result) == []
     assert "simulated annotators" in (report / "report.html").read_text()
     assert (report / "tables" / "nearest.csv").is_file()
+
+
+def compare_with_a_simulator(folder: Path, url: str) -> None:
+    simulated = play_on_the_same_queries(folder, url)
+    compared = hsfiq("sessions", "measure", simulated, "--people", folder, "--json").result
+    (comparison,) = compared["people"]["comparisons"]
+    assert (comparison["system"], comparison["simulator"]) == ("telltale-system", "drawn-full")
+    assert comparison["n_people_sessions"] == SEARCHES_OF_ALL
+    assert comparison["n_simulator_sessions"] == comparison["n_queries"] == len(queries_of(folder))
+    at_once = comparison["figures"]["hits@3"][0]
+    assert at_once["difference"]["value"] == 0  # both begin with the query's text
+    both = hsfiq("sessions", "measure", folder / FILE, simulated, "--k", "3", "--json").result
+    assert [each["n_sessions"] for each in both["systems"].values()] == [
+        SEARCHES_OF_ALL,
+        len(queries_of(folder)),
+    ]
+
+
+def play_on_the_same_queries(release: Path, url: str) -> Path:
+    out = release.with_name("simulated.jsonl")
+    played = hsfiq(
+        *("sessions", "play", "--system", url, "--data", "drawn", "--queries", release),
+        *("--simulator", "drawn-full", "--k", "3", "--stop-at", "3", "--rounds", "3", "--out", out),
+    )
+    assert played.code == 0, played.err
+    assert {each.query_id for each in read(out)} == queries_of(release)
+    return out
+
+
+def refuse_wishes(release: Path, url: str) -> None:
+    """No simulator knows what people wished for."""
+    out = release.with_name("wishes.jsonl")
+    play = ("sessions", "play", "--system", url, "--data", "drawn", "--simulator", "drawn-full")
+    refused = hsfiq(*play, "--queries", release, "--out", out)
+    assert (refused.code, refused.out, out.exists()) == (2, "", False)
+    assert "wishes of the participants' own" in refused.err
+    measured = hsfiq("sessions", "measure", release / FILE, "--people", release)
+    assert (measured.code, measured.out) == (2, "")
+    assert "--people: holds no search of people for a target" in measured.err
+
+
+def queries_of(release: Path) -> set[str]:
+    lines = (release / "queries.jsonl").read_text().splitlines()
+    return {json.loads(line)["query_id"] for line in lines}
 
 
 def strike(catalogue: Catalogue, study: str, turn: Mapping[str, Any]) -> None:

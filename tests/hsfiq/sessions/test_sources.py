@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hsfiq.cli.sessions_sources import SourceOptions, queries_of, scripted
+from hsfiq.cli.sessions_sources import SourceOptions, placed, queries_of, scripted
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query
+from hsfiq.sessions.play import Query as PlayedQuery
 from hsfiq.sessions.record import Round, Session
 
 
@@ -45,5 +46,14 @@ def test_a_script_is_played_where_its_images_are() -> None:
     dresses, shirts = scripted(benchmark(keeps_reference=True), script)
     assert [each.targets for each in dresses] == [("d2",)]
     assert [each.targets for each in shirts] == [("s3",)]
-    with pytest.raises(UnreadableInput, match=r"session s: .* in no corpus of fashioniq"):
+    with pytest.raises(UnreadableInput, match=r"session s: .* in no corpus of --data"):
         scripted(benchmark(keeps_reference=True), [session("d1", target="s2")])
+
+
+def test_released_queries_are_played_where_their_images_are() -> None:
+    shirt = PlayedQuery(query_id="q", reference="both", text="two", targets=("s3",))
+    dresses, shirts = placed(benchmark(keeps_reference=True), [shirt])
+    assert (dresses, [each.category for each in shirts]) == ((), ["s"])
+    elsewhere = PlayedQuery(query_id="q", reference="d1", text="two", targets=("s3",))
+    with pytest.raises(UnreadableInput, match=r"query q: .* in no corpus of --data"):
+        placed(benchmark(keeps_reference=True), [elsewhere])
