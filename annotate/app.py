@@ -58,7 +58,7 @@ from hsfiq.collect.protocol import (
 from hsfiq.db.checkpoints import regular_checkpoints
 from hsfiq.db.engine import Database
 from hsfiq.errors import InvalidRecord, Refused
-from hsfiq.http_server import listening, server_settings, stop
+from hsfiq.http_server import accept_connections, listening, server_settings, stop
 from hsfiq.signals import Signals
 from hsfiq.study.languages.standard import standard_texts
 
@@ -108,6 +108,7 @@ def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None
         listening(host, port) as listener,
         regular_checkpoints(database),
     ):
+        accept_connections(listener)
         services = Services.of(database)
         server = uvicorn.Server(server_settings(build_app(database, services), host, port))
         signals.call(partial(stop, server))

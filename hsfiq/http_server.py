@@ -20,10 +20,26 @@ def listening(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise UnreadableInput(
-            f"{host}:{port}", f"cannot be used ({error.strerror})", "choose another --port"
-        ) from error
+        raise unusable(host, port, error) from error
     return listener
+
+
+def accept_connections(listener: socket.socket) -> None:
+    """From now on connections wait to be answered, or `UnreadableInput`.
+
+    Two programs can bind the same port at the same time, but only one of them can listen.
+    """
+    host, port = listener.getsockname()[:2]
+    try:
+        listener.listen()
+    except OSError as error:
+        raise unusable(host, port, error) from error
+
+
+def unusable(host: str, port: int, error: OSError) -> UnreadableInput:
+    return UnreadableInput(
+        f"{host}:{port}", f"cannot be used ({error.strerror})", "choose another --port"
+    )
 
 
 def server_settings(app: Any, host: str, port: int) -> uvicorn.Config:

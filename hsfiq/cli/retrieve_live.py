@@ -87,7 +87,7 @@ def serve(
     if token is None and not is_loopback(options.host):
         raise UnreadableInput("--host", f"{options.host} needs a token", "add --token-file")
     with requires("live"):
-        from hsfiq.http_server import listening
+        from hsfiq.http_server import accept_connections, listening
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.runtime.distributed import device_of
@@ -104,7 +104,7 @@ def serve(
         if missing:
             n = f"{len(missing):,} of {len(candidates.image_ids):,} images"
             warn([f"{n} are missing or unreadable and left out ({first_few(missing)})"])
-        listener.listen()  # from now on connections wait instead of being refused
+        accept_connections(listener)
         system, port = ranker.system(), listener.getsockname()[1]
         typer.echo(
             f"serving {system.name} ({system.version[:12]}) on {system.corpus.size:,} images at "
