@@ -28,6 +28,7 @@ from hsfiq.annotate.gradio_page import (
 from hsfiq.annotate.handlers import Reassigned, Services
 from hsfiq.annotate.images.routes import add_images
 from hsfiq.annotate.images.warm import warming
+from hsfiq.annotate.leaderboard.routes import add_leaderboards
 from hsfiq.annotate.owner.layout import add_owner
 from hsfiq.annotate.payloads import (
     CHECK,
@@ -71,6 +72,7 @@ def build_app(database: Database, services: Services | None = None) -> FastAPI:
     mount_question_page(app, services)
     add_preview(app, services)
     add_owner(app, database, services.signer, services.images)
+    add_leaderboards(app, database, services.signer)
 
     def is_participant(request: Request) -> bool:
         return bool(tokens_in(request.cookies, services.signer))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,8 @@ FEWEST_PARTICIPANTS = 5
 FEWEST_VOTES = 20
 """Of each system. With fewer of either, a leaderboard has no ranking."""
 ALL = "all"
+
+Lack = Literal["participants", "votes", "strengths"]
 
 
 def rating_of(strength: float) -> float:
@@ -108,11 +111,20 @@ class Arena(JsonRecord):
     first_turns: Mapping[str, FirstTurns] | None = field(default=None)
 
     @property
-    def too_few(self) -> str | None:
-        """Why a leaderboard would say too little to be shown; None if it can be."""
+    def lack(self) -> Lack | None:
+        """What a leaderboard lacks for a ranking; None if it can have one."""
         if self.n_participants < FEWEST_PARTICIPANTS:
-            return f"a ranking needs votes of {FEWEST_PARTICIPANTS} participants or more"
+            return "participants"
         if any(each.votes < FEWEST_VOTES for each in self.systems.values()):
+            return "votes"
+        return "strengths" if self.ranks.reason else None
+
+    @property
+    def too_few(self) -> str | None:
+        """The lack in words."""
+        if self.lack == "participants":
+            return f"a ranking needs votes of {FEWEST_PARTICIPANTS} participants or more"
+        if self.lack == "votes":
             return f"a ranking needs {FEWEST_VOTES} votes or more on each system"
         return self.ranks.reason
 

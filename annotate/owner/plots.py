@@ -123,3 +123,50 @@ def split_bar(shares: Sequence[tuple[str, int]], name: str) -> Markup:
         )
         x += width
     return render_fragment("plot_split_bar.html", name=name, width=WIDTH, parts=parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value with its interval and what it is of; a NaN is not drawn."""
+
+    label: str
+    value: float
+    ends: tuple[float, float]
+
+
+def intervals(rows: Sequence[Interval], mark: float, name: str) -> Markup:
+    """Values with their intervals below each other, and a dashed line at the neutral value."""
+    margin, row_height = 16, 40
+    numbers = [number for row in rows for number in (row.value, *row.ends) if not isnan(number)]
+    farthest = max((abs(number - mark) for number in numbers), default=1.0)
+    step = nice_step(2 * farthest, as_percent=False)
+    n_steps = -(-farthest // step)
+    reach, middle = n_steps * step, WIDTH / 2
+
+    def x_of(number: float) -> float:
+        return round(middle + (middle - margin) * (number - mark) / reach, 1)
+
+    bottom = row_height * len(rows)
+    return render_fragment(
+        "plot_intervals.html",
+        name=name,
+        width=WIDTH,
+        height=bottom + BOTTOM,
+        bottom=bottom,
+        ticks=[
+            (x_of(mark + step * number), f"{mark + step * number:g}")
+            for number in range(round(-n_steps), round(n_steps) + 1)
+        ],
+        mark=x_of(mark),
+        left=margin,
+        rows=[
+            {
+                "label": row.label,
+                "top": row_height * number + 14,
+                "y": row_height * number + 26,
+                "ends": None if isnan(row.ends[0]) else [x_of(end) for end in row.ends],
+                "dot": None if isnan(row.value) else x_of(row.value),
+            }
+            for number, row in enumerate(rows)
+        ],
+    )

@@ -11,6 +11,8 @@ from typing import Literal
 Task = Literal["target-shown", "target-remembered", "own-wish"]
 Chooser = Literal["nearest", "top1"]
 
+Leaderboard = Literal["owner", "after-end", "public"]
+
 History = Literal["mean", "last", "rocchio"]
 """As in `hsfiq.live`, which the core install cannot import."""
 
@@ -45,6 +47,8 @@ class Searches:
         rounds: the most lists of a search.
         history: how a retriever combines the turns.
         chooser: the image that a text is about: the participant's `nearest`, or the first (`top1`).
+        leaderboard: who sees that of an arena: its `owner`, everybody `after-end`, when the study
+            is closed, or everybody at any time (`public`).
     """
 
     task: Task = "target-shown"
@@ -52,6 +56,7 @@ class Searches:
     rounds: int = 5
     history: History = "mean"
     chooser: Chooser = "nearest"
+    leaderboard: Leaderboard = "owner"
     retrievers: tuple[Retriever, ...] = ()
 
 

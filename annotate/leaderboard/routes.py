@@ -1,0 +1,76 @@
+"""The route of the leaderboards, `/leaderboard/STUDY`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+
+from hsfiq.annotate.cookies import Signer
+from hsfiq.annotate.leaderboard.page import About, leaderboard_page, no_leaderboard_page
+from hsfiq.annotate.leaderboard.shared import SharedResults
+from hsfiq.annotate.leaderboard.standings import Standings, standings_of
+from hsfiq.annotate.owner.identity import is_owner
+from hsfiq.annotate.owner.login import password_in
+from hsfiq.annotate.security import relative_root
+from hsfiq.annotate.texts import language_for, language_in, study_texts
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
+from hsfiq.study.config import config_of
+
+PATH = "/leaderboard"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A leaderboard that a visitor may see; `is_public` if everybody may."""
+
+    study_id: int
+    about: About
+    is_public: bool
+
+
+def add_leaderboards(app: FastAPI, database: Database, signer: Signer) -> None:
+    results: SharedResults[int, Standings] = SharedResults(partial(standings_of, database))
+
+    def find(request: Request, name: str, wanted: str) -> Shown | None:
+        password = password_in(database)
+        with database.reading() as session:
+            shown = shown_of(session, name, request.headers, wanted)
+        if shown is None or shown.is_public or is_owner(request.cookies, signer, password):
+            return shown
+        return None
+
+    @app.get(f"{PATH}/{{name}}")
+    async def leaderboard(request: Request, name: str, language: str = "") -> Response:
+        shown = await run_in_threadpool(find, request, name, language)
+        if shown is None:
+            page = no_leaderboard_page(language_for(request.headers), relative_root(request))
+            return HTMLResponse(page, status_code=404, headers={"Cache-Control": "no-store"})
+        page = leaderboard_page(shown.about, await results.get(shown.study_id))
+        kept = "no-cache" if shown.is_public else "no-store"
+        return HTMLResponse(page, headers={"Cache-Control": kept})
+
+
+def shown_of(session: Session, name: str, headers: Mapping[str, str], wanted: str) -> Shown | None:
+    """The leaderboard of an arena; None if no arena has this name."""
+    study = session.scalars(select(Study).where(Study.name == name)).one_or_none()
+    if study is None or study.kind != "arena":
+        return None
+    visible, has_ended = config_of(study).searches.leaderboard, study.status == "closed"
+    is_public = visible == "public" or (visible == "after-end" and has_ended)
+    texts = study_texts(session, study, language_in(study, headers, wanted))
+    about = About(
+        title=texts.title,
+        language=texts.language,
+        is_simulated=study.origin == "simulated",
+        takes_votes=not has_ended,
+        visible="" if is_public else visible,
+    )
+    return Shown(study.id, about, is_public)

@@ -1,0 +1,77 @@
+"""An arena with votes of several participants, and the part of the app with its leaderboard."""
+
+from __future__ import annotations
+
+from random import Random
+
+from fastapi import FastAPI, Response
+from sqlalchemy import update
+
+from hsfiq.annotate.cookies import signer_of
+from hsfiq.annotate.leaderboard.routes import add_leaderboards
+from hsfiq.annotate.owner.identity import set_owner_cookie
+from hsfiq.annotate.security import StudyMiddleware
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
+from hsfiq.owner_password import set_password, stored_password
+from tests.arenas import Voter, add_turn_with_vote, draw_arena, systems_met
+
+NAMES = ("alpha <b>", "beta", "gamma")
+STRENGTHS = {"alpha <b>": 1.0, "beta": 0.0, "gamma": -1.0}
+N_TURNS = 4
+
+
+def arena_with_votes(database: Database, n_participants: int = 6) -> int:
+    """An arena with 12 votes of each participant, who may prefer the weaker system; its key."""
+    study = draw_arena(database, NAMES)
+    met, rng = systems_met(database, study), Random(2)
+    for _ in range(n_participants):
+        voter = Voter.enrolled(database, study)
+        questions = voter.question_ids()
+        with database.writing() as session:
+            for question in questions:
+                first, second = (STRENGTHS[name] for name in met[question])
+                for _ in range(N_TURNS):
+                    noise = rng.gauss(0, 1.5)
+                    preference = 1 if first + noise > second else 2
+                    is_bad = rng.random() < 0.15
+                    add_turn_with_vote(
+                        session, question, 0 if is_bad else preference, both_bad=is_bad
+                    )
+    return study
+
+
+def change(
+    database: Database,
+    study: int,
+    leaderboard: str,
+    languages: tuple[str, ...] = ("en",),
+    **values: str,
+) -> None:
+    with database.writing() as session:
+        row = session.get_one(Study, study)
+        design = {
+            **row.design,
+            "searches": {**row.design["searches"], "leaderboard": leaderboard},
+            "study": {**row.design["study"], "languages": languages},
+        }
+        session.execute(update(Study).where(Study.id == study).values(design=design, **values))
+
+
+def app_of(database: Database) -> FastAPI:
+    app = FastAPI()
+    add_leaderboards(app, database, signer_of(database))
+    app.add_middleware(StudyMiddleware, pages={})
+    return app
+
+
+def owners_cookie(database: Database) -> str:
+    """The header of a browser in which the owner has logged in."""
+    with database.writing() as session:
+        set_password(session, "a long password")
+        session.flush()
+        password = stored_password(session)
+    response = Response()
+    assert password is not None
+    set_owner_cookie(response, signer_of(database), password, secure=False)
+    return response.headers["set-cookie"].partition(";")[0]
