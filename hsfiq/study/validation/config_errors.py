@@ -85,6 +85,9 @@ def searches_errors(config: StudyConfig) -> Errors:
     if kind.n_live > 1 and searches.chooser != "nearest":
         what = f'{searches.chooser!r} cannot be used with kind = "{kind.name}"'
         yield "searches.chooser", f"{what}: both systems are asked about the same image"
+    if kind.n_live < 2 and searches.leaderboard != "owner":
+        what = f'{searches.leaderboard!r} is for arenas; kind = "{kind.name}" has no leaderboard'
+        yield "searches.leaderboard", what
     yield from retriever_errors(searches, kind.n_live)
 
 

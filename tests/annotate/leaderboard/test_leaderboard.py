@@ -85,7 +85,7 @@ def test_the_page_has_the_figures_of_the_arena(voted: tuple[Database, int]) -> N
         row = f"{name} {each.rating.value:,.0f} {ends} {each.votes} {both_bad}"
         assert row in text
     for duel in arena.duels:
-        assert f"{100 * duel.rate.value:.0f} % {duel.rate.n}" in text
+        assert f"{100 * duel.rate.value:.0f} % n = {duel.rate.n}" in text
     assert "The study still takes votes, so the order may change." in text
     for source in ("Bradley and Terry 1952", "Davidson 1970", "Davidson and Beaver 1977"):
         assert source in text

@@ -7,6 +7,7 @@ OF_OTHER_KINDS = (
     *("wording.levels", "wording.image", "wording.rank", "wording.query"),
     *("searches.task", "searches.target_seconds", "searches.rounds"),
     *("searches.history", "searches.chooser", "searches.retrievers"),
+    "searches.leaderboard",
 )
 """Keys with their defaults below, because other values cannot be used with what is for pairs."""
 
@@ -112,5 +113,6 @@ target_seconds = 10
 rounds = 5
 history = "mean"
 chooser = "nearest"
+leaderboard = "owner"
 retrievers = []
 """

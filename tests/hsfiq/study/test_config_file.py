@@ -461,3 +461,13 @@ def test_an_arena_needs_two_systems_and_wishes(tmp_path: Path) -> None:
         "retrievers: an arena needs 2 live retrievers or more",
         'task: \'target-shown\' cannot be used with kind = "arena"; set it to "own-wish"',
     ]
+
+
+def test_only_an_arena_has_a_leaderboard(tmp_path: Path) -> None:
+    text = ARENA_WRONG.replace('"arena"\n[searches]', '"search"\n[searches]').replace(
+        'chooser = "top1"', 'leaderboard = "public"'
+    )
+    (line,) = mistakes(tmp_path, text)
+    assert line.endswith(
+        "line 7: searches.leaderboard: 'public' is for arenas; kind = \"search\" has no leaderboard"
+    )
