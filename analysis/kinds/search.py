@@ -16,7 +16,7 @@ from hsfiq.analysis.kinds.searches.measures import measures
 from hsfiq.analysis.kinds.single import agreement_of_scores
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
-COLUMNS = ("system", "task", "turns")
+COLUMNS = ("system", "task", "turns", "abandoned")
 
 
 def figures(

@@ -21,6 +21,7 @@ from hsfiq.annotate.owner.fragments import empty, line, render_fragment
 from hsfiq.annotate.owner.identity import require_owner
 from hsfiq.annotate.owner.kind_plots.cards import kind_cards
 from hsfiq.annotate.owner.kind_plots.figures import KindFigures
+from hsfiq.annotate.owner.kind_plots.retrievers import retrievers_card
 from hsfiq.annotate.owner.login import password_in
 from hsfiq.annotate.owner.preferences.card import preferences_card
 from hsfiq.collect.checks import check_results
@@ -31,6 +32,7 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
+from hsfiq.kinds import KINDS
 from hsfiq.study.config import config_of
 
 Outputs = list[Any]
@@ -90,7 +92,7 @@ class Dashboard:
                 now,
                 points=config_of(study).wording.points,
                 of_kind=self.kind_cards(session, study, answers),
-                further=[preferences_card(session, study)] if study.kind == "pair" else [],
+                further=further_cards(session, study, now),
             ),
             tables.participants_table(people, headline, now),
             tables.latest_answers_table(answers, now),
@@ -172,6 +174,13 @@ class Dashboard:
     def cancelled(self, request: gr.Request) -> Outputs:
         self.require(request)
         return no_confirmation("")
+
+
+def further_cards(session: Session, study: Study, now: datetime) -> list[cards.Card]:
+    """What only some kinds of studies have."""
+    if study.kind == "pair":
+        return [preferences_card(session, study)]
+    return [retrievers_card(session, study, now)] if KINDS[study.kind].is_live else []
 
 
 def no_confirmation(notice: str) -> Outputs:

@@ -137,7 +137,9 @@ def rules(kind: Kind, filters: Filters) -> Iterator[tuple[str, Rule]]:
 
 def reassigned(question: QuestionRow) -> str | None:
     """Left by its participant, and now in another participant's form."""
-    return "left by its participant" if question.reassigned else None
+    if not question.reassigned or question.is_left_search:
+        return None
+    return "left by its participant"
 
 
 def attention_check(question: QuestionRow) -> str | None:
@@ -153,7 +155,8 @@ def excluded_participant(question: QuestionRow) -> str | None:
 
 
 def unanswered(question: QuestionRow) -> str | None:
-    return None if question.revision else "no response"
+    """A search with turns that its participant left is kept: what was searched is known."""
+    return None if question.revision or question.is_left_search else "no response"
 
 
 def skipped(question: QuestionRow) -> str | None:

@@ -134,6 +134,11 @@ class QuestionRow:
         return None if self.judgement is None else self.judgement[name]
 
     @property
+    def is_left_search(self) -> bool:
+        """Whether it is a search with turns that nobody has finished, and nobody will."""
+        return not self.revision and self.search is not None and self.search.is_left
+
+    @property
     def item_id(self) -> str:
         return self.pair_id
 

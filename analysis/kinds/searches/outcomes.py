@@ -40,6 +40,8 @@ def outcomes(searches: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
         "image chosen": flags(searches["declared_id"].notna()),
         "target missed": numbers(searches["missed"]),
         "would go on": numbers(searches["would_go_on"]),
+        "resumed": numbers(searches["resumed"]),
+        "left unfinished": flags(searches["abandoned"]),
     }
     reasons = {"target found": NO_TARGET, "target missed": NO_TARGET, "would go on": NOT_RATED}
     means = {
@@ -54,7 +56,8 @@ def outcomes(searches: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
         "system",
         transposed(means),
         "Shares of searches. Found: the declared image is the target; chosen: any image was "
-        "declared; missed: a list had the target and the participant went on.",
+        "declared; missed: a list had the target and the participant went on; resumed: after half "
+        "an hour or more away; left unfinished: before the questions at the end.",
     )
 
 
@@ -80,10 +83,10 @@ def ratings(searches: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
 
 def stops(searches: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     """Why searches stopped: a row for each reason that occurs."""
-    reasons = searches["stop"].value_counts().index
+    stop = searches["stop"].fillna("unknown")
     rows = {
-        str(reason): means_by_system(searches, flags(searches["stop"] == reason), bootstrap, RATE)
-        for reason in reasons
+        str(reason): means_by_system(searches, flags(stop == reason), bootstrap, RATE)
+        for reason in stop.value_counts().index
     }
     return Figures(
         "stops", "Why searches stopped", "reason", rows, "Shares of each system's searches."

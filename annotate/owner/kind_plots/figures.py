@@ -34,9 +34,11 @@ class KindFigures:
     ) -> list[Figures] | None:
         """The figures of these answers, empty without any; None without the analysis extra."""
         try:
-            from hsfiq.analysis import inputs  # noqa: F401, PLC0415 (the extra may be absent)
+            from hsfiq.analysis.kinds import STATISTICS  # noqa: PLC0415 (the extra may be absent)
         except ModuleNotFoundError:
             return None
+        if study.kind not in STATISTICS:
+            return []
         given = tuple(answers)
         known = self.latest.get(study.id)
         if known is None or known[0] != given:

@@ -22,7 +22,7 @@ from hsfiq.releases.kinds.kind import (
 from hsfiq.releases.rows import QuestionRow
 from hsfiq.releases.schemas import TEXT, TEXTS, TIME
 from hsfiq.releases.searching.records import FILE, records_file
-from hsfiq.releases.searching.rows import SearchRow, TurnRow
+from hsfiq.releases.searching.rows import LATE, SearchRow, TurnRow
 
 SESSION: Columns = {
     "system": TEXT,
@@ -35,6 +35,10 @@ SESSION: Columns = {
     "stop": TEXT,
     "declared_id": TEXT,
     "missed": pa.bool_(),
+    "abandoned": pa.bool_(),
+    "resumed": pa.bool_(),
+    "longest_pause_seconds": pa.float64(),
+    "late_lists": pa.int32(),
     "ended_at": TIME,
     "final_rank": pa.int32(),
     "best_rank": pa.int32(),
@@ -72,6 +76,7 @@ TURN: Columns = {
     "image_states": TEXTS,
     "painted_seconds": pa.float64(),
     "active_seconds": pa.float64(),
+    "pause_seconds": pa.float64(),
     "given_at": TIME,
 }
 
@@ -103,6 +108,10 @@ def session_row(question: QuestionRow, search: SearchRow) -> dict[str, Any]:
         stop=search.stop(target, question.judged("why")),
         declared_id=search.declared_id,
         missed=search.missed(target),
+        abandoned=question.is_left_search,
+        resumed=search.resumed,
+        longest_pause_seconds=search.longest_pause,
+        late_lists=search.late_lists,
         ended_at=search.ended_at,
         final_rank=ranks[-1] if ranks else None,
         best_rank=min(ranks, default=None),
@@ -167,7 +176,12 @@ SEARCH = ReleaseKind(
             "item_id": ITEM,
             "text": "of the query, as in its source",
             "stop": "found (the declared image is the target), found-other (it is not, or there is "
-            "no target), enough, gave-up, technical (as the participant said), or max-rounds",
+            "no target), enough, gave-up, technical (as the participant said), max-rounds, or idle "
+            "(the participant left during the search); null if they left after stopping it",
+            "abandoned": "whether the participant left before the questions at the end",
+            "resumed": "whether they went on after half an hour or more away from the page",
+            "longest_pause_seconds": "the longest time away from the page in a turn",
+            "late_lists": f"the lists that took more than {LATE:g} seconds, or never came",
             "missed": "whether a list had the target and the participant went on; null without a "
             "target",
             "best_rank": "of the target in any list, from 1; null without a target",
@@ -191,6 +205,7 @@ SEARCH = ReleaseKind(
             "nearest_id": "the image marked as nearest; null if none was",
             "retriever_seconds": "how long the retriever took to answer",
             "painted_seconds": "until all images of the list were painted",
+            "pause_seconds": "from the list to the feedback on it, without active_seconds",
         },
     },
     tables=tables,

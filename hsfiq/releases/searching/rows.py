@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from sqlalchemy import Select, select
@@ -26,7 +26,13 @@ from hsfiq.study.config import config_of
 from hsfiq.study.searching.config import Searches
 from hsfiq.text import shown
 
-Stop = Literal["found", "found-other", "enough", "gave-up", "technical", "max-rounds"]
+Stop = Literal["found", "found-other", "enough", "gave-up", "technical", "max-rounds", "idle"]
+
+LONG_PAUSE = 30 * 60.0
+"""Seconds away from the page after which a search counts as resumed."""
+
+LATE = 8.0
+"""As `hsfiq.collect.searching.asking.TIMEOUT`, whose module needs an extra."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,24 @@ class TurnRow:
     given_at: datetime | None = None
 
     @property
+    def pause_seconds(self) -> float | None:
+        """How long the participant was away from the page between the list and the feedback."""
+        if self.listed_at is None or self.given_at is None or self.active_seconds is None:
+            return None
+        elapsed = (self.given_at - self.listed_at).total_seconds()
+        return round(max(0.0, elapsed - self.active_seconds), 3)
+
+    @property
+    def last_at(self) -> datetime:
+        """When the last of its events was stored."""
+        return max(each for each in (self.asked_at, self.listed_at, self.given_at) if each)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its list did not come while the page waited for the first answer."""
+        return self.listed_at is None or self.listed_at - self.asked_at > timedelta(seconds=LATE)
+
+    @property
     def text_normalised(self) -> str | None:
         return None if self.text is None else shown(self.text).lower()
 
@@ -77,7 +101,11 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True)
 class SearchRow:
-    """A search. `place` counts the participant's searches from 1."""
+    """A search. `place` counts the participant's searches from 1.
+
+    `is_left`: if nobody has finished it, nobody will: the study is closed, the question is somebody
+    else's by now, or more than the study's lease has passed since its last turn.
+    """
 
     system: str
     retriever: StudyRetriever
@@ -88,6 +116,20 @@ class SearchRow:
     ending: str | None
     declared_id: str | None
     ended_at: datetime | None
+    is_left: bool = False
+
+    @property
+    def longest_pause(self) -> float | None:
+        return max((turn.pause_seconds or 0.0 for turn in self.turns), default=None)
+
+    @property
+    def resumed(self) -> bool | None:
+        """Whether the participant went on after a long pause."""
+        return None if self.longest_pause is None else self.longest_pause >= LONG_PAUSE
+
+    @property
+    def late_lists(self) -> int:
+        return sum(turn.is_late for turn in self.turns)
 
     def stop(self, target_id: str | None, why: str | None) -> Stop | None:
         """Why it stopped; only with a target can the declared image be the one."""
@@ -96,6 +138,8 @@ class SearchRow:
             return "found" if is_target else "found-other"
         if self.ending == "max-rounds":
             return "max-rounds"
+        if why is None and self.ending is None and self.is_left:
+            return "idle"
         known: Mapping[str, Stop] = {why: why for why in get_args(Stop)}
         return known.get(why or "")
 
@@ -129,8 +173,9 @@ def read_searches(session: Session, study: Study) -> dict[int, SearchRow]:
     }
     declared = {ending.declared_id for ending in endings.values() if ending.declared_id}
     names = image_names(session, declared)
+    over = last_left(study, config.design.lease_minutes, turns)
     rows = session.execute(
-        select(Question.id, SearchItem.system_id, Form.participant_id)
+        select(Question.id, Question.reassigned, SearchItem.system_id, Form.participant_id)
         .join(Form, Question.form_id == Form.id)
         .join(SearchItem, SearchItem.pair_id == Question.pair_id)
         .where(Form.study_id == study.id, Form.participant_id.is_not(None))
@@ -138,8 +183,9 @@ def read_searches(session: Session, study: Study) -> dict[int, SearchRow]:
     )
     places: dict[int | None, int] = defaultdict(int)
     searches = {}
-    for question, system, participant in rows:
+    for question, reassigned, system, participant in rows:
         places[participant] += 1
+        own = tuple(turns.get(question, ()))
         ending = endings.get(question)
         searches[question] = SearchRow(
             system=retrievers[system].system.name,
@@ -147,12 +193,27 @@ def read_searches(session: Session, study: Study) -> dict[int, SearchRow]:
             searches=config.searches,
             seed=config.design.seed,
             place=places[participant],
-            turns=tuple(turns.get(question, ())),
+            turns=own,
             ending=ending.reason if ending else None,
             declared_id=names.get(ending.declared_id or 0) if ending else None,
             ended_at=ending.ended_at if ending else None,
+            is_left=bool(own) and (reassigned or over is None or own[-1].last_at < over),
         )
     return searches
+
+
+def last_left(
+    study: Study, lease_minutes: int, turns: Mapping[int, Sequence[TurnRow]]
+) -> datetime | None:
+    """Searches whose last turn is older are left; None if all are.
+
+    It depends on what is stored alone, not on the clock: the lease counts back from the study's
+    last turn.
+    """
+    times = [own[-1].last_at for own in turns.values()]
+    if study.status == "closed" or not times:
+        return None
+    return max(times) - timedelta(minutes=lease_minutes)
 
 
 def read_turns(session: Session, study: Study) -> dict[int, list[TurnRow]]:

@@ -76,6 +76,8 @@ def answer_row(number: int, search: Search) -> dict[str, Any]:
         "stop": search.stop,
         "declared_id": "target" if search.stop == "found" else None,
         "missed": search.missed,
+        "abandoned": search.success is None,
+        "resumed": False,
         "would_go_on": None if search.success is None else False,
         "success": search.success,
         "ease": search.success,
