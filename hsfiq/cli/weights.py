@@ -78,26 +78,28 @@ def import_(
         typer.Option(
             "--weights",
             metavar="DIR",
-            help="The folder with the tokenizer's file, or, for SPRC, BLIP-2; else $HSFIQ_WEIGHTS.",
+            help="The folder with the tokenizer's file; for SPRC and QuRe, BLIP-2's; else "
+            "$HSFIQ_WEIGHTS.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a checkpoint of a retrieval system from its authors' files, which are only read."""
+    """Make a checkpoint of a retrieval system, or of QuRe's scorer, from its authors' files."""
     with requires("model"):
         from hsfiq.model.retrieval.weights.import_weights import import_weights
     checkpoint = import_weights(files, out, dataset=dataset, weights=weights_folder)
-    recipe, stage = checkpoint.about["recipe"], checkpoint.about["stage"]
+    recipe = checkpoint.about["recipe"]
+    kind, stage = recipe.get("system", "a scorer"), checkpoint.about.get("stage")
     sources = checkpoint.about["imported_from"]
     result = {
         "out": str(out),
-        "system": recipe["system"],
+        "system": recipe.get("system"),
         "recipe": recipe["name"],
         "stage": stage,
         "files": sources,
         "sha256": checkpoint.sha256,
     }
-    lines = [f"{out}: {recipe['system']} for {recipe['dataset']}, stage {stage}"]
+    lines = [f"{out}: {kind} for {recipe['dataset']}" + (f", stage {stage}" if stage else "")]
     for source in sources:
         known = source["known_as"] or f"unknown file, SHA-1 {source['sha1']}"
         lines.append(f"  {source['file']}: {known}")

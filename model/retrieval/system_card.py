@@ -9,6 +9,7 @@ from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.checkpoints.model_card import write_card
 from hsfiq.model.recipes.system_recipe import SystemName, SystemRecipe
 from hsfiq.model.recipes.systems import system_recipe, system_recipe_from_json
+from hsfiq.model.retrieval.weights.origins import IMPORTED_FROM, card_section
 from hsfiq.model.training.model_card import (
     DATA,
     DRAWN,
@@ -40,12 +41,6 @@ VARIANTS: Final[Mapping[SystemName, tuple[str, ...]]] = {
 }
 """The settings that choose between readings of a paper, its code and its ablations."""
 
-IMPORTED = (
-    "Their authors trained them; their licence and their published figures hold. Names and shapes "
-    "of all tensors were compared with the model, but its lists have not been compared with "
-    "published figures."
-)
-
 
 def write_system_card(checkpoint: Checkpoint) -> None:
     """Write README.md into the checkpoint's folder."""
@@ -65,7 +60,7 @@ def write_system_card(checkpoint: Checkpoint) -> None:
         f"`{recipe.system}`, trained on {DATA[recipe.dataset]}",
         [what, *([DRAWN] if is_drawn else []), NO_JUDGEMENTS],
         {
-            **(imported(about) if "imported_from" in about else trained(about, recipe)),
+            **(card_section(about) if IMPORTED_FROM in about else trained(about, recipe)),
             "Recipe": recipe_lines(system_recipe(recipe.name), recipe, VARIANTS[recipe.system]),
             "Provenance": provenance(checkpoint, recipe),
             "Use": ["```bash", command, "```"],
@@ -82,14 +77,6 @@ def trained(about: Mapping[str, Any], recipe: SystemRecipe) -> dict[str, Iterabl
         min(recipe.triplets or n_train, n_train),
         "training targets that are the best of their batch",
     )
-
-
-def imported(about: Mapping[str, Any]) -> dict[str, Iterable[str]]:
-    files = [
-        f"- `{file['file']}`, SHA-1 `{file['sha1']}`: {file['known_as'] or 'not a known file'}"
-        for file in about["imported_from"]
-    ]
-    return {"Published files": [*files, "", IMPORTED]}
 
 
 def provenance(checkpoint: Checkpoint, recipe: SystemRecipe) -> Iterator[str]:

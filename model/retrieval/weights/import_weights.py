@@ -1,4 +1,4 @@
-"""Published weights of a retrieval system as a checkpoint that `hsfiq retrieve` loads.
+"""Published weights as a checkpoint of a retrieval system, or, of QuRe, of a scorer.
 
 The checkpoint holds every weight, the frozen ones too, so only the tokenizer's file is needed
 beside it. SPRC's does not: it needs the published BLIP-2, as a scorer does.
@@ -6,9 +6,8 @@ beside it. SPRC's does not: it needs the published BLIP-2, as a scorer does.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,14 @@ from hsfiq.model.retrieval.weights.blip_names import blip_tensors
 from hsfiq.model.retrieval.weights.checks import matched
 from hsfiq.model.retrieval.weights.clip_names import clip_tensors
 from hsfiq.model.retrieval.weights.layouts import dataset_of, layout_of
-from hsfiq.model.retrieval.weights.published_files import Dataset, PublishedFile, read_published
+from hsfiq.model.retrieval.weights.origins import IMPORTED_FROM, encoder_of, origins
+from hsfiq.model.retrieval.weights.published_files import (
+    QURE,
+    Dataset,
+    PublishedFile,
+    read_published,
+)
+from hsfiq.model.retrieval.weights.qure_scorer import import_qure
 from hsfiq.model.retrieval.weights.sprc_names import fill_sprc
 
 BLIP_TEXT = ("text_encoder.", "text_proj.")
@@ -36,7 +42,7 @@ BLIP_TEXT = ("text_encoder.", "text_proj.")
 def import_weights(
     paths: Sequence[Path], out: Path, *, dataset: Dataset | None, weights: Path | None
 ) -> Checkpoint:
-    """Write a checkpoint of the system that the files make up, completely or not at all.
+    """Write a checkpoint of what the files make up, completely or not at all.
 
     `weights` is the folder with the tokenizer's file, the usual one if None. UnreadableInput for
     files that cannot be read or do not belong together, a tensor that is missing, unknown or of
@@ -44,6 +50,8 @@ def import_weights(
     """
     require_new(out)
     files = [read_published(path) for path in paths]
+    if [file.key for file in files] == [QURE]:
+        return import_qure(files[0], out, dataset_of(files, dataset), weights)
     layout = layout_of(files)
     recipe = system_recipe(f"{layout.system}-{dataset_of(files, dataset)}")
     recipe = replace(recipe, **layout.changes)
@@ -96,22 +104,9 @@ def backbone_tensors(
 
 def about(system: System, recipe: SystemRecipe, files: Sequence[PublishedFile]) -> dict[str, Any]:
     """What the checkpoint's JSON file says."""
-    backbone = system.backbone
     return {
         "recipe": recipe.to_json(),
         "stage": 2 if any(file.key == "Combiner" for file in files) else 1,
-        "encoder": {
-            "name": backbone.name,
-            "frozen_sha256": backbone.frozen_id(),
-            "tokens": list(backbone.tokens_shape),
-        },
-        "preprocessing": json.loads(json.dumps(asdict(backbone.preprocessing))),
-        "imported_from": [
-            {
-                "file": file.path.name,
-                "sha1": file.sha1,
-                "known_as": file.known.name if file.known else None,
-            }
-            for file in files
-        ],
+        **encoder_of(system.backbone),
+        IMPORTED_FROM: origins(files),
     }

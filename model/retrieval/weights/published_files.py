@@ -23,6 +23,9 @@ KEYS = (
 )
 """Where the weights stand: the name of the class that wrote them, or `model`."""
 
+QURE = "Blip2QuRe"
+"""The class whose state QuRe's `model.pth` is, without a key."""
+
 Dataset = Literal["fashioniq", "cirr"]
 
 
@@ -51,7 +54,7 @@ KNOWN = {
 class PublishedFile:
     path: Path
     key: str
-    """One of `KEYS`."""
+    """One of `KEYS`, or `QURE`."""
     tensors: dict[str, Tensor]
     """By the names of the code that wrote them, without the prefix `module.`."""
     sha1: str
@@ -78,7 +81,9 @@ def read_published(path: Path) -> PublishedFile:
             "download it again; a file with other Python objects could run code, and is not read",
         ) from error
     names = list(content) if isinstance(content, dict) else []
-    key = next((key for key in KEYS if key in names), None)
+    if {"query_tokens", "temp"} <= set(names):
+        content, names = {QURE: content}, [QURE]
+    key = next((key for key in (*KEYS, QURE) if key in names), None)
     if key is None:
         has = f"has the keys {', '.join(map(str, names[:5]))}" if names else "is no dictionary"
         raise UnreadableInput(str(path), f"{has}; a known file has one of {', '.join(KEYS)}")
