@@ -9,19 +9,20 @@ images' tokens, `set_scores.py` scores images and sets with `model/scorer/scorer
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from hsfiq import __version__
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import sha256_of
-from hsfiq.model.checkpoints.lineage import trained_on
-from hsfiq.model.features.cache import TOKENS_DTYPE
-from hsfiq.model.features.layout import dtype_name
 from hsfiq.model.release_scores.encoded_images import encode_images, images_of_release
+from hsfiq.model.release_scores.provenance import (
+    LATER_KEYS,
+    TRAINED_ON,
+    VERSIONS,
+    scorer_provenance,
+)
 from hsfiq.model.release_scores.score_files import (
     are_complete,
     earlier_scores,
@@ -36,15 +37,6 @@ from hsfiq.model.training.run import jsonable
 from hsfiq.releases.manifest import read_manifest
 from hsfiq.releases.reader import QUERIES, SETS, SPLITS, TURNS, is_of_searches, read_sets
 from hsfiq.text import first_few
-
-VERSIONS = ("hsfiq", "torch")
-"""Keys of a provenance for the versions of programs."""
-PRECISION = "precision"
-"""Key of a provenance for the dtypes of the computation and of the stored image tokens."""
-TRAINED_ON = "trained_on"
-"""Key of a provenance for the releases that the scorer was retrained on."""
-LATER_KEYS = (PRECISION, TRAINED_ON)
-"""Keys that earlier versions did not record."""
 
 
 def score_release(
@@ -90,25 +82,14 @@ def score_release(
 
 def provenance_of(name: str, release: Path, loaded: LoadedRetriever) -> dict[str, Any]:
     """What determines the scores, apart from which images are available."""
-    releases = trained_on(loaded.checkpoint)
     return jsonable(
         {
             "metric": name,
-            "score": "mean over the set's images of the pooled cosine (CIRQRS eq. 7)",
             "release": {
                 "name": release.resolve().name,
                 "sha256": {file: sha256_of(release / file) for file in scored_files(release)},
             },
-            "checkpoint_sha256": loaded.checkpoint.sha256,
-            "recipe": loaded.recipe.to_json(),
-            "data": loaded.checkpoint.about["data"],
-            **({TRAINED_ON: releases} if releases else {}),
-            "encoder": loaded.checkpoint.about["encoder"],
-            "preprocessing": asdict(loaded.retriever.preprocessing),
-            "text": "as LAVIS' blip_caption",
-            PRECISION: {"vectors": dtype_name(torch.float32), "tokens": dtype_name(TOKENS_DTYPE)},
-            "hsfiq": __version__,
-            "torch": torch.__version__,
+            **scorer_provenance(loaded),
         }
     )
 

@@ -24,6 +24,7 @@ from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
 from hsfiq.model.evaluation.rankings.retrieve import Request, retrieve
 from hsfiq.model.recipes import systems
 from hsfiq.model.recipes.systems import system_recipe
+from hsfiq.model.release_scores.provenance import scorer_provenance
 from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
 from hsfiq.model.retrieval.backbones.blip_sizes import SIZES, BlipSizes
 from hsfiq.model.retrieval.backbones.clip import model as clip_backbone
@@ -108,7 +109,9 @@ def test_clip4cirs_first_stage_ranks_as_the_sum_of_open_clips_vectors(
     out = tmp_path / "clip4cir"
     saved = import_weights([file], out, dataset="fashioniq", weights=weights)
     assert saved.path == out / "best.json"
-    system = load_retriever(out, weights, CPU).retriever
+    loaded = load_retriever(out, weights, CPU)
+    assert scorer_provenance(loaded)["data"] is None  # the files do not say
+    system = loaded.retriever
     system.train(mode=False)
     tokens = system.image_tokens(clip.pixels)
     images = F.normalize(clip.image, dim=1)
