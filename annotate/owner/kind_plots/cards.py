@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, isnan
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 Ends = tuple[float, float]
 
 SHARES = (0, 0.25, 0.5, 0.75, 1)
+ALL = "all"
+BY_SYSTEM = (
+    "outcomes",
+    "ratings",
+    "stops",
+    "effort",
+    "texts",
+    "satisfaction",
+    "changes",
+    "nearest",
+)
 ALPHA = (-0.5, 0, 0.5, 1)
 CORRELATION = (-1, -0.5, 0, 0.5, 1)
 UNKNOWN: Ends = (float("nan"), float("nan"))
@@ -40,11 +51,19 @@ def card_of(table: Figures, config: StudyConfig) -> Card:
     ticks = ticks_of(table, config)
     lines = tuple(
         line_of(label_of(table, name, column), estimate, ticks, mark)
-        for name, row in table.rows.items()
+        for name, row in rows_of(table).items()
         for column, estimate in row.items()
     )
     dashed = (f"Dashed: {meaning}",) if meaning else ()
     return Card(table.title, lines, (*dashed, f"{table.method} 95 % intervals."))
+
+
+def rows_of(table: Figures) -> Mapping[str, Mapping[str, Estimate]]:
+    """Without those over all systems, where there are several: of searches they are many."""
+    if table.name not in BY_SYSTEM:
+        return table.rows
+    rows = {name: row for name, row in table.rows.items() if name != ALL}
+    return {name: {c: e for c, e in row.items() if c != ALL} or row for name, row in rows.items()}
 
 
 def label_of(table: Figures, row: str, column: str) -> str:
