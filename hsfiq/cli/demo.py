@@ -64,8 +64,8 @@ def demo(
         bool,
         typer.Option(
             "--full",
-            help="Run the whole loop once, in minutes: train, serve, simulate, export, retrain, "
-            "score, analyze, design the next study.",
+            help="Run the whole loop once, in minutes: train, search, serve, simulate, export, "
+            "retrain, score, analyze, design the next study.",
         ),
     ] = False,
     no_open: Annotated[

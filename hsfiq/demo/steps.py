@@ -13,7 +13,7 @@ STUDY = "drawn"
 METRICS = ("recall@5", "before", "after")
 """The analysed metrics; `before` and `after` are the scores of the two scorers."""
 
-REPORT, SERVER_LOG, SYSTEMS = "report", "server.log", "systems"
+REPORT, SERVER_LOG, SYSTEMS, SESSIONS = "report", "server.log", "systems", "sessions.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Sizes:
     Attributes:
         systems: the retrieval systems that are trained and compared.
         system_training: options of their training.
+        searches: queries of each category that a simulated user searches for over three rounds.
         participants: simulated annotators, with 20 questions each.
         limit: approximate number of triplets of the first training; retraining mixes them in.
         training: settings of the first training's recipe, as KEY=VALUE.
@@ -32,6 +33,7 @@ class Sizes:
 
     systems: tuple[str, ...]
     system_training: tuple[str, ...]
+    searches: int
     participants: int
     limit: int
     training: tuple[str, ...]
@@ -42,6 +44,7 @@ class Sizes:
 STANDARD = Sizes(
     systems=("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet"),
     system_training=(),
+    searches=50,
     participants=48,
     limit=6000,
     training=("epochs=10",),
@@ -90,6 +93,7 @@ def loop_steps(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
     participants = ("--participants", str(sizes.participants))
     return [
         *(train_system(name, folder, seed, sizes) for name in sizes.systems),
+        *(session_steps(sizes.systems[-1], folder, seed, sizes) if sizes.systems else ()),
         Step(
             "Train a first scorer",
             "A scorer says how well an image fits a reference image and a text. This one is "
@@ -198,6 +202,32 @@ def train_system(name: str, folder: Path, seed: int, sizes: Sizes) -> Step:
             *("--out", str(folder / SYSTEMS / name), "--images", str(folder / "catalogue")),
             *("--cache", str(folder / FEATURE_FOLDER), *sizes.system_training),
             *settings(f"seed={seed}"),
+        ),
+    )
+
+
+def session_steps(name: str, folder: Path, seed: int, sizes: Sizes) -> tuple[Step, Step]:
+    """The steps in which a simulated user searches with one of the systems over several rounds."""
+    sessions = str(folder / SESSIONS)
+    return (
+        Step(
+            f"Search with {name} over three rounds",
+            "One query is rarely the end of a search. A simulated user looks at the first image of "
+            "each list, says how the target differs from it, and the system searches again. The "
+            "queries are others than those of its training.",
+            (
+                *("sessions", "play", "--system", str(folder / SYSTEMS / name)),
+                *("--data", "drawn", "--images", str(folder / "catalogue")),
+                *("--cache", str(folder / FEATURE_FOLDER), "--limit", str(sizes.searches)),
+                *("--simulator", "drawn-full", "--rounds", "3", "--seed", str(seed)),
+                *("--out", sessions),
+            ),
+        ),
+        Step(
+            "Measure the searches",
+            "Does the target come nearer from round to round? Hits@10 is the share of searches "
+            "with the target among the first ten so far.",
+            ("sessions", "measure", sessions, "--k", "1", "--k", "10"),
         ),
     )
 

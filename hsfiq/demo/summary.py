@@ -13,6 +13,7 @@ OUTPUTS = (
     ("release", "the answers as a release"),
     ("release.scores", "the two scorers' scores of its sets"),
     ("systems", "the retrieval systems"),
+    ("sessions.jsonl", "a simulated user's searches over three rounds"),
     ("scorer", "the first scorer"),
     ("retrained", "the retrained scorer"),
     (f"{REPORT}/report.html", "the report"),

@@ -35,6 +35,7 @@ write, warn = typer.echo, partial(typer.echo, err=True)
 TINY = Sizes(
     systems=("clip4cir",),
     system_training=("--limit", "20", "--set", "epochs=1,1"),
+    searches=2,
     participants=PARTICIPANTS,
     limit=20,
     training=("epochs=2", "n_def=1"),

@@ -19,8 +19,9 @@ from hsfiq.db.tables import Pair, Participant, Response, Study
 from hsfiq.demo.folder import database_url
 from hsfiq.demo.loop import StepFailed, run_steps
 from hsfiq.demo.processes import Server
-from hsfiq.demo.steps import METRICS, address_of, loop_steps
+from hsfiq.demo.steps import METRICS, SESSIONS, address_of, loop_steps
 from hsfiq.releases.splits import verify_no_leak
+from hsfiq.sessions.files import read
 from hsfiq.signals import Signals
 from tests.processes import Fork
 from tests.whole_loop.small_loop import (
@@ -89,8 +90,17 @@ def test_each_step_is_announced_with_its_command(small_run: SmallRun) -> None:
         for line in (f"[{number} of {len(steps)}] {step.title}", f"$ {step.command}")
     ]
     assert {step.words[0] for step in steps} == {
-        *("train", "demo", "simulate", "export", "score", "analyze", "study")
+        *("train", "demo", "simulate", "export", "score", "analyze", "study", "sessions")
     }
+
+
+@pytest.mark.slow
+def test_a_simulated_user_searches_over_three_rounds(small_run: SmallRun) -> None:
+    sessions = read(small_run.folder / SESSIONS)
+    assert len(sessions) == 3 * TINY.searches  # of each category
+    assert {(len(each.rounds), each.simulator) for each in sessions} == {(3, "drawn-full")}
+    assert "hits@10" in small_run.out
+    assert "SIMULATED: texts come from simulators" in small_run.out
 
 
 @pytest.mark.slow
