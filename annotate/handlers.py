@@ -24,6 +24,7 @@ from hsfiq.annotate.cookies import (
 )
 from hsfiq.annotate.images.copies import WebCopies, cache_folder
 from hsfiq.annotate.images.store import ImageStore
+from hsfiq.annotate.searching.opinions import opinion_of, place_of
 from hsfiq.annotate.views import ViewBuilder
 from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
@@ -47,14 +48,14 @@ from hsfiq.collect.protocol import (
 from hsfiq.collect.responses import Skip
 from hsfiq.collect.running.messages import mark_seen
 from hsfiq.collect.searching import sessions
-from hsfiq.collect.searching.asking import Prepared, Retrievers, prepare, store_list
+from hsfiq.collect.searching.asking import Prepared, Retrievers, prepare, store_lists
 from hsfiq.collect.searching.protocol import (
     ListPayload,
-    OpinionPayload,
     StopPayload,
     TurnPayload,
 )
-from hsfiq.collect.searching.sessions import Opinion, Typed
+from hsfiq.collect.searching.sessions import Typed
+from hsfiq.collect.searching.state import state_of
 from hsfiq.collect.stages import (
     Position,
     asks_reason,
@@ -244,9 +245,9 @@ def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
 
 
 def list_search(services: Services, cookies: Cookies, payload: ListPayload) -> View:
-    """Ask the retriever for the list of the last turn, and store it; a view without it if it fails.
+    """Ask for the lists of the last turn, and store them; a view without any if one fails.
 
-    No transaction lasts while the retriever works.
+    No transaction lasts while the retrievers work.
     """
     prepared = prepared_search(services, cookies, payload["assignment"])
     if prepared is None:
@@ -257,8 +258,8 @@ def list_search(services: Services, cookies: Cookies, payload: ListPayload) -> V
             participant, assignment = locked_search(
                 session, services, cookies, payload["assignment"]
             )
-            state = sessions.state_of(session, assignment.key)
-            store_list(session, state, prepared, answered, now)
+            state = state_of(session, assignment.key)
+            store_lists(session, state, prepared, answered, now)
             position = current_position(session, participant, now)
     except Refused:
         raise
@@ -270,7 +271,7 @@ def list_search(services: Services, cookies: Cookies, payload: ListPayload) -> V
 
 
 def prepared_search(services: Services, cookies: Cookies, signed: str) -> Prepared | None:
-    """What the retriever is asked next; None if the last turn has its list.
+    """What the retrievers are asked next; None if the last turn has its lists.
 
     The first turn of a query with a text is the server's, and stored here.
     """
@@ -278,7 +279,7 @@ def prepared_search(services: Services, cookies: Cookies, signed: str) -> Prepar
         participant = required_participant(session, cookies, services.signer)
         assignment = read_assignment(services.signer, participant.token, signed, "search")
         require_reached(session, participant, assignment.key)
-        state = sessions.state_of(session, assignment.key)
+        state = state_of(session, assignment.key)
         if not state.awaits_list:
             return None
         if state.turns:
@@ -296,7 +297,7 @@ def ask_search(services: Services, cookies: Cookies, payload: TurnPayload) -> Vi
         sessions.ask(
             session,
             participant,
-            sessions.state_of(session, assignment.key),
+            state_of(session, assignment.key),
             opinion=opinion_of(payload["opinion"]),
             typed=Typed(**payload["typed"]),
             expected_turns=assignment.revision,
@@ -316,9 +317,9 @@ def stop_search(services: Services, cookies: Cookies, payload: StopPayload) -> V
         sessions.stop(
             session,
             participant,
-            sessions.state_of(session, assignment.key),
+            state_of(session, assignment.key),
             opinion=opinion_of(payload["opinion"]),
-            declared=payload["declared"],
+            declared=place_of(payload["declared"]),
             expected_turns=assignment.revision,
             submit_key=payload["submit_key"],
             now=now,
@@ -336,18 +337,6 @@ def locked_search(
     lock_question(session, assignment.key)
     require_reached(session, participant, assignment.key)
     return participant, assignment
-
-
-def opinion_of(payload: OpinionPayload | None) -> Opinion | None:
-    if payload is None:
-        return None
-    return Opinion(
-        payload["satisfaction"],
-        payload["nearest"],
-        tuple(payload["images"]),
-        payload["painted_seconds"],
-        payload["active_seconds"],
-    )
 
 
 def answer_questionnaire(

@@ -20,6 +20,7 @@ from hsfiq.annotate.practice import lowest_good_score
 from hsfiq.collect.participants import language_of
 from hsfiq.collect.protocol import LanguageView
 from hsfiq.db.tables import Participant, Study
+from hsfiq.kinds import KINDS
 from hsfiq.study.config import SET_NAMES, StudyConfig, Translation, config_of, n_sets_of
 from hsfiq.study.duration import duration_of
 from hsfiq.study.instrument.questionnaire import Questionnaire
@@ -193,7 +194,8 @@ def set_names(config: StudyConfig, usual: Mapping[str, str]) -> tuple[str, ...]:
     given = config.study.set_names
     if given != SET_NAMES or config.design.kind == "pair":
         return given
-    n_sets = n_sets_of(config.design)
+    n_live = KINDS[config.design.kind].n_live
+    n_sets = n_live if n_live > 1 else n_sets_of(config.design)
     if n_sets < 2:
         return (usual["one"],) * n_sets
     return tuple(usual["numbered"].format(number=n) for n in range(1, n_sets + 1))

@@ -48,7 +48,7 @@ from hsfiq.collect.protocol import (
 )
 from hsfiq.collect.responses import latest_response
 from hsfiq.collect.running.messages import unread_messages
-from hsfiq.collect.searching.sessions import state_of
+from hsfiq.collect.searching.state import state_of
 from hsfiq.collect.showing.shown_questions import shown_questions
 from hsfiq.collect.stages import (
     STAGES_WITH_QUESTIONS,

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from random import Random
 from typing import Any, Protocol
 
@@ -138,7 +139,7 @@ class Searcher(Annotator):
             return "/submit", body | judgement(view)
         opinion = self.opinion(view)
         if len(view["turns"]) == view["rounds"] or self.rng.random() < 0.1:
-            declared = self.rng.randint(1, K) if opinion else None
+            declared = opinion and opinion["nearest"]
             return "/search/stop", body | {"opinion": opinion, "declared": declared}
         typed = {
             "text": f"is {self.rng.choice(['red', 'blue', 'long'])} {self.rng.randrange(1000)}",
@@ -151,11 +152,16 @@ class Searcher(Annotator):
     def opinion(self, view: SearchView) -> dict[str, Any] | None:
         if not view["turns"]:
             return None
-        images = view["turns"][-1]["images"] or []
+        lists = view["turns"][-1]["lists"] or []
+        is_vote = len(lists) > 1
+        side = self.rng.randint(1, len(lists))
+        place = self.rng.randint(1, len(lists[side - 1]))
+        vote = {"preference": self.rng.randint(0, 2), "both_bad": False}
         return {
-            "satisfaction": self.rng.randint(1, 5),
-            "nearest": self.rng.randint(1, len(images)),
-            "images": ["shown"] * len(images),
+            "satisfaction": None if is_vote else self.rng.randint(1, 5),
+            "vote": vote if is_vote else None,
+            "nearest": {"list": side, "place": place},
+            "images": [["shown"] * len(images) for images in lists],
             "painted_seconds": 0.1,
             "active_seconds": 1.0,
         }
@@ -167,9 +173,9 @@ class Searcher(Annotator):
             time.sleep(0.2)
 
     def fetch_images(self) -> None:
-        """Get the images of the last list that this browser does not have yet."""
+        """Get the images of the last lists that this browser does not have yet."""
         view: Any = self.view
-        for image in view["turns"][-1]["images"]:
+        for image in chain.from_iterable(view["turns"][-1]["lists"]):
             if image["token"] not in self.fetched:
                 self.browser.get(f"/image/{image['token']}")
                 self.fetched.add(image["token"])

@@ -10,14 +10,15 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import Assignment
 from hsfiq.collect.protocol import ImageView, SearchTurnView
-from hsfiq.collect.searching.sessions import (
+from hsfiq.collect.searching.protocol import PlaceView, VoteView
+from hsfiq.collect.searching.state import (
     SearchState,
     Turn,
     images_by_key,
     searches_of,
     target_seconds_left,
 )
-from hsfiq.db.searches.tables import Reason
+from hsfiq.db.searches.tables import Reason, SearchFeedback
 from hsfiq.db.tables import Image
 from hsfiq.study.searching.config import Chooser, Task
 
@@ -43,7 +44,7 @@ class SearchParts(TypedDict):
     target_seconds: float | None
     turns: list[SearchTurnView]
     ending: Reason | None
-    declared: int | None
+    declared: PlaceView | None
 
 
 def search_parts(session: Session, state: SearchState, show: ShowImage) -> SearchParts:
@@ -54,10 +55,6 @@ def search_parts(session: Session, state: SearchState, show: ShowImage) -> Searc
     if searches.task == "own-wish":
         target, seconds = None, None
     ending = state.ending
-    declared = None
-    if ending is not None and ending.declared_id is not None:
-        listed = state.turns[-1].listed
-        declared = listed.image_ids.index(ending.declared_id) + 1 if listed else None
     return {
         "task": searches.task,
         "chooser": searches.chooser,
@@ -68,8 +65,16 @@ def search_parts(session: Session, state: SearchState, show: ShowImage) -> Searc
         "target_seconds": seconds,
         "turns": [turn_view(turn, images, show) for turn in state.turns],
         "ending": ending.reason if ending else None,
-        "declared": declared,
+        "declared": declared_place(state),
     }
+
+
+def declared_place(state: SearchState) -> PlaceView | None:
+    ending = state.ending
+    if ending is None or ending.declared_id is None or ending.declared_side is None:
+        return None
+    images = state.lists[ending.declared_side - 1].image_ids
+    return {"list": ending.declared_side, "place": images.index(ending.declared_id) + 1}
 
 
 def target_seconds(state: SearchState) -> float | None:
@@ -83,21 +88,35 @@ def target_seconds(state: SearchState) -> float | None:
 
 
 def turn_view(turn: Turn, images: Mapping[int, Image], show: ShowImage) -> SearchTurnView:
-    asked, listed, feedback = turn.asked, turn.listed, turn.feedback
+    asked, feedback = turn.asked, turn.feedback
+    lists = [[show(images[key]) for key in listed.image_ids] for listed in turn.lists]
     return {
         "number": asked.number,
         "text": asked.text,
         "reference": show(images[asked.reference_id]),
-        "images": None if listed is None else [show(images[key]) for key in listed.image_ids],
+        "lists": lists or None,
         "satisfaction": feedback.satisfaction if feedback else None,
-        "nearest": feedback.nearest if feedback else None,
+        "vote": vote_of(feedback) if feedback else None,
+        "nearest": nearest_of(feedback) if feedback else None,
     }
+
+
+def vote_of(feedback: SearchFeedback) -> VoteView | None:
+    if feedback.preference is None:
+        return None
+    return {"preference": feedback.preference, "both_bad": bool(feedback.both_bad)}
+
+
+def nearest_of(feedback: SearchFeedback) -> PlaceView | None:
+    if feedback.nearest is None or feedback.nearest_side is None:
+        return None
+    return {"list": feedback.nearest_side, "place": feedback.nearest}
 
 
 def keys_in(state: SearchState) -> set[int]:
     """The keys of all images that a search may show."""
     keys = {turn.asked.reference_id for turn in state.turns}
     for turn in state.turns:
-        keys.update(turn.listed.image_ids if turn.listed else ())
+        keys.update(turn.image_ids)
     keys.update(filter(None, (state.triplet.reference_id, state.triplet.target_id)))
     return keys

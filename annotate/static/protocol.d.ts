@@ -3,6 +3,16 @@
 
 export type ImageState = "missing" | "unloaded" | "loaded" | "shown" | "enlarged";
 
+export interface PlaceView {
+  list: number;
+  place: number;
+}
+
+export interface VoteView {
+  preference: number;
+  both_bad: boolean;
+}
+
 export type ExtraType = "choice" | "choices" | "scale" | "number" | "text";
 
 export interface EmptyPayload {
@@ -183,9 +193,10 @@ export interface SearchTurnView {
   number: number;
   text: string;
   reference: ImageView;
-  images: ImageView[] | null;
+  lists: ImageView[][] | null;
   satisfaction: number | null;
-  nearest: number | null;
+  vote: VoteView | null;
+  nearest: PlaceView | null;
 }
 
 export interface SearchView {
@@ -209,7 +220,7 @@ export interface SearchView {
   awaits_list: boolean;
   is_unavailable: boolean;
   ending: "declared" | "stopped" | "max-rounds" | null;
-  declared: number | null;
+  declared: PlaceView | null;
   earlier: EarlierAnswer | null;
   assignment: string;
   draft: string;
@@ -341,9 +352,10 @@ export interface ErrorReply {
 }
 
 export interface OpinionPayload {
-  satisfaction: number;
-  nearest: number | null;
-  images: ("missing" | "unloaded" | "loaded" | "shown" | "enlarged")[];
+  satisfaction: number | null;
+  vote: VoteView | null;
+  nearest: PlaceView | null;
+  images: ("missing" | "unloaded" | "loaded" | "shown" | "enlarged")[][];
   painted_seconds: number | null;
   active_seconds: number;
 }
@@ -370,5 +382,5 @@ export interface StopPayload {
   assignment: string;
   submit_key: string;
   opinion: OpinionPayload | null;
-  declared: number | null;
+  declared: PlaceView | null;
 }

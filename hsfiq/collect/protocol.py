@@ -12,6 +12,7 @@ from typing import Any, Literal, NotRequired, final
 from typing_extensions import TypedDict
 
 from hsfiq.answer_rules import ImageState
+from hsfiq.collect.searching.protocol import PlaceView, VoteView
 from hsfiq.study.instrument.extra_questions import ExtraType
 
 
@@ -213,18 +214,19 @@ class QuestionView(JudgedView):
 
 
 class SearchTurnView(TypedDict):
-    """A turn of a search: the text, the image that it is about, and the list that answered it.
+    """A turn of a search: the text, the image that it is about, and the lists that answered it.
 
-    `images` is null until the list is there. `nearest` is a place from 1; null: no image, or no
-    feedback yet.
+    There is one list, or those of two systems, which have a vote instead of a satisfaction. `lists`
+    is null until all are there, `nearest` if there is no such image, or no feedback yet.
     """
 
     number: int
     text: str
     reference: ImageView
-    images: list[ImageView] | None
+    lists: list[list[ImageView]] | None
     satisfaction: int | None
-    nearest: int | None
+    vote: VoteView | None
+    nearest: PlaceView | None
 
 
 class SearchView(ViewBase):
@@ -250,7 +252,7 @@ class SearchView(ViewBase):
     awaits_list: bool
     is_unavailable: bool
     ending: Literal["declared", "stopped", "max-rounds"] | None
-    declared: int | None
+    declared: PlaceView | None
     earlier: EarlierAnswer | None
     assignment: str
     draft: str

@@ -2,6 +2,7 @@
 
 They look for the target, if the page shows it, or else for a wish of their own, and stop at an
 image that is exactly that. Their texts leave differences out, as people's do (`write_captions`).
+Between two lists they vote by how near the nearest image of each is, with the annotator's noise.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from random import Random
 from typing import Any
 
 from hsfiq.collect.protocol import ImageView, SearchTurnView, SearchView, View
+from hsfiq.collect.searching.protocol import PlaceView, VoteView
 from hsfiq.drawn import Garment, SimulatedAnnotator, generator
 from hsfiq.drawn.captions import write_captions
-from hsfiq.drawn.garments import VALUES, differences
+from hsfiq.drawn.garments import ATTRIBUTES, VALUES, differences
 from hsfiq.kinds.search import POINTS
 from hsfiq.simulate.client import CannotContinue, StudyClient
 
@@ -25,6 +27,9 @@ PAUSE = 1.0
 """Seconds between two attempts while the retriever does not answer; the page waits for longer."""
 
 MOST_ATTEMPTS = 120
+
+BAD = 0.5
+"""Neither list is good if the nearest images of both are less like the wish than this."""
 
 
 @dataclass(slots=True)
@@ -62,9 +67,8 @@ class SearchingParticipant:
         nearest = None if last is None else self._nearest(last, wanted)
         seconds = self.annotator.seconds(rng)
         self.client.wait(seconds)
-        opinion = None if last is None else self._opinion(last, nearest, wanted, seconds)
-        garments = self._garments(last)
-        if nearest is not None and garments[nearest - 1] == wanted:
+        opinion = None if last is None else self._opinion(rng, last, nearest, wanted, seconds)
+        if nearest is not None and self._garment_at(last, nearest) == wanted:
             return self._stop(view, key, opinion, nearest)
         reference = self._reference(view, last, nearest)
         if len(view["turns"]) >= view["rounds"] or reference in (None, wanted):
@@ -99,7 +103,7 @@ class SearchingParticipant:
             self._attempts = 0
         return following
 
-    def _stop(self, view: SearchView, key: str, opinion: Any, declared: int | None) -> View:
+    def _stop(self, view: SearchView, key: str, opinion: Any, declared: PlaceView | None) -> View:
         payload = {
             "assignment": view["assignment"],
             "submit_key": key,
@@ -150,43 +154,76 @@ class SearchingParticipant:
         }
         return replace(start, **others)  # type: ignore[arg-type]  # checked by Garment
 
-    def _garments(self, turn: SearchTurnView | None) -> list[Garment]:
-        return [self.look(image) for image in (turn["images"] if turn else None) or ()]
+    def _lists(self, turn: SearchTurnView | None) -> list[list[Garment]]:
+        lists = (turn["lists"] if turn else None) or ()
+        return [[self.look(image) for image in images] for images in lists]
 
-    def _nearest(self, turn: SearchTurnView, wanted: Garment) -> int | None:
-        """The place of the image with the fewest differences; None if all are of other kinds."""
-        garments = self._garments(turn)
-        places = [
-            place
+    def _garment_at(self, turn: SearchTurnView | None, at: PlaceView) -> Garment:
+        return self._lists(turn)[at["list"] - 1][at["place"] - 1]
+
+    def _nearest(self, turn: SearchTurnView, wanted: Garment) -> PlaceView | None:
+        """The image with the fewest differences; None if all are of other kinds."""
+        places: list[PlaceView] = [
+            {"list": side, "place": place}
+            for side, garments in enumerate(self._lists(turn), start=1)
             for place, garment in enumerate(garments, start=1)
             if garment.category == wanted.category
         ]
         return min(
-            places, key=lambda place: len(differences(garments[place - 1], wanted)), default=None
+            places,
+            key=lambda at: len(differences(self._garment_at(turn, at), wanted)),
+            default=None,
         )
 
     def _opinion(
-        self, turn: SearchTurnView, nearest: int | None, wanted: Garment, seconds: float
+        self,
+        rng: Random,
+        turn: SearchTurnView,
+        nearest: PlaceView | None,
+        wanted: Garment,
+        seconds: float,
     ) -> dict[str, Any]:
-        garments = self._garments(turn)
-        n_different = POINTS if nearest is None else len(differences(garments[nearest - 1], wanted))
+        lists = self._lists(turn)
+        is_vote = len(lists) > 1
+        n_different = (
+            POINTS if nearest is None else len(differences(self._garment_at(turn, nearest), wanted))
+        )
         return {
-            "satisfaction": max(1, POINTS - n_different),
+            "satisfaction": None if is_vote else max(1, POINTS - n_different),
+            "vote": self._vote(rng, lists, wanted) if is_vote else None,
             "nearest": nearest,
-            "images": ["shown"] * len(garments),
+            "images": [["shown"] * len(garments) for garments in lists],
             "painted_seconds": 0.0,
             "active_seconds": seconds,
         }
 
+    def _vote(self, rng: Random, lists: list[list[Garment]], wanted: Garment) -> VoteView:
+        first, second = (
+            max(likeness(garment, wanted) for garment in garments) for garments in lists
+        )
+        preference = self.annotator.answer(rng, first, second, ties_allowed=True).preferred
+        return {
+            "preference": preference,
+            "both_bad": preference == 0 and max(first, second) < BAD,
+        }
+
     def _reference(
-        self, view: SearchView, turn: SearchTurnView | None, nearest: int | None
+        self, view: SearchView, turn: SearchTurnView | None, nearest: PlaceView | None
     ) -> Garment | None:
         """The garment that the next text is about, as the server chooses it; None if of no use."""
         if turn is None:
             return self.look(view["start"])
-        garments = self._garments(turn)
         if view["chooser"] == "top1":
-            chosen = garments[0]
+            chosen = self._lists(turn)[0][0]
+        elif nearest is None:
+            chosen = self.look(turn["reference"])
         else:
-            chosen = self.look(turn["reference"]) if nearest is None else garments[nearest - 1]
+            chosen = self._garment_at(turn, nearest)
         return chosen if chosen.category == self._wanted_in(view).category else None
+
+
+def likeness(garment: Garment, wanted: Garment) -> float:
+    """The share of the attributes that are as wanted; 0 for another category."""
+    if garment.category != wanted.category:
+        return 0.0
+    return 1 - len(differences(garment, wanted)) / len(ATTRIBUTES)

@@ -24,8 +24,9 @@ def typescript() -> str:
     declarations = []
     for name, value in [*vars(protocol).items(), *vars(searching).items()]:
         if typing_extensions.is_typeddict(value):
-            if value.__module__ in (protocol.__name__, searching.__name__):
-                declarations.append(interface(value))
+            declaration = interface(value)
+            is_ours = value.__module__ in (protocol.__name__, searching.__name__)
+            declarations += [declaration] if is_ours and declaration not in declarations else []
         elif get_origin(value) in (UnionType, Union, Literal) and not name.startswith("_"):
             declaration = f"export type {name} = {expression(value)};\n"
             declarations += [] if declaration in declarations else [declaration]

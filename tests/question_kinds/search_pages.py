@@ -40,6 +40,11 @@ def create_search(
     return catalogue.create("search", name=name, queries=queries)
 
 
+def at(place: int | None, side: int = 1) -> dict[str, int] | None:
+    """An image by its list and its place, as the page sends it."""
+    return None if place is None else {"list": side, "place": place}
+
+
 class SearchPage:
     """One participant's page: it keeps the current view."""
 
@@ -70,14 +75,19 @@ class SearchPage:
         self.view = self.post("/search/list", {"assignment": self.view["assignment"]})
         return self.view
 
-    def opinion(self, nearest: int | None = 1, satisfaction: int = 3) -> dict[str, Any] | None:
-        images = self.view["turns"][-1]["images"] if self.view["turns"] else None
-        if images is None:
+    def opinion(
+        self, nearest: int | None = 1, satisfaction: int = 3, *, side: int = 1, vote: int = 2
+    ) -> dict[str, Any] | None:
+        """What is said of the last lists; of two, the vote, which may be for neither."""
+        lists = self.view["turns"][-1]["lists"] if self.view["turns"] else None
+        if lists is None:
             return None
+        is_vote = len(lists) > 1
         return {
-            "satisfaction": satisfaction,
-            "nearest": nearest,
-            "images": ["shown"] * len(images),
+            "satisfaction": None if is_vote else satisfaction,
+            "vote": {"preference": vote, "both_bad": False} if is_vote else None,
+            "nearest": at(nearest, side),
+            "images": [["shown"] * len(images) for images in lists],
             "painted_seconds": 0.1,
             "active_seconds": 2.5,
         }
@@ -99,13 +109,13 @@ class SearchPage:
         self.view = self.post("/search/turn", self.turn(text, **changes))
         return self.list()
 
-    def stop(self, declared: int | None = None) -> dict[str, Any]:
+    def stop(self, declared: int | None = None, side: int = 1) -> dict[str, Any]:
         self.keys += 1
         payload = {
             "assignment": self.view["assignment"],
             "submit_key": f"key-of-this-press-{self.keys}",
-            "opinion": self.opinion(nearest=declared),
-            "declared": declared,
+            "opinion": self.opinion(nearest=declared, side=side),
+            "declared": at(declared, side),
         }
         self.view = self.post("/search/stop", payload)
         return self.view

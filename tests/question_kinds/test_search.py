@@ -13,7 +13,7 @@ from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, S
 from hsfiq.db.tables import Question
 from tests.drawn_retriever import VERSION, DrawnRetriever
 from tests.question_kinds.drawn_catalogue import Catalogue
-from tests.question_kinds.search_pages import SearchPage, create_search, image_names
+from tests.question_kinds.search_pages import SearchPage, at, create_search, image_names
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,9 @@ def test_a_search_begins_with_the_list_of_the_querys_text(
     assert (view["step"], view["awaits_list"], view["turns"]) == ("search", True, [])
     view = page.list()
     (turn,) = view["turns"]
-    assert (len(turn["images"]), turn["reference"], turn["nearest"]) == (3, view["start"], None)
-    assert view["target"] in turn["images"]  # the retriever reads the text exactly
+    (images,) = turn["lists"]
+    assert (len(images), turn["reference"], turn["nearest"]) == (3, view["start"], None)
+    assert view["target"] in images  # the retriever reads the text exactly
     asked = retriever.asked
     assert page.list() == view
     assert page.current() == view
@@ -64,16 +65,16 @@ def test_a_search_begins_with_the_list_of_the_querys_text(
 
 def test_a_turn_is_stored_before_its_list(page: SearchPage, catalogue: Catalogue) -> None:
     page.list()
-    nearest = page.view["turns"][0]["images"][1]
+    nearest = page.view["turns"][0]["lists"][0][1]
     payload = page.turn("is  red ", opinion=page.opinion(nearest=2, satisfaction=5))
     view = page.post("/search/turn", payload)
     assert page.post("/search/turn", payload) == view  # sent again: stored once
     first, second = view["turns"]
-    assert (first["satisfaction"], first["nearest"]) == (5, 2)
-    assert (second["text"], second["reference"], second["images"]) == ("is  red ", nearest, None)
+    assert (first["satisfaction"], first["nearest"]) == (5, at(2))
+    assert (second["text"], second["reference"], second["lists"]) == ("is  red ", nearest, None)
     assert view["awaits_list"]
     page.view = view
-    assert page.list()["turns"][1]["images"] is not None
+    assert page.list()["turns"][1]["lists"] is not None
     with catalogue.database.reading() as session:
         turns = session.scalars(select(SearchTurn).order_by(SearchTurn.id.desc()).limit(2)).all()
         feedback = session.get_one(SearchFeedback, turns[1].id)
@@ -93,7 +94,7 @@ def test_other_turns_are_refused(page: SearchPage) -> None:
     ):
         page.post("/search/turn", page.turn("is red", **changes), status)
     opinion = page.opinion() or {}
-    for wrong in ({"satisfaction": 6}, {"satisfaction": 0}, {"nearest": 4}, {"nearest": 0}):
+    for wrong in ({"satisfaction": 6}, {"satisfaction": 0}, {"nearest": at(4)}, {"nearest": at(0)}):
         page.post("/search/turn", page.turn("is red", opinion=opinion | wrong), 422)
     assert page.current() == page.view
 
@@ -110,9 +111,9 @@ def test_the_server_decides_whether_the_target_was_found(
     page: SearchPage, catalogue: Catalogue
 ) -> None:
     page.list()
-    place = page.view["turns"][0]["images"].index(page.view["target"]) + 1
+    place = page.view["turns"][0]["lists"][0].index(page.view["target"]) + 1
     view = page.stop(place)
-    assert (view["ending"], view["declared"]) == ("declared", place)
+    assert (view["ending"], view["declared"]) == ("declared", at(place))
     assert page.current() == view
     page.post("/submit", page.judgement(why="enough"), 422)  # nothing to explain
     page.post("/search/turn", page.turn("is red", opinion=None), 403)  # no search any more
@@ -141,10 +142,10 @@ def test_a_retriever_that_is_down_loses_no_text(
     try:
         view = page.ask("is red")
         assert view["is_unavailable"]
-        assert (view["turns"][1]["text"], view["turns"][1]["images"]) == ("is red", None)
+        assert (view["turns"][1]["text"], view["turns"][1]["lists"]) == ("is red", None)
     finally:
         retriever.start()
-    assert page.list()["turns"][1]["images"] is not None
+    assert page.list()["turns"][1]["lists"] is not None
     assert not page.view["is_unavailable"]
 
 
@@ -174,7 +175,7 @@ def test_nothing_sent_names_a_system_an_image_or_a_rank(
         "earlier", "assignment", "draft",
     }  # fmt: skip
     assert set(page.view["turns"][0]) == {
-        "number", "text", "reference", "images", "satisfaction", "nearest"
+        "number", "text", "reference", "lists", "satisfaction", "vote", "nearest"
     }  # fmt: skip
 
 

@@ -1,12 +1,15 @@
-"""Asking a live retriever for the list of a turn.
+"""Asking live retrievers for the lists of a turn.
 
-The text of the turn is stored before, and the list afterwards, each in a transaction of its own, so
-that no transaction lasts as long as the retriever takes.
+The text of the turn is stored before, and its lists afterwards, in transactions of their own, so
+that no transaction lasts as long as the retrievers take. Two retrievers are asked at the same time,
+and both lists are stored together: how fast a system is does not show.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
@@ -14,7 +17,7 @@ from threading import Lock
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.searching.sessions import SearchState, images_by_key
+from hsfiq.collect.searching.state import SearchState, images_by_key
 from hsfiq.db.searches.tables import SearchItem, SearchList
 from hsfiq.db.tables import Image, System
 from hsfiq.live.client import LiveRetriever
@@ -23,7 +26,6 @@ from hsfiq.live.protocol import (
     RankRequest,
     RetrieverUnavailable,
     Search,
-    TargetRank,
     Turn,
 )
 from hsfiq.study.config import config_of
@@ -34,18 +36,22 @@ TIMEOUT = 8.0
 """Seconds after which participants are told that the search does not answer."""
 
 
+AT_ONCE = 40
+"""Lists that are awaited at the same time, besides the first ones of their turns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a retriever is asked, and for which turn."""
+    """What retrievers are asked, that of side 1 first, and for which turn."""
 
     turn_id: int
-    retriever: Retriever
+    retrievers: tuple[Retriever, ...]
     request: RankRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The retriever's reply, and how long it took."""
+    """A retriever's reply, and how long it took."""
 
     reply: RankReply
     seconds: float
@@ -57,11 +63,20 @@ class Retrievers:
 
     _clients: dict[Retriever, LiveRetriever] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE))
 
-    def ask(self, prepared: Prepared) -> Answered:
-        """The list of a turn; `HsfiqError` if the retriever does not give it."""
+    def ask(self, prepared: Prepared) -> list[Answered]:
+        """The lists of a turn, of each side; `HsfiqError` unless every retriever gives its own."""
+        first, *others = prepared.retrievers
+        awaited = [self._pool.submit(self._ask, other, prepared.request) for other in others]
+        return [
+            self._ask(first, prepared.request),
+            *(answered.result() for answered in awaited),
+        ]
+
+    def _ask(self, retriever: Retriever, request: RankRequest) -> Answered:
         begun = time.monotonic()
-        reply = self.client(prepared.retriever).rank_once(prepared.request)
+        reply = self.client(retriever).rank_once(request)
         return Answered(reply, round(time.monotonic() - begun, 4))
 
     def close(self) -> None:
@@ -69,6 +84,7 @@ class Retrievers:
             for client in self._clients.values():
                 client.close()
             self._clients.clear()
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def client(self, retriever: Retriever) -> LiveRetriever:
         with self._lock:
@@ -80,18 +96,22 @@ class Retrievers:
 def prepare(session: Session, state: SearchState) -> Prepared:
     """The request for the last turn of a search."""
     config = config_of(state.question.pair.study)
-    item = select(System.name).join(SearchItem, SearchItem.system_id == System.id)
-    name = session.scalars(item.where(SearchItem.pair_id == state.question.pair_id)).one()
-    retriever = next(each for each in config.searches.retrievers if each.name == name)
+    by_name = {retriever.name: retriever for retriever in config.searches.retrievers}
+    names = session.scalars(
+        select(System.name)
+        .join(SearchItem, SearchItem.system_id == System.id)
+        .where(SearchItem.pair_id == state.question.pair_id)
+        .order_by(SearchItem.side)
+    )
     keys = {turn.asked.reference_id for turn in state.turns}
     for turn in state.turns:
-        keys.update(turn.listed.image_ids if turn.listed else ())
+        keys.update(turn.image_ids)
     images = images_by_key(session, keys)
     turns = [
         Turn(
             reference=images[turn.asked.reference_id].name,
             text=turn.asked.text,
-            shown=tuple(images[key].name for key in turn.listed.image_ids) if turn.listed else (),
+            shown=tuple(dict.fromkeys(images[key].name for key in turn.image_ids)),
         )
         for turn in state.turns
     ]
@@ -99,41 +119,52 @@ def prepare(session: Session, state: SearchState) -> Prepared:
     targets = () if target is None else (target.name,)
     search = Search(turns=tuple(turns), targets=targets)
     request = RankRequest(searches=(search,), history=config.searches.history, k=config.design.k)
-    return Prepared(state.turns[-1].asked.id, retriever, request)
+    retrievers = tuple(by_name[name] for name in names)
+    return Prepared(state.turns[-1].asked.id, retrievers, request)
 
 
-def store_list(
-    session: Session, state: SearchState, prepared: Prepared, answered: Answered, now: datetime
+def store_lists(
+    session: Session,
+    state: SearchState,
+    prepared: Prepared,
+    answered: Sequence[Answered],
+    now: datetime,
 ) -> None:
-    """Store a turn's list, unless a request of another tab has done so.
+    """Store a turn's lists, unless a request of another tab has done so.
 
-    `RetrieverUnavailable` if it names an image that the study does not have.
+    `RetrieverUnavailable` if one names an image that the study does not have.
     """
     if not state.awaits_list or state.turns[-1].asked.id != prepared.turn_id:
         return
-    (ranked,) = answered.reply.lists
-    dataset = state.triplet.dataset_id
-    named = select(Image.name, Image.id).where(
-        Image.dataset_id == dataset, Image.name.in_(ranked.image_ids)
-    )
-    keys = dict(session.execute(named).all())
-    unknown = [name for name in ranked.image_ids if name not in keys]
-    if unknown or not ranked.image_ids:
-        what = f"lists {unknown[0]!r}, which the study lacks" if unknown else "lists no image"
-        raise RetrieverUnavailable(prepared.retriever.url, what)
-    target: TargetRank | None = next(iter(ranked.targets), None)
-    session.add(
-        SearchList(
-            turn_id=prepared.turn_id,
-            side=1,
-            listed_at=now,
-            seconds=answered.seconds,
-            image_ids=[keys[name] for name in ranked.image_ids],
-            scores=list(ranked.scores),
-            rank=target and target.rank,
-            ties=target and target.ties,
-            system_version=answered.reply.version,
-            corpus_sha256=answered.reply.corpus_sha256,
+    sides = zip(prepared.retrievers, answered, strict=True)
+    for side, (retriever, answer) in enumerate(sides, start=1):
+        (ranked,) = answer.reply.lists
+        target = next(iter(ranked.targets), None)
+        session.add(
+            SearchList(
+                turn_id=prepared.turn_id,
+                side=side,
+                listed_at=now,
+                seconds=answer.seconds,
+                image_ids=image_keys(session, state, retriever, ranked.image_ids),
+                scores=list(ranked.scores),
+                rank=target and target.rank,
+                ties=target and target.ties,
+                system_version=answer.reply.version,
+                corpus_sha256=answer.reply.corpus_sha256,
+            )
         )
-    )
     session.flush()
+
+
+def image_keys(
+    session: Session, state: SearchState, retriever: Retriever, names: Sequence[str]
+) -> list[int]:
+    dataset = state.triplet.dataset_id
+    named = select(Image.name, Image.id).where(Image.dataset_id == dataset, Image.name.in_(names))
+    keys = dict(session.execute(named).all())
+    unknown = [name for name in names if name not in keys]
+    if unknown or not names:
+        what = f"lists {unknown[0]!r}, which the study lacks" if unknown else "lists no image"
+        raise RetrieverUnavailable(retriever.url, what)
+    return [keys[name] for name in names]

@@ -1,4 +1,4 @@
-"""What the page sends in a search; `hsfiq.collect.protocol` has what it is sent."""
+"""What the page sends in a search; `hsfiq.collect.protocol` has most of what it is sent."""
 
 from __future__ import annotations
 
@@ -10,17 +10,32 @@ from typing_extensions import TypedDict
 from hsfiq.answer_rules import ImageState
 
 
+class PlaceView(TypedDict):
+    """An image of a search, by its list and its place in it, both from 1."""
+
+    list: int
+    place: int
+
+
+class VoteView(TypedDict):
+    """A vote between two lists: the better one, or 0 for neither, and then whether both are bad."""
+
+    preference: int
+    both_bad: bool
+
+
 @final
 class OpinionPayload(TypedDict):
-    """What is said of a list; `images` are the states of its images, in their order.
+    """What is said of a turn's lists; `images` are the states of each list's images, in order.
 
-    `nearest` is the place of an image from 1, null if none comes nearest. `painted_seconds` is null
-    if an image was not painted.
+    One list has a `satisfaction`, two have a `vote`; the other is null. `nearest` is null if no
+    image comes nearest, `painted_seconds` if an image was not painted.
     """
 
-    satisfaction: int
-    nearest: int | None
-    images: list[ImageState]
+    satisfaction: int | None
+    vote: VoteView | None
+    nearest: PlaceView | None
+    images: list[list[ImageState]]
     painted_seconds: float | None
     active_seconds: float
 
@@ -54,7 +69,7 @@ class ListPayload(TypedDict):
 
 @final
 class StopPayload(TypedDict):
-    """POST /search/stop: the search ends, at the image at a place from 1 or at none (null).
+    """POST /search/stop: the search ends, at an image of the last lists or at none (null).
 
     `opinion` is null if the list did not come.
     """
@@ -62,4 +77,4 @@ class StopPayload(TypedDict):
     assignment: str
     submit_key: str
     opinion: OpinionPayload | None
-    declared: int | None
+    declared: PlaceView | None

@@ -6,24 +6,22 @@ are locked. Rows are only added. A request that is repeated with its submit key 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.answer_rules import Answer, ImageState, ImageStates
+from hsfiq.answer_rules import Answer
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.responses import Skip
+from hsfiq.collect.searching.feedback import Opinion, add_feedback
+from hsfiq.collect.searching.state import Place, SearchState, searches_of, state_of
 from hsfiq.collect.steps import require_reached
-from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
-from hsfiq.db.tables import Image, Participant, Question, Triplet
+from hsfiq.db.searches.tables import SearchEnding, SearchTurn
+from hsfiq.db.tables import Participant
 from hsfiq.errors import Conflict, Forbidden, Refused
 from hsfiq.kinds import Judgement
-from hsfiq.kinds.search import POINTS
-from hsfiq.study.config import config_of
 from hsfiq.study.searching.config import Searches
 from hsfiq.text import is_storable_text
 
@@ -32,20 +30,6 @@ LONGEST_TEXT = 400
 
 OF_QUERY = "query"
 """The submit key of a first turn whose text is the query's."""
-
-SLACK = 2.0
-"""Seconds by which a remembered target may be shown longer, while its image loads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opinion:
-    """What the page sends of a list; `nearest` is a place from 1, None if no image is nearer."""
-
-    satisfaction: int
-    nearest: int | None
-    images: tuple[ImageState, ...]
-    painted_seconds: float | None
-    active_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,56 +40,6 @@ class Typed:
     pasted: bool
     first_key_seconds: float | None
     last_key_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A turn with its list and its feedback, as far as they are there."""
-
-    asked: SearchTurn
-    listed: SearchList | None
-    feedback: SearchFeedback | None
-
-
-@dataclass(frozen=True, slots=True)
-class SearchState:
-    """A question of kind `search` as it stands."""
-
-    question: Question
-    turns: tuple[Turn, ...]
-    ending: SearchEnding | None
-
-    @property
-    def triplet(self) -> Triplet:
-        return self.question.pair.query.triplet
-
-    @property
-    def first_text(self) -> str:
-        """The text of the first turn if it is the query's; "" if the participant writes it."""
-        is_own = searches_of(self.question).task == "own-wish"
-        return "" if is_own else self.question.pair.query.text
-
-    @property
-    def awaits_list(self) -> bool:
-        """Whether a list comes next; before the first turn, that of the query's text."""
-        if not self.turns:
-            return bool(self.first_text.strip())
-        return self.turns[-1].listed is None
-
-
-def state_of(session: Session, question_id: int) -> SearchState:
-    rows = session.execute(
-        select(SearchTurn, SearchList, SearchFeedback)
-        .outerjoin(SearchList, SearchList.turn_id == SearchTurn.id)
-        .outerjoin(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
-        .where(SearchTurn.question_id == question_id)
-        .order_by(SearchTurn.number)
-    )
-    return SearchState(
-        session.get_one(Question, question_id),
-        tuple(Turn(asked, listed, feedback) for asked, listed, feedback in rows),
-        session.get(SearchEnding, question_id),
-    )
 
 
 def begin(session: Session, question_id: int, now: datetime) -> SearchState:
@@ -130,7 +64,7 @@ def ask(
     language: str | None = None,
     text_version: int | None = None,
 ) -> None:
-    """Store the feedback on the last list, and the text of the next turn.
+    """Store the feedback on the last lists, and the text of the next turn.
 
     Raises:
         Forbidden: the participant is not at this question.
@@ -165,20 +99,20 @@ def stop(
     state: SearchState,
     *,
     opinion: Opinion | None,
-    declared: int | None,
+    declared: Place | None,
     expected_turns: int,
     submit_key: str,
     now: datetime,
 ) -> None:
     """Store the feedback on the last list, and that the search ends here.
 
-    `declared` is the place of the image that the participant takes, from 1. A search whose list
+    `declared` is the image that the participant takes. A search whose list
     does not come may be stopped, too, without an opinion. Errors as in `ask`.
     """
     require_reached(session, participant, state.question.id)
     declared_id = None
     if declared is not None:
-        declared_id = image_at(listed_images(state), declared, "declared")
+        declared_id = state.image_at(declared, "declared")
     if state.ending is not None and state.ending.submit_key == submit_key:
         if state.ending.declared_id != declared_id:
             raise Conflict("this submit was used for another ending")
@@ -193,7 +127,7 @@ def stop(
             submit_key=submit_key,
             reason="declared" if declared else "max-rounds" if is_last else "stopped",
             declared_id=declared_id,
-            declared_side=declared_id and 1,
+            declared_side=declared and declared.side,
             ended_at=now,
         )
     )
@@ -220,19 +154,6 @@ def judged(
     searching = sum(turn.feedback.active_seconds for turn in state.turns if turn.feedback)
     seconds = round(searching + (answer.times.active_seconds or 0), 3)
     return replace(answer, times=replace(answer.times, active_seconds=seconds))
-
-
-def searches_of(question: Question) -> Searches:
-    return config_of(question.pair.study).searches
-
-
-def target_seconds_left(question: Question, now: datetime) -> float:
-    """How long a remembered target may still be shown; a preview serves no question."""
-    seconds = searches_of(question).target_seconds
-    if question.served_at is None:
-        return float(seconds)
-    until = question.served_at + timedelta(seconds=seconds + SLACK)
-    return min(max((until - now).total_seconds(), 0.0), float(seconds))
 
 
 def require_same(participant: Participant, state: SearchState, expected_turns: int) -> None:
@@ -269,37 +190,6 @@ def add_turn(
     return turn
 
 
-def add_feedback(
-    session: Session, state: SearchState, opinion: Opinion | None, now: datetime
-) -> None:
-    """Store what was said of the last list; before the first list, nothing can be said."""
-    if not state.turns:
-        if opinion is not None:
-            raise Refused("opinion: there is no list yet")
-        return
-    images = listed_images(state)
-    if opinion is None:
-        raise Refused("opinion: is missing")
-    if not 1 <= opinion.satisfaction <= POINTS:
-        raise Refused(f"satisfaction: is not from 1 to {POINTS}")
-    if opinion.nearest is not None:
-        image_at(images, opinion.nearest, "nearest")
-    if len(opinion.images) != len(images):
-        raise Refused(f"images: must be of {len(images)} images")
-    session.add(
-        SearchFeedback(
-            turn_id=state.turns[-1].asked.id,
-            satisfaction=opinion.satisfaction,
-            nearest=opinion.nearest,
-            nearest_side=opinion.nearest and 1,
-            images=ImageStates(None, (opinion.images,)).letters,
-            painted_seconds=opinion.painted_seconds,
-            active_seconds=opinion.active_seconds,
-            given_at=now,
-        )
-    )
-
-
 def reference_of(state: SearchState) -> int:
     """The query's reference, from which the search starts."""
     reference = state.triplet.reference_id
@@ -312,27 +202,8 @@ def next_reference(searches: Searches, state: SearchState, opinion: Opinion | No
     """The image that the next text is about."""
     if not state.turns:
         return reference_of(state)
-    images = listed_images(state)
     if searches.chooser == "top1":
-        return images[0]
+        return state.lists[0].image_ids[0]
     if opinion is None or opinion.nearest is None:
         return state.turns[-1].asked.reference_id
-    return image_at(images, opinion.nearest, "nearest")
-
-
-def listed_images(state: SearchState) -> Sequence[int]:
-    """The keys of the last list's images."""
-    listed = state.turns[-1].listed if state.turns else None
-    if listed is None:
-        raise Refused("this search has no list yet")
-    return listed.image_ids
-
-
-def image_at(images: Sequence[int], place: int, name: str) -> int:
-    if not 1 <= place <= len(images):
-        raise Refused(f"{name}: is not a place from 1 to {len(images)}")
-    return images[place - 1]
-
-
-def images_by_key(session: Session, keys: set[int]) -> dict[int, Image]:
-    return {image.id: image for image in session.scalars(select(Image).where(Image.id.in_(keys)))}
+    return state.image_at(opinion.nearest, "nearest")

@@ -12,6 +12,7 @@ from hsfiq.db.engine import added
 from hsfiq.db.searches.tables import SearchItem, StudyRetriever
 from hsfiq.db.tables import Dataset, Image, Study, System
 from hsfiq.errors import ConfigError
+from hsfiq.kinds import KINDS
 from hsfiq.study.config import StudyConfig
 from hsfiq.study.drawing.questions import QueryFacts
 
@@ -42,6 +43,8 @@ def store_retrievers(
     keys = {key for query in facts.values() for key in (query.reference_id, query.target_id)}
     names = session.scalars(select(Image.name).where(Image.id.in_(keys - {None})))
     require_images(described, frozenset(names))
+    if KINDS[config.design.kind].n_live > 1:
+        require_one_corpus(described)
     store_images(session, config, frozenset().union(*(each.corpus for each in described.values())))
     systems = [system_key(session, name) for name in described]
     session.execute(
@@ -81,6 +84,21 @@ def require_images(corpora: Mapping[str, Described], wanted: frozenset[str]) -> 
                 f"the corpus of {name} lacks {len(lacking):,} of the {len(wanted):,} images of the "
                 f"study's queries, such as {lacking[0]}",
                 "serve it with the dataset's images (own data: --corpus paths), or choose others",
+            )
+
+
+def require_one_corpus(corpora: Mapping[str, Described]) -> None:
+    """`ConfigError` unless all retrievers search the same images.
+
+    A text may be about an image of either list, which both systems must know.
+    """
+    (first, of_first), *others = corpora.items()
+    for number, (name, described) in enumerate(others, start=2):
+        if n_different := len(of_first.corpus ^ described.corpus):
+            raise ConfigError(
+                f"searches.retrievers.{number}.url",
+                f"{name} and {first} differ in {n_different:,} of the images that they search",
+                "serve the systems of an arena with the same images",
             )
 
 
