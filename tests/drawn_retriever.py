@@ -1,4 +1,7 @@
-"""A live retriever of the drawn catalogue, by the exact reading of each text; it can be killed."""
+"""A live retriever of the drawn catalogue, by the exact reading of each text; it can be killed.
+
+With noise it reads less exactly: systems of different quality, without any model.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import time
 from collections.abc import Sequence
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import Random
 from typing import Any
 
 from hsfiq.drawn import Garment
@@ -23,8 +27,9 @@ VERSION = "telltale-version"
 class DrawnRetriever:
     """Serves searches over these images at an address that stays the same after a restart."""
 
-    def __init__(self, image_ids: Sequence[str], token: str = "") -> None:
+    def __init__(self, image_ids: Sequence[str], token: str = "", *, noise: float = 0.0) -> None:
         self.image_ids, self.token = tuple(image_ids), token
+        self.noise = noise
         self.delay = 0.0
         self.asked = 0
         self.port = 0
@@ -66,7 +71,11 @@ class DrawnRetriever:
 
     def ranked(self, search: Search, k: int) -> dict[str, Any]:
         turns = [scores_of(turn.reference, turn.text, self.image_ids) for turn in search.turns]
-        scores = [sum(values) / len(values) for values in zip(*turns, strict=True)]
+        rng = Random(f"{self.port} {search.turns[-1].text}")
+        scores = [
+            sum(values) / len(values) + rng.random() * self.noise
+            for values in zip(*turns, strict=True)
+        ]
         order = sorted(range(len(scores)), key=lambda place: -scores[place])
         targets = []
         for target in search.targets:

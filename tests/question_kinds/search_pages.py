@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -22,6 +23,33 @@ rounds = 3
 name = "telltale-system"
 url = "{url}"
 """
+
+
+ARENA = """\
+categories = ["dress"]
+sample = 2
+[searches]
+task = "own-wish"
+rounds = 3
+"""
+RIVAL = """\
+[[searches.retrievers]]
+name = "telltale-{number}"
+url = "{url}"
+"""
+
+
+def arena_queries(retrievers: Sequence[DrawnRetriever]) -> str:
+    """`[queries]` and the rest of an arena of these systems."""
+    rivals = [
+        RIVAL.format(number=number, url=retriever.url)
+        for number, retriever in enumerate(retrievers, start=1)
+    ]
+    return ARENA + "".join(rivals)
+
+
+def create_arena(catalogue: Catalogue, retrievers: Sequence[DrawnRetriever], name: str) -> str:
+    return catalogue.create("arena", name=name, queries=arena_queries(retrievers))
 
 
 def image_names(catalogue: Catalogue) -> list[str]:

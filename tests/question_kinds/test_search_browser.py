@@ -65,7 +65,7 @@ def stored(catalogue: Catalogue, study: str) -> tuple[list[str], list[str]]:
 def expect_list(page: Page, number: int) -> None:
     """Wait until the images of a list are painted."""
     expect(page.locator('.page[data-search="list"]')).to_be_visible()
-    expect(page.locator(".search-list")).to_have_attribute("data-painted", str(number))
+    expect(page.locator(".search-lists")).to_have_attribute("data-painted", str(number))
 
 
 def write(page: Page, text: str) -> None:
@@ -131,7 +131,7 @@ def test_a_phone_loses_no_text(
     study = create_search(catalogue, retriever, "phone")
     with opened(catalogue, chromium, study, viewport=PHONE, has_touch=True) as page:
         expect_list(page, 1)
-        page.locator(".search-satisfaction .option").nth(2).tap()
+        page.locator(".search-judgement .option").nth(2).tap()
         page.locator(".search-item .option").nth(1).tap()
         field = page.locator("#hsfiq-search-text")
         field.fill("is red and")

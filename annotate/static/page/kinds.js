@@ -1,4 +1,5 @@
 // The question kinds: for each, the controls, their keys, and the answer that is sent.
+import { ARENA } from "./kind_arena.js";
 import { IMAGES } from "./kind_images.js";
 import { PAIR } from "./kind_pair.js";
 import { QUERY } from "./kind_query.js";
@@ -31,7 +32,15 @@ import { currentStudy } from "./state.js";
  */
 
 /** @type {Record<string, Kind>} */
-const KINDS = { pair: PAIR, single: SINGLE, images: IMAGES, ranking: RANKING, query: QUERY, search: SEARCH };
+const KINDS = {
+  pair: PAIR,
+  single: SINGLE,
+  images: IMAGES,
+  ranking: RANKING,
+  query: QUERY,
+  search: SEARCH,
+  arena: ARENA,
+};
 
 /** The kind of the study's questions. */
 export function currentKind() {

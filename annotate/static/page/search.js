@@ -1,13 +1,13 @@
-// A search: the list with its controls, what is looked for, and sending each turn.
+// A search: the lists with their controls, what is looked for, and sending each turn.
 import { openGuidelinesOnce } from "./dialogs.js";
 import { find, findAll, focusPage, root } from "./dom.js";
 import { startImages } from "./images.js";
 import { digitOf, isShifted, KEYS, letterOf } from "./keys.js";
 import { announce, notify } from "./notice.js";
 import { showPosition } from "./question.js";
-import { currentSearch, enter, enterText, startSearchAnswer } from "./search_answer.js";
+import { currentSearch, enter, enterText, placeOf, startSearchAnswer, VOTES } from "./search_answer.js";
 import { fillEnd, listenToEnd } from "./search_end.js";
-import { fillContext, fillList, fillTurns, picture } from "./search_parts.js";
+import { fillContext, fillLists, fillTurns, isArena, judgement, picture } from "./search_parts.js";
 import { getList, sendStop, sendTurn } from "./search_requests.js";
 import { isWaiting } from "./server.js";
 import { currentStudy, currentView, picturedView } from "./state.js";
@@ -22,7 +22,7 @@ const HIGHEST_SATISFACTION = 5;
 /** While the retriever does not answer, the page asks again after so long. */
 const AGAIN_AFTER_MS = 5_000;
 
-/** The number of the search whose list is on the page. */
+/** The number of the search whose lists are on the page. */
 let listed = 0;
 
 /** The number of the search whose target this page has finished showing. */
@@ -87,7 +87,7 @@ function showWaiting(view) {
   showPart("waiting");
   fillContext(view);
   fillTurns(view.turns);
-  if (listed !== view.number) fillList([]);
+  if (listed !== view.number) fillLists([]);
   for (const control of controls()) control.disabled = true;
   find(".search-form").setAttribute("aria-busy", "true");
   setStop(view);
@@ -110,20 +110,20 @@ function showList(view) {
   showPart("list");
   fillContext(view);
   const turn = view.turns.at(-1);
-  const images = turn?.images ?? [];
+  const lists = turn?.lists ?? [];
   fillTurns(view.turns);
   const pictured = picturedView();
   if (pictured) startImages({ ...pictured, reference: null });
-  fillList(images);
+  fillLists(lists);
   listed = view.number;
   find(".search-form").removeAttribute("aria-busy");
   for (const control of controls()) control.disabled = false;
-  for (const selector of [".search-nearest", ".search-satisfaction"]) find(selector).hidden = !images.length;
+  for (const selector of [".search-nearest", ".search-judgement"]) find(selector).hidden = !lists.length;
   find(".search-heading").textContent = turn ? t("search_list_of", turn) : t("search_label");
   startSearchAnswer(view);
   fillEntered();
   setStop(view);
-  announce(turn ? t("search_listed", { total: images.length, text: turn.text }) : t("search_label"));
+  announce(turn ? t("search_listed", { total: lists[0]?.length ?? 0, text: turn.text }) : t("search_label"));
 }
 
 /** @param {SearchView} view */
@@ -150,7 +150,8 @@ function setStop(view) {
 /** Put what is entered into the controls. */
 function fillEntered() {
   const { entered } = currentSearch();
-  for (const [name, value] of [["satisfaction", entered.satisfaction], ["nearest", entered.nearest]]) {
+  const { satisfaction, vote, nearest } = entered;
+  for (const [name, value] of Object.entries({ satisfaction, vote, nearest })) {
     for (const input of findAll(`input[name="search_${name}"]`)) {
       if (input instanceof HTMLInputElement) input.checked = value !== null && Number(input.value) === value;
     }
@@ -168,8 +169,9 @@ function refresh() {
   find(".search-send").hidden = last;
   textField().disabled = isLocked;
   find(".search-found").hidden = !view.turns.length;
-  find(".search-found-label").textContent = entered.nearest
-    ? t("search_found_name", { number: entered.nearest })
+  const nearest = placeOf(entered.nearest);
+  find(".search-found-label").textContent = nearest
+    ? t(isArena() ? "arena_found_name" : "search_found_name", { list: nearest.list, number: nearest.place })
     : t("search_found");
   find(".search-found").setAttribute("aria-disabled", String(!entered.nearest));
   find(".search-send").setAttribute("aria-disabled", String(isLocked || !entered.text.trim()));
@@ -183,15 +185,16 @@ function refresh() {
 /** What the parts of the form are called when they are missing. */
 const MISSING = /** @type {const} */ ({
   satisfaction: "search_missing_satisfaction",
+  vote: "arena_missing_vote",
   nearest: "search_missing_nearest",
   text: "search_missing_text",
 });
 
-/** What must be said of the list. */
+/** What must be said of the lists. */
 function missing() {
   const { view, entered } = currentSearch();
-  if (!view.turns.at(-1)?.images) return [];
-  const fields = /** @type {("satisfaction" | "nearest")[]} */ (["nearest", "satisfaction"]);
+  if (!view.turns.at(-1)?.lists) return [];
+  const fields = /** @type {("satisfaction" | "vote" | "nearest")[]} */ (["nearest", judgement()]);
   return fields.filter((field) => entered[field] === null);
 }
 
@@ -290,9 +293,8 @@ function choose(field, value) {
 
 /** @param {KeyboardEvent} event */
 export function onSearchKey(event) {
-  const n_images = picturedView()?.sets[0]?.length ?? 0;
   if (root.dataset.search !== "list") return;
-  const action = actionOf(event, n_images);
+  const action = actionOf(event, currentSearch().view.turns.at(-1)?.lists ?? []);
   if (!action) return;
   event.preventDefault();
   action();
@@ -300,13 +302,33 @@ export function onSearchKey(event) {
 
 /**
  * @param {KeyboardEvent} event
- * @param {number} n_images of the list; 0 before the first one
+ * @param {import("../protocol").ImageView[][]} lists none before the first turn
  */
-function actionOf(event, n_images) {
-  const digit = digitOf(event, isShifted(event) ? n_images : HIGHEST_SATISFACTION);
-  if (digit && n_images) return () => choose(isShifted(event) ? "nearest" : "satisfaction", digit);
+function actionOf(event, lists) {
+  const longest = Math.max(0, ...lists.map((images) => images.length));
+  const n_options = isArena() ? VOTES.length : HIGHEST_SATISFACTION;
+  const digit = digitOf(event, isShifted(event) ? longest : n_options);
+  if (digit && lists.length) {
+    return () => (isShifted(event) ? mark(digit, lists) : choose(judgement(), digit));
+  }
   const letter = event.shiftKey ? "" : letterOf(event);
-  return ACTIONS[letter] ?? (n_images ? LIST_ACTIONS[letter] : undefined);
+  return ACTIONS[letter] ?? (lists.length ? LIST_ACTIONS[letter] : undefined);
+}
+
+/**
+ * Mark the image at a place as the nearest: that of the first list, and after it that of the next.
+ * @param {number} place
+ * @param {import("../protocol").ImageView[][]} lists
+ */
+function mark(place, lists) {
+  const values = [];
+  let before = 0;
+  for (const images of lists) {
+    if (place <= images.length) values.push(before + place);
+    before += images.length;
+  }
+  const marked = values.indexOf(currentSearch().entered.nearest ?? 0);
+  choose("nearest", values[(marked + 1) % values.length] ?? 0);
 }
 
 /** @type {Record<string, () => void>} */

@@ -1,4 +1,4 @@
-// What a participant says and types at a list, or at the end of a search, and the time taken.
+// What a participant says and types at the lists, or at the end of a search, and the time taken.
 import { find } from "./dom.js";
 import { newKey, readDraft, removeDraft, writeDraft } from "./draft.js";
 import { imageProgress, imagesPayload, restoreSeen, seenImages } from "./images.js";
@@ -6,9 +6,10 @@ import { imageProgress, imagesPayload, restoreSeen, seenImages } from "./images.
 /** @typedef {import("../protocol").SearchView} SearchView */
 /** @typedef {import("../protocol").SearchTurnView} SearchTurnView */
 
-/** What is entered; `nearest` 0 is none of the images. */
+/** What is entered; `nearest` counts the images of all lists, 0 is none of them. */
 const EMPTY = {
   satisfaction: /** @type {number | null} */ (null),
+  vote: /** @type {number | null} */ (null),
   nearest: /** @type {number | null} */ (null),
   text: "",
   pasted: false,
@@ -26,6 +27,14 @@ const EMPTY = {
 /** The reasons for stopping, as the server names them, in the order of the page. */
 export const WHYS = /** @type {const} */ (["enough", "gave-up", "technical"]);
 
+/** The votes between two lists, in the order of the page. */
+export const VOTES = [
+  { preference: 1, both_bad: false },
+  { preference: 2, both_bad: false },
+  { preference: 0, both_bad: false },
+  { preference: 0, both_bad: true },
+];
+
 /**
  * @typedef {object} Search
  * @property {SearchView} view
@@ -33,7 +42,7 @@ export const WHYS = /** @type {const} */ (["enough", "gave-up", "technical"]);
  * @property {string} submitKey the same for every attempt to send the same values
  * @property {number} active seconds before `visibleSince`
  * @property {number | null} visibleSince ms since the epoch; null while the page is hidden
- * @property {number} shownAt ms since the epoch: when the list was put on the page
+ * @property {number} shownAt ms since the epoch: when the lists were put on the page
  * @property {number | null} painted seconds until all its images were painted
  */
 
@@ -111,13 +120,13 @@ export function removeSearchDraft() {
   search = null;
 }
 
-/** Note when all images of the list have been painted. */
+/** Note when all images of the lists have been painted. */
 export function noteSearchImages() {
-  if (!search?.view.turns.at(-1)?.images) return;
+  if (!search?.view.turns.at(-1)?.lists) return;
   const { total, areReady } = imageProgress();
   if (!total || !areReady) return;
   search.painted ??= (Date.now() - search.shownAt) / 1000;
-  find(".search-list").dataset.painted = String(search.view.turns.length);
+  find(".search-lists").dataset.painted = String(search.view.turns.length);
 }
 
 /** Count time only while the page is visible. */
@@ -136,14 +145,30 @@ function activeSeconds() {
 /** The opinion for the server; null before the first list, and without a list. */
 export function opinionPayload() {
   const { view, entered, painted } = currentSearch();
-  if (!view.turns.at(-1)?.images) return null;
+  if (!view.turns.at(-1)?.lists) return null;
   return {
     satisfaction: entered.satisfaction,
-    nearest: entered.nearest || null,
-    images: imagesPayload().sets[0],
+    vote: entered.vote ? VOTES[entered.vote - 1] : null,
+    nearest: placeOf(entered.nearest),
+    images: imagesPayload().sets,
     painted_seconds: painted,
     active_seconds: activeSeconds(),
   };
+}
+
+/**
+ * An image by its list and its place in it.
+ * @param {number | null} nearest
+ * @returns {import("../protocol").PlaceView | null}
+ */
+export function placeOf(nearest) {
+  let place = nearest ?? 0;
+  if (!place) return null;
+  for (const [index, images] of (currentSearch().view.turns.at(-1)?.lists ?? []).entries()) {
+    if (place <= images.length) return { list: index + 1, place };
+    place -= images.length;
+  }
+  return null;
 }
 
 export function typedPayload() {

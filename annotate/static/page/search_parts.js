@@ -1,13 +1,16 @@
-// The parts of a search's page: what is looked for, the earlier turns, the list with its controls.
+// The parts of a search's page: what is looked for, the earlier turns, the lists with their controls.
 import { radioOption } from "./controls.js";
 import { find, make } from "./dom.js";
 import { imageAddress } from "./images.js";
 import { frame } from "./question.js";
+import { VOTES } from "./search_answer.js";
+import { currentStudy } from "./state.js";
 import { t, texts } from "./text.js";
 
 /** @typedef {import("../protocol").ImageView} ImageView */
 /** @typedef {import("../protocol").SearchView} SearchView */
 /** @typedef {import("../protocol").SearchTurnView} SearchTurnView */
+/** @typedef {import("../protocol").VoteView} VoteView */
 
 /**
  * A small image that is not enlarged.
@@ -64,39 +67,89 @@ export function fillTurns(turns) {
 }
 
 /** @param {SearchTurnView} turn */
-function turnItem({ number, text, reference, satisfaction }) {
+function turnItem({ number, text, reference, satisfaction, vote }) {
   const item = make("li");
   const words = make("div");
   const said = make("p", "", t("search_turn", { number, text }));
   said.dir = "auto";
   words.append(said);
   if (satisfaction) words.append(make("p", "soft", t("search_stars", { satisfaction })));
+  if (vote) words.append(make("p", "soft", t("arena_voted", { vote: wordsOf(vote) })));
   item.append(picture(reference, t("search_about")), words);
   return item;
 }
 
+/** @param {VoteView} vote */
+const wordsOf = ({ preference, both_bad }) =>
+  texts.arena_votes.find((_, index) => {
+    const vote = VOTES[index];
+    return vote?.preference === preference && vote.both_bad === both_bad;
+  }) ?? "";
+
 /**
- * The images of the list, each with the control that marks it as the nearest.
- * @param {ImageView[]} images
+ * The images of the lists, each with the control that marks it as the nearest. The controls count
+ * through all lists.
+ * @param {ImageView[][]} lists
  */
-export function fillList(images) {
-  find(".search-list").replaceChildren(
-    ...images.map((image, index) => {
-      const item = make("div", "search-item");
-      const number = index + 1;
-      const name = t("search_image", { number, total: images.length });
-      const option = radioOption("search_nearest", number);
-      option.append(make("b", "", String(number)), make("span", "", t("search_nearest_image")));
-      option.querySelector("input")?.setAttribute("aria-label", t("search_nearest_name", { number }));
-      item.append(frame(image, name, 1, index), option);
-      return item;
-    }),
-  );
+export function fillLists(lists) {
+  let before = 0;
+  const sides = lists.map((images, index) => {
+    const side = make("section", "search-side");
+    const list = make("div", "search-list");
+    const total = images.length;
+    list.append(
+      ...images.map((image, place) => {
+        const item = listItem(image, { list: index + 1, number: place + 1, total });
+        item.append(nearestOption(before + place + 1, { list: index + 1, number: place + 1 }));
+        return item;
+      }),
+    );
+    if (lists.length > 1) {
+      const name = t("arena_list", { list: index + 1 });
+      side.setAttribute("aria-label", name);
+      side.append(make("h4", "", name));
+    }
+    side.append(list);
+    before += images.length;
+    return side;
+  });
+  find(".search-lists").replaceChildren(...sides);
 }
 
+/**
+ * @param {ImageView} image
+ * @param {{ list: number, number: number, total: number }} values
+ */
+function listItem(image, values) {
+  const item = make("div", "search-item");
+  const name = t(isArena() ? "arena_image" : "search_image", values);
+  item.append(frame(image, name, values.list, values.number - 1));
+  return item;
+}
+
+/**
+ * The control that marks an image as the nearest.
+ * @param {number} value
+ * @param {{ list: number, number: number }} values
+ */
+function nearestOption(value, values) {
+  const option = radioOption("search_nearest", value);
+  option.append(make("b", "", String(values.number)), make("span", "", t("search_nearest_image")));
+  const name = t(isArena() ? "arena_nearest_name" : "search_nearest_name", values);
+  option.querySelector("input")?.setAttribute("aria-label", name);
+  return option;
+}
+
+/** Whether two systems are compared: there are two lists, and a vote instead of a satisfaction. */
+export const isArena = () => currentStudy().kind === "arena";
+
+/** What is said of the lists as wholes. */
+export const judgement = () => (isArena() ? "vote" : "satisfaction");
+
 export function buildSearchControls() {
-  const levels = texts.search_satisfaction_levels;
-  fillLikert(find(".search-satisfaction"), "satisfaction", t("search_satisfaction"), levels);
+  const fieldset = find(".search-judgement");
+  if (isArena()) fillLikert(fieldset, "vote", t("arena_vote"), texts.arena_votes);
+  else fillLikert(fieldset, "satisfaction", t("search_satisfaction"), texts.search_satisfaction_levels);
   const none = radioOption("search_nearest", 0);
   none.append(make("span", "", t("search_none")));
   find(".search-none").replaceChildren(none);

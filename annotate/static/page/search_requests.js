@@ -3,13 +3,14 @@ import {
   currentSearch,
   judgedPayload,
   opinionPayload,
+  placeOf,
   removeSearchDraft,
   typedPayload,
 } from "./search_answer.js";
 import { ask, showReply } from "./server.js";
 import { currentView } from "./state.js";
 
-/** Get the list of the last turn; a view without it says that the retriever does not answer. */
+/** Get the lists of the last turn; a view without them says that a retriever does not answer. */
 export function getList() {
   const view = currentView();
   if (view?.step !== "search") return;
@@ -27,7 +28,7 @@ export function sendTurn() {
   send("search/turn", payload, sendTurn);
 }
 
-/** @param {number | null} declared the place of the image that is it */
+/** @param {number | null} declared the image that is it, as `nearest` counts */
 export function sendStop(declared) {
   const { view, submitKey } = currentSearch();
   // A failed attempt to send a text must not be taken for this one.
@@ -35,7 +36,7 @@ export function sendStop(declared) {
     assignment: view.assignment,
     submit_key: `${submitKey}-${declared ?? "stop"}`,
     opinion: opinionPayload(),
-    declared,
+    declared: placeOf(declared),
   };
   send("search/stop", payload, () => sendStop(declared));
 }

@@ -40,12 +40,12 @@ export function judgedView() {
  * @typedef {{ text: string, reference: ImageView | null, sets: ImageView[][] }} Pictured
  */
 
-/** The question that is shown, or the list of a search; null at other steps. @returns {Pictured | null} */
+/** The question that is shown, or the lists of a search; null at other steps. @returns {Pictured | null} */
 export function picturedView() {
   const view = state.view;
   if (view?.step !== "search") return judgedView();
-  const turn = view.turns.findLast((each) => each.images);
-  return { text: turn?.text ?? "", reference: turn?.reference ?? view.start, sets: [turn?.images ?? []] };
+  const turn = view.turns.findLast((each) => each.lists);
+  return { text: turn?.text ?? "", reference: turn?.reference ?? view.start, sets: turn?.lists ?? [[]] };
 }
 
 /** @param {number} side */

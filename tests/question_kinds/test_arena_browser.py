@@ -1,0 +1,120 @@
+"""The page of an arena in Chromium: by keyboard, and on a phone with a system that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+from sqlalchemy import select
+
+from hsfiq.collect.searching.votes import read_votes
+from hsfiq.collect.studies import find_study
+from hsfiq.db.searches.tables import SearchEnding
+from tests.annotate.axe import faults
+from tests.annotate.question_page import TEXT
+from tests.browser import TIMEOUT_MS
+from tests.drawn_retriever import DrawnRetriever
+from tests.question_kinds.drawn_catalogue import Catalogue
+from tests.question_kinds.search_pages import create_arena, image_names
+from tests.question_kinds.test_search_browser import (
+    PHONE,
+    expect_list,
+    opened,
+    stored,
+    tell_by_keyboard,
+    write,
+)
+
+expect.set_options(timeout=TIMEOUT_MS)
+
+
+@pytest.fixture(scope="module")
+def rivals(catalogue: Catalogue) -> Iterator[list[DrawnRetriever]]:
+    made = [DrawnRetriever(image_names(catalogue), noise=noise) for noise in (0.0, 0.5)]
+    yield made
+    for retriever in made:
+        retriever.stop()
+
+
+def votes(catalogue: Catalogue, study: str) -> list[tuple[int, bool]]:
+    with catalogue.database.reading() as session:
+        row = find_study(session, study)
+        assert row is not None
+        return [(vote.preference, vote.both_bad) for vote in read_votes(session, row)]
+
+
+def test_an_arena_by_keyboard(
+    catalogue: Catalogue, rivals: list[DrawnRetriever], chromium: Browser
+) -> None:
+    study = create_arena(catalogue, rivals, "arena-keys")
+    with opened(catalogue, chromium, study) as page:
+        write(page, "is red")
+        expect_list(page, 1)
+        expect(page.get_by_role("region", name="List 1", exact=True).locator("img")).to_have_count(
+            3
+        )
+        expect(page.get_by_role("region", name="List 2", exact=True).locator("img")).to_have_count(
+            3
+        )
+        first, second = (page.locator(".search-side .frame").nth(n).bounding_box() for n in (0, 3))
+        assert first is not None
+        assert second is not None  # neither list may look better
+        assert [second[size] for size in ("width", "height")] == pytest.approx(
+            [first[size] for size in ("width", "height")], abs=0.1
+        )
+        expect(page.locator("#hsfiq-search-text")).to_be_disabled()
+        page.keyboard.press("Shift+Digit3")
+        marked = page.locator('input[name="search_nearest"]:checked')
+        expect(marked).to_have_attribute("aria-label", "Result 3 of list 1 comes nearest")
+        page.keyboard.press("Shift+Digit3")  # again: in the other list
+        expect(marked).to_have_attribute("aria-label", "Result 3 of list 2 comes nearest")
+        page.keyboard.press("i")  # without a vote
+        expect(page.locator(".notice-text")).to_contain_text(TEXT["arena_missing_vote"])
+        page.keyboard.press("2")
+        assert list(faults(page)) == []
+        write(page, "is blue")
+        expect_list(page, 2)
+        expect(page.locator(".search-turns")).to_contain_text("your vote: List 2")
+        page.keyboard.press("4")
+        page.keyboard.press("n")
+        page.reload()  # the same turn, and what was entered
+        expect_list(page, 2)
+        expect(page.locator('input[name="search_vote"]:checked')).to_have_value("4")
+        page.keyboard.press("Shift+Digit2")
+        expect(page.locator(".search-found")).to_contain_text("result 2 of list 1")
+        page.keyboard.press("i")
+        tell_by_keyboard(page)
+        expect(page.locator(".count")).to_have_text("2 / 2")
+    assert votes(catalogue, study) == [(2, False), (0, True)]
+    assert stored(catalogue, study) == (["is red", "is blue"], ["declared"])
+    with catalogue.database.reading() as session:
+        last = select(SearchEnding.declared_side).order_by(SearchEnding.question_id.desc())
+        assert session.scalars(last).first() == 1
+
+
+def test_a_phone_shows_no_half_turn(
+    catalogue: Catalogue, rivals: list[DrawnRetriever], chromium: Browser
+) -> None:
+    study = create_arena(catalogue, rivals, "arena-phone")
+    with opened(catalogue, chromium, study, viewport=PHONE, has_touch=True) as page:
+        rivals[1].stop()
+        page.locator("#hsfiq-search-text").fill("is red")
+        page.locator(".search-send").tap()
+        expect(page.locator('.page[data-search="waiting"] .notice')).to_contain_text("is red")
+        expect(page.locator(".search-item")).to_have_count(0)
+        rivals[1].start()  # the page asks again by itself
+        expect_list(page, 1)
+        expect(page.locator(".search-item")).to_have_count(6)
+        page.locator(".search-judgement .option").nth(2).tap()
+        page.locator(".search-item .option").nth(4).tap()
+        boxes = [page.locator(".search-side").nth(side).bounding_box() for side in (0, 1)]
+        assert boxes[0] is not None
+        assert boxes[1] is not None
+        assert boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]  # one above the other
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        page.locator("#hsfiq-search-text").fill("is blue")
+        page.locator(".search-send").tap()
+        expect_list(page, 2)
+        assert list(faults(page)) == []
+    assert votes(catalogue, study) == [(0, False)]
