@@ -43,6 +43,7 @@ class Kind(StrEnum):
     RANKING = "ranking"
     QUERY = "query"
     SEARCH = "search"
+    ARENA = "arena"
 
 
 def register(app: typer.Typer) -> None:

@@ -4,6 +4,7 @@ Studies of pairs have two, `hs` and `hp`; any other study has one, named after i
 """
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.releases.kinds.arena import ARENA
 from hsfiq.releases.kinds.images import IMAGES
 from hsfiq.releases.kinds.kind import ReleaseKind
 from hsfiq.releases.kinds.pair import HP, HS
@@ -13,7 +14,7 @@ from hsfiq.releases.kinds.search import SEARCH
 from hsfiq.releases.kinds.single import SINGLE
 
 RELEASE_KINDS: dict[str, ReleaseKind] = {
-    kind.name: kind for kind in (HS, HP, SINGLE, IMAGES, RANKING, QUERY, SEARCH)
+    kind.name: kind for kind in (HS, HP, SINGLE, IMAGES, RANKING, QUERY, SEARCH, ARENA)
 }
 
 

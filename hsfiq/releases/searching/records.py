@@ -26,10 +26,10 @@ def records_file(study: Study, kept: Iterable[QuestionRow]) -> tuple[bytes, int]
 
 
 def session_record(study: Study, question: QuestionRow, search: SearchRow) -> SessionRecord:
-    query, searches, retriever = question.query, search.searches, search.retriever
+    query, searches, (retriever,) = question.query, search.searches, search.retrievers
     stop = search.stop(query.target_id, question.judged("why"))
     has_target = searches.task != "own-wish" and query.target_id is not None
-    versions = [turn.system_version for turn in search.turns if turn.system_version]
+    versions = [turn.of_list(1, "system_version") for turn in search.turns if turn.lists]
     last = next((turn.satisfaction for turn in reversed(search.turns) if turn.satisfaction), None)
     return SessionRecord(
         session_id=question.question_id,
@@ -38,7 +38,7 @@ def session_record(study: Study, question: QuestionRow, search: SearchRow) -> Se
             round_of(turn, search.turns[place] if place < len(search.turns) else None)
             for place, turn in enumerate(search.turns, start=1)
         ),
-        system=search.system,
+        system=retriever.system.name,
         system_version=versions[-1] if versions else retriever.version,
         history=searches.history,
         chooser=searches.chooser,
@@ -69,12 +69,12 @@ def round_of(turn: TurnRow, following: TurnRow | None) -> Round:
         round=turn.turn,
         reference=turn.reference_id,
         text=turn.text,
-        shown=tuple(turn.image_ids),
-        scores=tuple(turn.scores),
-        rank=turn.rank,
-        ties=turn.ties,
+        shown=tuple(turn.of_list(1, "image_ids") or ()),
+        scores=tuple(turn.of_list(1, "scores") or ()),
+        rank=turn.of_list(1, "rank"),
+        ties=turn.of_list(1, "ties"),
         candidate=following.reference_id if following else None,
-        seconds=turn.retriever_seconds,
+        seconds=turn.of_list(1, "retriever_seconds"),
         satisfaction=turn.satisfaction,
         nearest=turn.nearest_id,
         active_seconds=turn.active_seconds,

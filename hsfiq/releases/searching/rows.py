@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
@@ -36,11 +36,25 @@ LATE = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class TurnRow:
-    """A turn: what was asked, the list, and the feedback on it.
+class ListRow:
+    """The list with which a system answered a turn; image ids are names."""
 
-    Image ids are names. `text` is None if the owner has struck it. What is None of a list or of
-    feedback is not there: the search was stopped before.
+    image_ids: list[str]
+    scores: list[float]
+    listed_at: datetime
+    retriever_seconds: float
+    rank: int | None
+    ties: int | None
+    system_version: str
+    corpus_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRow:
+    """A turn: what was asked, the lists, that of side 1 first, and the feedback on them.
+
+    Image ids are names. `text` is None if the owner has struck it. The lists are not there, and
+    what is feedback is None, if the search was stopped before.
     """
 
     turn: int
@@ -53,17 +67,13 @@ class TurnRow:
     asked_at: datetime
     first_key_seconds: float | None
     last_key_seconds: float | None
-    image_ids: list[str] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    listed_at: datetime | None = None
-    retriever_seconds: float | None = None
-    rank: int | None = None
-    ties: int | None = None
-    system_version: str | None = None
-    corpus_sha256: str | None = None
+    lists: tuple[ListRow, ...] = ()
     satisfaction: int | None = None
+    preference: int | None = None
+    both_bad: bool | None = None
+    nearest_list: int | None = None
     nearest_place: int | None = None
-    image_states: list[ImageState] | None = None
+    image_states: Sequence[Sequence[ImageState]] | None = None
     painted_seconds: float | None = None
     active_seconds: float | None = None
     given_at: datetime | None = None
@@ -96,25 +106,38 @@ class TurnRow:
 
     @property
     def nearest_id(self) -> str | None:
-        return None if self.nearest_place is None else self.image_ids[self.nearest_place - 1]
+        if self.nearest_place is None or self.nearest_list is None:
+            return None
+        return self.lists[self.nearest_list - 1].image_ids[self.nearest_place - 1]
+
+    @property
+    def listed_at(self) -> datetime | None:
+        return self.lists[0].listed_at if self.lists else None
+
+    def of_list(self, side: int, name: str) -> Any:
+        """A value of a list; None if the list is not there."""
+        return getattr(self.lists[side - 1], name) if self.lists else None
+
+    def states_of_list(self, side: int) -> list[ImageState] | None:
+        return list(self.image_states[side - 1]) if self.image_states else None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRow:
-    """A search. `place` counts the participant's searches from 1.
+    """A search. `place` counts the participant's searches from 1, `declared_list` the lists.
 
     `is_left`: if nobody has finished it, nobody will: the study is closed, the question is somebody
     else's by now, or more than the study's lease has passed since its last turn.
     """
 
-    system: str
-    retriever: StudyRetriever
+    retrievers: tuple[StudyRetriever, ...]
     searches: Searches
     seed: int
     place: int
     turns: tuple[TurnRow, ...]
     ending: str | None
     declared_id: str | None
+    declared_list: int | None
     ended_at: datetime | None
     is_left: bool = False
 
@@ -130,6 +153,11 @@ class SearchRow:
     @property
     def late_lists(self) -> int:
         return sum(turn.is_late for turn in self.turns)
+
+    @property
+    def systems(self) -> list[str]:
+        """The names of the systems, that of side 1 first."""
+        return [retriever.system.name for retriever in self.retrievers]
 
     def stop(self, target_id: str | None, why: str | None) -> Stop | None:
         """Why it stopped; only with a target can the declared image be the one."""
@@ -147,7 +175,11 @@ class SearchRow:
         """Whether a list had the target and the participant did not take it; None without one."""
         if self.searches.task == "own-wish" or target_id is None:
             return None
-        shown_in = [turn.turn for turn in self.turns if target_id in turn.image_ids]
+        shown_in = [
+            turn.turn
+            for turn in self.turns
+            if any(target_id in listed.image_ids for listed in turn.lists)
+        ]
         if self.declared_id == target_id:
             return shown_in != [len(self.turns)]
         return bool(shown_in)
@@ -174,28 +206,28 @@ def read_searches(session: Session, study: Study) -> dict[int, SearchRow]:
     declared = {ending.declared_id for ending in endings.values() if ending.declared_id}
     names = image_names(session, declared)
     over = last_left(study, config.design.lease_minutes, turns)
+    systems = systems_of(session, study)
     rows = session.execute(
-        select(Question.id, Question.reassigned, SearchItem.system_id, Form.participant_id)
+        select(Question.id, Question.reassigned, Question.pair_id, Form.participant_id)
         .join(Form, Question.form_id == Form.id)
-        .join(SearchItem, SearchItem.pair_id == Question.pair_id)
         .where(Form.study_id == study.id, Form.participant_id.is_not(None))
         .order_by(Form.participant_id, Form.position, Question.place)
     )
     places: dict[int | None, int] = defaultdict(int)
     searches = {}
-    for question, reassigned, system, participant in rows:
+    for question, reassigned, pair, participant in rows:
         places[participant] += 1
         own = tuple(turns.get(question, ()))
         ending = endings.get(question)
         searches[question] = SearchRow(
-            system=retrievers[system].system.name,
-            retriever=retrievers[system],
+            retrievers=tuple(retrievers[system] for system in systems[pair]),
             searches=config.searches,
             seed=config.design.seed,
             place=places[participant],
             turns=own,
             ending=ending.reason if ending else None,
             declared_id=names.get(ending.declared_id or 0) if ending else None,
+            declared_list=ending.declared_side if ending else None,
             ended_at=ending.ended_at if ending else None,
             is_left=bool(own) and (reassigned or over is None or own[-1].last_at < over),
         )
@@ -216,28 +248,48 @@ def last_left(
     return max(times) - timedelta(minutes=lease_minutes)
 
 
+def systems_of(session: Session, study: Study) -> dict[int, list[int]]:
+    """The keys of the systems of the study's pairs, by the pair's key, that of side 1 first."""
+    rows = session.execute(
+        select(SearchItem.pair_id, SearchItem.system_id)
+        .join(Pair, SearchItem.pair_id == Pair.id)
+        .where(Pair.study_id == study.id)
+        .order_by(SearchItem.pair_id, SearchItem.side)
+    )
+    systems: dict[int, list[int]] = defaultdict(list)
+    for pair, system in rows:
+        systems[pair].append(system)
+    return systems
+
+
 def read_turns(session: Session, study: Study) -> dict[int, list[TurnRow]]:
     """The turns of the study's questions, by the question's database key."""
     rows = session.execute(
-        select(SearchTurn, SearchList, SearchFeedback, StruckText.turn_id)
-        .outerjoin(SearchList, SearchList.turn_id == SearchTurn.id)
+        select(SearchTurn, SearchFeedback, StruckText.turn_id)
         .outerjoin(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
         .outerjoin(StruckText, StruckText.turn_id == SearchTurn.id)
         .where(SearchTurn.question_id.in_(questions_of(study)))
         .order_by(SearchTurn.question_id, SearchTurn.number)
     ).all()
+    listed: dict[int, list[SearchList]] = defaultdict(list)
+    for each in session.scalars(
+        select(SearchList)
+        .join(SearchTurn, SearchList.turn_id == SearchTurn.id)
+        .where(SearchTurn.question_id.in_(questions_of(study)))
+        .order_by(SearchList.turn_id, SearchList.side)
+    ):
+        listed[each.turn_id].append(each)
     keys = {turn.reference_id for turn, *_ in rows}
-    for _, listed, *_ in rows:
-        keys.update(listed.image_ids if listed else ())
+    keys.update(key for lists in listed.values() for each in lists for key in each.image_ids)
     names = image_names(session, keys)
     turns: dict[int, list[TurnRow]] = defaultdict(list)
     texts: dict[int, set[str]] = defaultdict(set)
-    for turn, listed, feedback, struck in rows:
+    for turn, feedback, struck in rows:
         earlier_texts = texts[turn.question_id]
         turns[turn.question_id].append(
             turn_row(
                 turn,
-                listed,
+                listed[turn.id],
                 feedback,
                 names,
                 struck=struck is not None,
@@ -250,7 +302,7 @@ def read_turns(session: Session, study: Study) -> dict[int, list[TurnRow]]:
 
 def turn_row(
     turn: SearchTurn,
-    listed: SearchList | None,
+    lists: Sequence[SearchList],
     feedback: SearchFeedback | None,
     names: Mapping[int, str],
     *,
@@ -268,30 +320,32 @@ def turn_row(
         asked_at=turn.asked_at,
         first_key_seconds=turn.first_key_seconds,
         last_key_seconds=turn.last_key_seconds,
-        **({} if listed is None else list_columns(listed, names)),
+        lists=tuple(list_row(listed, names) for listed in lists),
         **({} if feedback is None else feedback_columns(feedback)),
     )
 
 
-def list_columns(listed: SearchList, names: Mapping[int, str]) -> dict[str, Any]:
-    return {
-        "image_ids": [names[key] for key in listed.image_ids],
-        "scores": listed.scores,
-        "listed_at": listed.listed_at,
-        "retriever_seconds": listed.seconds,
-        "rank": listed.rank,
-        "ties": listed.ties,
-        "system_version": listed.system_version,
-        "corpus_sha256": listed.corpus_sha256,
-    }
+def list_row(listed: SearchList, names: Mapping[int, str]) -> ListRow:
+    return ListRow(
+        image_ids=[names[key] for key in listed.image_ids],
+        scores=listed.scores,
+        listed_at=listed.listed_at,
+        retriever_seconds=listed.seconds,
+        rank=listed.rank,
+        ties=listed.ties,
+        system_version=listed.system_version,
+        corpus_sha256=listed.corpus_sha256,
+    )
 
 
 def feedback_columns(feedback: SearchFeedback) -> dict[str, Any]:
-    (states,) = ImageStates.from_letters(feedback.images).sets
     return {
         "satisfaction": feedback.satisfaction,
+        "preference": feedback.preference,
+        "both_bad": feedback.both_bad,
+        "nearest_list": feedback.nearest_side,
         "nearest_place": feedback.nearest,
-        "image_states": list(states),
+        "image_states": ImageStates.from_letters(feedback.images).sets,
         "painted_seconds": feedback.painted_seconds,
         "active_seconds": feedback.active_seconds,
         "given_at": feedback.given_at,
