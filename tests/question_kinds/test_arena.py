@@ -1,0 +1,176 @@
+"""Searches with two live retrievers side by side, as their page sends them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from sqlalchemy import func, select
+
+from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList
+from hsfiq.drawn.garments import garment_of
+from hsfiq.live.protocol import RankRequest
+from tests.drawn_retriever import DrawnRetriever
+from tests.hsfiq.samples import hsfiq
+from tests.question_kinds.drawn_catalogue import STUDY, Catalogue
+from tests.question_kinds.search_pages import (
+    SearchPage,
+    arena_queries,
+    at,
+    create_arena,
+    image_names,
+)
+
+PRIVATE = "is red like my grandmother's curtains"
+
+
+class Listener(DrawnRetriever):
+    """Remembers what it is asked."""
+
+    def rank(self, body: bytes) -> dict[str, object]:
+        self.last = RankRequest.model_validate_json(body)
+        return super().rank(body)
+
+
+@pytest.fixture(scope="module")
+def rivals(catalogue: Catalogue) -> Iterator[list[Listener]]:
+    made = [Listener(image_names(catalogue), noise=noise) for noise in (0.0, 0.5)]
+    yield made
+    for retriever in made:
+        retriever.stop()
+
+
+@pytest.fixture
+def page(
+    catalogue: Catalogue, rivals: list[Listener], request: pytest.FixtureRequest
+) -> Iterator[SearchPage]:
+    """A participant of a new arena, who has sent a first text."""
+    study = create_arena(catalogue, rivals, request.node.name.replace("_", "-"))
+    with closing(SearchPage(catalogue, study)) as made:
+        yield made
+    catalogue.hsfiq("study", "close", "--study", study)
+
+
+def n_lists(catalogue: Catalogue) -> int:
+    with catalogue.database.reading() as session:
+        return session.scalar(select(func.count()).select_from(SearchList)) or 0
+
+
+def test_both_systems_are_asked_the_same(page: SearchPage, rivals: list[Listener]) -> None:
+    assert (page.view["awaits_list"], page.view["target"]) == (False, None)
+    (turn,) = page.ask("is red")["turns"]
+    assert [len(images) for images in turn["lists"]] == [3, 3]
+    nearest = turn["lists"][1][2]
+    second = page.ask("is blue", opinion=page.opinion(nearest=3, side=2, vote=1))["turns"][1]
+    assert second["reference"] == nearest  # of either list
+    assert rivals[0].last == rivals[1].last
+    first = page.view["turns"][0]
+    assert first["vote"] == {"preference": 1, "both_bad": False}
+    assert (first["nearest"], first["satisfaction"]) == (at(3, side=2), None)
+    assert page.current() == page.view
+
+
+def test_a_vote_is_required(page: SearchPage, catalogue: Catalogue) -> None:
+    page.ask("is red")
+    opinion = page.opinion() or {}
+    for wrong in (
+        {"vote": None},
+        {"vote": {"preference": 3, "both_bad": False}},
+        {"vote": {"preference": 1, "both_bad": True}},
+        {"vote": {"preference": True, "both_bad": False}},
+        {"satisfaction": 3},
+        {"nearest": at(4)},
+        {"nearest": at(1, side=3)},
+        {"images": [["shown"] * 3]},
+        {"images": [["shown"] * 3, ["shown"] * 2]},
+    ):
+        page.post("/search/turn", page.turn("is blue", opinion=opinion | wrong), 422)
+    stop = {"assignment": page.view["assignment"], "submit_key": "k" * 20, "declared": at(1)}
+    page.post("/search/stop", stop | {"opinion": None}, 422)
+    page.post("/search/stop", stop | {"opinion": opinion, "declared": at(1, side=3)}, 422)
+    assert page.current() == page.view
+    view = page.stop(2, side=2)
+    assert (view["ending"], view["declared"]) == ("declared", at(2, side=2))
+    with catalogue.database.reading() as session:
+        last = select(SearchEnding).order_by(SearchEnding.question_id.desc())
+        ending = session.scalars(last).first()
+        assert ending is not None
+        assert ending.declared_side == 2
+    assert page.judge()["number"] == 2
+
+
+def test_a_turn_is_sent_again_without_a_second_vote(page: SearchPage, catalogue: Catalogue) -> None:
+    page.ask("is red")
+    payload = page.turn("is blue", opinion=page.opinion(vote=0))
+    stale = page.turn("is green")
+    view = page.post("/search/turn", payload)
+    assert page.post("/search/turn", payload) == view
+    page.post("/search/turn", stale, 409)  # from another tab
+    with catalogue.database.reading() as session:
+        votes = select(SearchFeedback.preference, SearchFeedback.both_bad)
+        newest = session.execute(votes.order_by(SearchFeedback.turn_id.desc())).first()
+        assert newest == (0, False)
+
+
+def test_no_half_turn_is_stored_or_shown(
+    page: SearchPage, catalogue: Catalogue, rivals: list[Listener]
+) -> None:
+    before = n_lists(catalogue)
+    for failing in rivals:  # on either side
+        failing.stop()
+        try:
+            view = page.ask("is red") if not page.view["turns"] else page.list()
+        finally:
+            failing.start()
+        assert view["is_unavailable"]
+        assert view["turns"][0]["lists"] is None
+        assert n_lists(catalogue) == before
+    assert len(page.list()["turns"][0]["lists"]) == 2
+    assert n_lists(catalogue) == before + 2
+    assert page.current() == page.view
+
+
+def test_a_search_without_lists_can_be_stopped(page: SearchPage, rivals: list[Listener]) -> None:
+    rivals[0].stop()
+    try:
+        assert page.ask("is red")["is_unavailable"]
+        assert page.stop()["ending"] == "stopped"
+    finally:
+        rivals[0].start()
+    assert page.judge(why="technical")["number"] == 2
+
+
+def test_nothing_sent_names_a_system_and_no_text_reaches_others(
+    page: SearchPage, catalogue: Catalogue, rivals: list[Listener], request: pytest.FixtureRequest
+) -> None:
+    texts = [json.dumps(page.ask(PRIVATE)), json.dumps(page.ask("is blue"))]
+    names = [*image_names(catalogue), "telltale", str(rivals[0].port), "scores", 'seconds": 0.']
+    assert not [name for text in texts for name in names if name in text]
+    assert set(page.view["turns"][0]) == {
+        "number", "text", "reference", "lists", "satisfaction", "vote", "nearest"
+    }  # fmt: skip
+
+    study = request.node.name.replace("_", "-")
+    with closing(SearchPage(catalogue, study)) as other:
+        other.ask("is green")
+        seen = [other.http.get(path).text for path in ("/", "/question", "/opening")]
+        seen.append(json.dumps(other.view))
+    assert PRIVATE in texts[0]
+    assert not [text for text in seen if "grandmother" in text]
+
+
+def test_the_systems_of_an_arena_search_the_same_images(
+    catalogue: Catalogue, rivals: list[Listener]
+) -> None:
+    names = image_names(catalogue)
+    other = next(name for name in names if garment_of(name).category != "dress")
+    fewer = DrawnRetriever([name for name in names if name != other])
+    queries = arena_queries([rivals[0], fewer])
+    path = catalogue.folder / "other-images.toml"
+    path.write_text(STUDY.format(name="other", kind="arena", design="", queries=queries))
+    refused = hsfiq("study", "create", path, "--database", catalogue.place.url)
+    fewer.stop()
+    assert refused.code == 2
+    assert "telltale-2 and telltale-1 differ in 1 of the images" in refused.err
