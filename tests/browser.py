@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext
 
-TIMEOUT_MS = 8_000
+TIMEOUT_MS = 180_000
 """How long an action or an expectation may take. Only a test that fails waits for so long."""
 
 
