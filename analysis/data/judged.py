@@ -107,7 +107,7 @@ def read_judged(
     """
     manifest = read_manifest(folder / "manifest.json")
     tables = {name: _with_objects(folder / f"{name}.parquet") for name in (main, "queries")}
-    turns = read_turns(folder) if has_turns(folder) else NO_TURNS
+    turns = read_turns(folder) if has_turns(folder, str(manifest["kind"])) else NO_TURNS
     sets = read_lists(folder, turns)
     has_sets = len(sets) > 0
     require_columns(folder, main, tables[main], (*ASKED, *columns))

@@ -17,8 +17,9 @@ TURNS = "turns.parquet"
 NO_TURNS = pd.DataFrame(columns=["question_id"])
 
 
-def has_turns(folder: Path) -> bool:
-    return (folder / TURNS).is_file()
+def has_turns(folder: Path, kind: str) -> bool:
+    """Whether the release is of searches; the turns of an arena have two lists and no score."""
+    return kind == "search" and (folder / TURNS).is_file()
 
 
 def read_turns(folder: Path) -> pd.DataFrame:
