@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from hsfiq.annotate.cookies import signer_of
+from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.collect.searching.votes import read_votes
 from hsfiq.collect.studies import find_study
 from tests.drawn_retriever import VERSION, DrawnRetriever
@@ -38,6 +40,8 @@ def test_an_arena_becomes_votes(
         row = find_study(session, study)
         assert row is not None
         live = read_votes(session, row)
+        dashboard = Dashboard(catalogue.database, signer_of(catalogue.database))
+        assert dashboard.study_outputs(session, row)
     release = catalogue.release(study, "arena")
     sessions, turns, votes = (rows(release, name) for name in ("sessions", "turns", "votes"))
     assert len(sessions) == SEARCHES_OF_ALL

@@ -131,8 +131,8 @@ ARENA = ReleaseKind(
             **SESSION_COLUMNS,
             "system_1": "of the list on the left (on a phone, above), for the whole search",
             "stop": "found-other (an image was declared), enough, gave-up, technical (as the "
-            "participant said), max-rounds, or idle (the participant left during the search); null if "
-            "they left after stopping it",
+            "participant said), max-rounds, or idle (the participant left during the search); null "
+            "if they left after stopping it",
             "turns": "the number of texts",
             "declared_list": "the list of the declared image, 1 or 2",
         },
