@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from hsfiq.model.preference.answers import Question, ReleaseAnswers
+from hsfiq.model.preference.answers import Question, ReleaseAnswers, answer_tensors
 from hsfiq.model.preference.inputs import Inputs
-from hsfiq.model.preference.response_model import AnswerModel
+from hsfiq.model.preference.response_model import AnswerModel, fit_preferences, with_errors
 from hsfiq.model.preference.training_loop import Retrained, set_scores
 from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.runtime.distributed import Distributed
@@ -74,9 +74,27 @@ def report_agreement(
     test = [question.question_id for question in answers.part("test")]
     predictions = {
         "before": predict(inputs.held_out, before.sets, retrained.before),
-        "after": predict(inputs.held_out, after.sets, retrained.after),
+        "after": predict(inputs.held_out, after.sets, retrained.final),
     }
-    return {"held_out": measure_agreement(release, test, predictions, seed)}
+    measured = measure_agreement(release, test, predictions, seed)
+    models = {"before": (before, retrained.before), "after": (after, retrained.final)}
+    if retrained.cross_fitted is not None:
+        models["after_without_folds"] = (after, retrained.after)
+    measured["slopes"] = {
+        name: slopes(inputs.held_out, scores.sets, model)
+        for name, (scores, model) in models.items()
+    }
+    return {"held_out": measured}
+
+
+def slopes(questions: Sequence[Question], sets: Tensor, model: AnswerModel) -> dict[str, Any]:
+    """The slope of the answer model, and the one that fits the held-out answers best.
+
+    If the first is the higher one, the model is too sure of the scorer.
+    """
+    answers = answer_tensors(questions, dict.fromkeys((q.participant for q in questions), 1.0))
+    best = fit_preferences(sets.double(), answers)
+    return {"used": float(model.preferences.values[0]), "held_out": with_errors(best)[0]}
 
 
 def predict(questions: Sequence[Question], sets: Tensor, model: AnswerModel) -> Predictions:

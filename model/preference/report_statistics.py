@@ -62,7 +62,7 @@ def measure_agreement(
         "n_questions": len(release.preferences),
         "n_without_scores": len(set(questions)) - len(release.preferences),
         "n_participants": release.n_participants,
-        "figures": worst_first([*agreement(release, values, draws), calibrations.pop("figure")]),
+        "figures": worst_first([*agreement(release, values, draws), *calibrations.pop("figures")]),
         "accuracy_by_margin": {
             name: margins(release.preferences, values[name], draws).to_json() for name in STAGES
         },
@@ -120,9 +120,11 @@ def worst_first(figures: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def calibration(
     release: Release, predictions: Mapping[str, Predictions], draws: Bootstrap
 ) -> dict[str, Any]:
-    """Brier score and reliability table of P(set 1 preferred), over the answers without ties.
+    """How right the probabilities are that set 1 is preferred, over the answers without ties.
 
-    In {"n", "human_ties", "before", "after", "figure"}, the last is the Brier score's entry.
+    In {"n", "human_ties", "before", "after", "figures"}, the last are the entries of the Brier
+    score and of the expected calibration error (Naeini et al. 2015, with `BINS` equal bins), which
+    is above 0 for right probabilities, too, the more so the fewer answers there are.
     """
     rows = release.preferences[release.preferences["preferred"] != 0]
     hits: Array = np.asarray(rows["preferred"] == 1, dtype=np.float64)  # [n]
@@ -130,22 +132,45 @@ def calibration(
         name: np.asarray(rows["question_id"].map(predictions[name].shares), dtype=np.float64)
         for name in STAGES
     }
-    errors: Array = np.stack([(predicted[name] - hits) ** 2 for name in STAGES], axis=1)  # [n, 2]
-    means = ratio(errors.sum(axis=0), np.full(2, float(len(rows))))
-    drawn = draws.ratios(rows, errors, np.ones_like(errors))  # [R, 2]
-    brier = {
-        name: {"value": json_number(float(means[i])), **draws.interval(drawn[:, i], rows).to_json()}
-        for i, name in enumerate(STAGES)
-    }
-    change = draws.interval(drawn[:, 1] - drawn[:, 0], rows).to_json()
-    difference = {"difference": json_number(float(means[1] - means[0])), **change}
+    errors = {name: (predicted[name] - hits)[:, None] for name in STAGES}  # [n, 1]
+    squares = {name: errors[name] ** 2 for name in STAGES}  # [n, 1]
+    surplus = {name: errors[name] * inside_bins(predicted[name]) for name in STAGES}  # [n, BINS]
     tables = {name: reliability_table(rows, predicted[name], hits, draws) for name in STAGES}
     return {
         "n": len(rows),
         "human_ties": len(release.preferences) - len(rows),
         **{name: {"bins": bins} for name, bins in tables.items()},
-        "figure": compared("brier", "lower", brier, "value", difference),
+        "figures": [
+            absolute_error("brier", rows, squares, draws),
+            absolute_error("ece", rows, surplus, draws),
+        ],
     }
+
+
+def absolute_error(
+    name: str, rows: pd.DataFrame, errors: Mapping[str, Array], draws: Bootstrap
+) -> dict[str, Any]:
+    """The figure of the sum over columns of |mean error|, of errors [n, columns] by stage."""
+    n = np.full(errors["after"].shape[1], float(len(rows)))  # [columns]
+    means = {stage: float(np.abs(ratio(own.sum(axis=0), n)).sum()) for stage, own in errors.items()}
+    drawn = {
+        stage: np.abs(draws.ratios(rows, own, np.ones_like(own))).sum(axis=1)  # [R]
+        for stage, own in errors.items()
+    }
+    figures = {
+        stage: {"value": json_number(means[stage]), **draws.interval(each, rows).to_json()}
+        for stage, each in drawn.items()
+    }
+    change = draws.interval(drawn["after"] - drawn["before"], rows).to_json()
+    difference = {"difference": json_number(means["after"] - means["before"]), **change}
+    return compared(name, "lower", figures, "value", difference)
+
+
+def inside_bins(predicted: Array) -> Array:
+    """1 where a probability lies in a bin: [n] -> [n, BINS]."""
+    places = np.minimum((predicted * BINS).astype(np.int64), BINS - 1)  # [n]
+    inside: Array = (places[:, None] == np.arange(BINS)).astype(np.float64)
+    return inside
 
 
 def reliability_table(
@@ -155,17 +180,16 @@ def reliability_table(
 
     Of n questions: [n] predicted P(set 1 preferred), and [n] hits, 1 if it was and 0 if not.
     """
-    places = np.minimum((predicted * BINS).astype(np.int64), BINS - 1)  # [n]
-    inside = (places[:, None] == np.arange(BINS)).astype(np.float64)  # [n, BINS]
+    inside = inside_bins(predicted)  # [n, BINS]
     drawn = draws.ratios(rows, inside * hits[:, None], inside)  # [R, BINS]
     return [
         {
             "low": place / BINS,
             "high": (place + 1) / BINS,
             "n": int(inside[:, place].sum()),
-            "said": float(predicted[places == place].mean()),
-            "preferred": float(hits[places == place].mean()),
-            "ci": draws.interval(drawn[:, place], rows[places == place]).to_json()["ci"],
+            "said": float(predicted[inside[:, place] > 0].mean()),
+            "preferred": float(hits[inside[:, place] > 0].mean()),
+            "ci": draws.interval(drawn[:, place], rows[inside[:, place] > 0]).to_json()["ci"],
         }
         for place in range(BINS)
         if inside[:, place].any()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ from hsfiq.model.preference.answers import (
     read_answers,
     reliability_weights,
 )
+from hsfiq.model.preference.cross_fitting import FILE, DoneFolds, cross_fitted_scores
 from hsfiq.model.preference.inputs import prepare_inputs
 from hsfiq.model.preference.model_card import earlier_release_notes, write_retraining_card
 from hsfiq.model.preference.report import report_agreement, report_retrieval, score_held_out
+from hsfiq.model.preference.response_model import fit_answers
 from hsfiq.model.preference.settings import NAME, Settings
 from hsfiq.model.preference.training_loop import Retrained, Retraining
 from hsfiq.model.recipes.recipe import Recipe
@@ -82,7 +85,12 @@ def retrain(
         inputs.triplets,
     )
     before = score_held_out(inputs, loaded, retraining.inference)
+    done = DoneFolds(out / FILE, provenance)
+    apart = cross_fitted_scores(retraining, weights, done)
     retrained = retraining.train()
+    if apart is not None:
+        model = fit_answers(apart, retraining.answers, settings.offset_sd)
+        retrained = replace(retrained, cross_fitted=model)
     after = score_held_out(inputs, loaded, retraining.inference)
     report = {
         "simulated": bool(answers.about.get("simulated", False)),
@@ -94,7 +102,9 @@ def retrain(
         **report_agreement(release, answers, inputs, before, after, retrained, settings.seed),
         **report_retrieval(loaded.recipe, before, after, settings.seed),
     }
-    return write(out, provenance, loaded, retrained, report)
+    checkpoint = write(out, provenance, loaded, retrained, report)
+    done.remove()
+    return checkpoint
 
 
 def training_dtype(recipe: Recipe, device: torch.device) -> torch.dtype:
@@ -150,7 +160,9 @@ def write(
     report: Mapping[str, Any],
 ) -> Checkpoint:
     """Write the files beside the checkpoint, then the checkpoint."""
-    fitted = {"before": retrained.before.to_json(), "after": retrained.after.to_json()}
+    fitted = {"before": retrained.before.to_json(), "after": retrained.final.to_json()}
+    if retrained.cross_fitted is not None:
+        fitted["after_without_folds"] = retrained.after.to_json()
     with explained_write_errors(out):
         out.mkdir(parents=True, exist_ok=True)
         write_whole(out / ANSWER_MODEL, to_json(fitted))

@@ -17,6 +17,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "score_weight": (0, 1e6),
     "offset_sd": (1e-6, 1e6),
     "mix": (0, 1e6),
+    "folds": (0, 100),
 } | {
     key: RECIPE_RANGES[key]
     for key in ("epochs", "batch", "lr", "final_lr_share", "weight_decay", "clip_norm", "seed")
@@ -46,6 +47,7 @@ class Settings:
     offset_sd: float = 1.0  # of the normal prior of participants' offsets, in logits
     mix: float = 0.0  # weight of the loss on triplets
     reliability: Literal["off", "on"] = "off"  # "on": contradicting answers lower one's weight
+    folds: int = 4  # of cross-fitting, which fits the final answer model; 0 leaves it out
     seed: int = 1000
 
     def __post_init__(self) -> None:

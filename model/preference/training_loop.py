@@ -40,11 +40,21 @@ from hsfiq.model.training.optimizer import Optimizer
 
 @dataclass(frozen=True, slots=True)
 class Retrained:
-    """The scorer's answer models before and after, and the mean losses of each epoch."""
+    """The scorer's answer models before and after, and the mean losses of each epoch.
+
+    `cross_fitted` is the model after, fitted to scores of questions that the scorer was not trained
+    on; None without folds.
+    """
 
     before: AnswerModel
     after: AnswerModel
     epochs: list[dict[str, Any]]
+    cross_fitted: AnswerModel | None = None
+
+    @property
+    def final(self) -> AnswerModel:
+        """What predictions with the retrained scorer use."""
+        return self.cross_fitted or self.after
 
 
 class Retraining:
@@ -66,7 +76,8 @@ class Retraining:
             recipe: of its first training, for the optimiser's other values.
             triplets: mixed in if `settings.mix` is above 0.
         """
-        self.scorer, self.settings, self.triplets = scorer, settings, triplets
+        self.scorer, self.recipe, self.settings = scorer, recipe, settings
+        self.triplets = triplets
         self.questions, self.answers, self.tokens = questions, answers, tokens
         self.distributed, self.dtype = distributed, dtype
         self.held, self.parameters = split_parameters(
@@ -77,6 +88,20 @@ class Retraining:
             self.parameters, optimisation, optimisation.weight_decay, distributed.device, dtype
         )
         self.inference = Inference(scorer.encoder, tokens, distributed)
+
+    def on(self, questions: Sequence[Question], answers: AnswerTensors) -> Retraining:
+        """The same retraining of the same scorer, as it is now, on other questions."""
+        return Retraining(
+            self.scorer,
+            self.recipe,
+            self.settings,
+            questions,
+            answers,
+            self.tokens,
+            self.distributed,
+            self.dtype,
+            self.triplets,
+        )
 
     def train(self) -> Retrained:
         """Train for all epochs; raise `Diverged` if a loss or a weight is not finite."""

@@ -20,7 +20,7 @@ from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
 from tests.model.training.helpers import CPU, Drawn, hsfiq, options
 
-QUICK = replace(Settings.for_encoder("tiny"), epochs=2, batch=16, lr=1e-3)
+QUICK = replace(Settings.for_encoder("tiny"), epochs=2, batch=16, lr=1e-3, folds=0)
 
 
 @dataclass(frozen=True)

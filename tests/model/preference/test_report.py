@@ -79,10 +79,15 @@ def test_calibration_is_counted_over_answers_that_prefer(release: Release) -> No
         if row.preferred != 0
     ]
     assert result["n"] == len(answers) == N - result["human_ties"]
-    brier = result["figure"]
+    brier, ece = result["figures"]
     assert brier["before"]["value"] == pytest.approx(fmean((p - y) ** 2 for p, y in answers))
     assert brier["difference"] == {"value": 0.0, "ci": [0.0, 0.0]}
     bins = result["after"]["bins"]
+    distances = [each["n"] * abs(each["said"] - each["preferred"]) for each in bins]
+    assert ece["after"]["value"] == pytest.approx(sum(distances) / len(answers))
+    low, high = ece["after"]["ci"]
+    assert 0 <= low < high
+    assert ece["difference"] == {"value": 0.0, "ci": [0.0, 0.0]}
     assert sum(calibration_bin["n"] for calibration_bin in bins) == len(answers)
     for calibration_bin in bins:
         inside = [

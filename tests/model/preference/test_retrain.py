@@ -133,6 +133,7 @@ def test_files_that_a_retraining_writes(answered: Answered, out: Path) -> None:
         "spearman.rho",
         "tie_half",
         "brier",
+        "ece",
     }
     assert [epoch["loss"] for epoch in report["epochs"]] == sorted(
         (epoch["loss"] for epoch in report["epochs"]), reverse=True

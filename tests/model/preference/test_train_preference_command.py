@@ -23,7 +23,7 @@ def train(answered: Answered, out: Path, *options: str | Path) -> CommandResult:
     return hsfiq(
         "train", "preference", "--release", answered.release, "--init", answered.init,
         "--out", out, "--cache", answered.cache, "--images", answered.pictures,
-        "--set", "epochs=1", *options,
+        "--set", "epochs=1", "--set", "folds=0", *options,
     )  # fmt: skip
 
 
