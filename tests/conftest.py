@@ -172,8 +172,12 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--process-per-site",  # a page starts in the process of `reused_context`'s first page
     "--host-resolver-rules=MAP *.test 127.0.0.1",
 ]
+
+FIRST_PAGE = "http://127.0.0.1/"
+"""No server has to be there. A site is a scheme and a host, whatever the port."""
 
 
 @pytest.fixture(scope="session")
@@ -196,8 +200,14 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def reused_context(chromium: Browser) -> Iterator[BrowserContext]:
-    """The context that the tests of this process use in turn."""
+    """The context that the tests of this process use in turn.
+
+    Its first page stays open, so that the process of the study's pages does, too.
+    """
     context = new_context_of(chromium)
+    page = context.new_page()
+    page.route(FIRST_PAGE, lambda route: route.fulfill(content_type="text/html", body="open"))
+    page.goto(FIRST_PAGE)
     yield context
     context.close()
 
@@ -209,7 +219,7 @@ def context(reused_context: BrowserContext) -> Iterator[BrowserContext]:
     Fetching and compiling them takes half of the time that a page needs.
     """
     yield reused_context
-    for page in reused_context.pages:
+    for page in reused_context.pages[1:]:
         page.close()
     reused_context.clear_cookies()
     reused_context.set_offline(offline=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -13,6 +14,35 @@ from tests.annotate.page_requests import expected_sum
 OpenPage = Callable[..., Page]
 
 TEXT = standard_texts("en")["page"]
+
+
+PLACES = """(elements) => elements.map((element) => {
+  if (!element.getClientRects().length) throw new Error(`${element.className} is not displayed`);
+  const { left, top, right, bottom } = element.getBoundingClientRect();
+  return [left, top, right, bottom];
+})"""
+
+
+class Box(NamedTuple):
+    """The place of an element in the window, in CSS pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+
+def boxes(page: Page, selector: str) -> list[Box]:
+    """The boxes of all these elements, each of which is displayed, in one call of the browser."""
+    return [Box(*place) for place in page.locator(selector).evaluate_all(PLACES)]
 
 
 def expect_step(page: Page, step: str, count: str) -> None:

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from hsfiq.annotate.gradio_page import VERSION
 from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
 from hsfiq.study.languages.standard import worded_texts
-from tests.annotate.question_page import OpenPage, expect_step, press
-from tests.annotate.served_studies import ThreadServer
+from tests.annotate.conftest import running
+from tests.annotate.question_page import boxes, expect_step, press
+from tests.annotate.reused_study import ReusedStudy
+from tests.annotate.served_studies import ThreadServer, newcomer
 
 pytestmark = pytest.mark.browser
 
@@ -115,6 +117,39 @@ FAULTS = """(root) => {
 OTHERS = {"de": "Deutsch", "pt-BR": "Português do Brasil", "th": "ไทย", "ar": "العربية"}
 
 
+@pytest.fixture(scope="module")
+def study(reused_study: ReusedStudy) -> Iterator[ThreadServer]:
+    """The usual study, served: no test of this module changes it."""
+    reused_study.restore()
+    with running(reused_study.server()) as server:
+        yield server
+
+
+def first_question(study: ThreadServer, context: BrowserContext) -> Page:
+    context.clear_cookies()  # the browser of another participant
+    page = context.new_page()
+    page.goto(f"{study.url}/start/{newcomer(study.place)}")
+    expect_step(page, "question", "1 / 6")
+    return page
+
+
+@pytest.fixture(scope="module")
+def question(study: ThreadServer, reused_context: BrowserContext) -> Iterator[Page]:
+    """A page with the study's question; each test chooses the size of the window."""
+    page = first_question(study, reused_context)
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def page(study: ThreadServer, reused_context: BrowserContext) -> Iterator[Page]:
+    """A page on which each test shows its own question."""
+    page = first_question(study, reused_context)
+    yield page
+    page.close()
+    reused_context.clear_cookies()
+
+
 def opening_of(view: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """What the server would send for a study with these options; the images repeat."""
     language, kind = options.get("language", "en"), options.get("kind", "pair")
@@ -171,9 +206,7 @@ def faults_at_each_size(page: Page, root: str) -> Iterator[str]:
             yield f"{width} x {height}: {fault}"
 
 
-def test_no_control_is_cut_or_covered(server: ThreadServer, open_page: OpenPage) -> None:
-    page = open_page(server)
-    expect_step(page, "question", "1 / 6")
+def test_no_control_is_cut_or_covered(page: Page) -> None:
     faults = []
     for options in OPTIONS:
         shown_with(page, options)
@@ -182,8 +215,7 @@ def test_no_control_is_cut_or_covered(server: ThreadServer, open_page: OpenPage)
     assert faults == [], f"{len(faults)}\n" + "\n".join(faults[:60])
 
 
-def test_the_dialogs_are_not_cut(server: ThreadServer, open_page: OpenPage) -> None:
-    page = open_page(server)
+def test_the_dialogs_are_not_cut(page: Page) -> None:
     for k in (1, 5, 10):
         shown_with(page, {"k": k, "names": NAMES, "text": LONG_TEXT, "language": "ko"})
         page.locator(".set .frame").first.click()
@@ -192,10 +224,10 @@ def test_the_dialogs_are_not_cut(server: ThreadServer, open_page: OpenPage) -> N
         assert faults == [], k
     press(page, "?")
     assert list(faults_at_each_size(page, "dialog.guidelines")) == []
+    press(page, "Escape")
 
 
-def test_the_questions_at_the_end_are_not_cut(server: ThreadServer, open_page: OpenPage) -> None:
-    page = open_page(server)
+def test_the_questions_at_the_end_are_not_cut(page: Page) -> None:
     opening = opening_of(page.evaluate("fetch('../question').then((r) => r.json())"), {"k": 5})
     opening["view"] |= {
         "step": "questionnaire",
@@ -210,12 +242,11 @@ def test_the_questions_at_the_end_are_not_cut(server: ThreadServer, open_page: O
     assert list(faults_at_each_size(page, ".page")) == []
 
 
-def test_what_is_used_together_is_close_together(server: ThreadServer, open_page: OpenPage) -> None:
-    page = open_page(server)
+def test_what_is_used_together_is_close_together(question: Page) -> None:
     for size in SIZES:
-        page.set_viewport_size({"width": size[0], "height": size[1]})
+        question.set_viewport_size({"width": size[0], "height": size[1]})
         scores, preference, following = (
-            page.locator(selector).bounding_box()
+            question.locator(selector).bounding_box()
             for selector in (".set[data-side='2'] .likert", ".preference", ".next")
         )
         assert scores
@@ -228,10 +259,8 @@ def test_what_is_used_together_is_close_together(server: ThreadServer, open_page
         assert down < 130, size
 
 
-def test_extra_questions_come_after_the_main_answer(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(server, 390, 844)
+def test_extra_questions_come_after_the_main_answer(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
     shown_with(page, {"k": 5, "extra": EXTRA})
     tops = [
         page.locator(part).bounding_box()["y"]  # type: ignore[index]
@@ -242,30 +271,28 @@ def test_extra_questions_come_after_the_main_answer(
     assert page.locator(".question > .extra-questions").count() == 1
 
 
-def test_images_use_large_screens_and_small_ones(server: ThreadServer, open_page: OpenPage) -> None:
-    page = open_page(server)
+def test_images_use_large_screens_and_small_ones(question: Page) -> None:
     least = {(2560, 1440): (360, 480), (1920, 1080): (270, 330), (768, 1024): (110, 140)}
     for size, (width, height) in least.items():
-        page.set_viewport_size({"width": size[0], "height": size[1]})
-        box = page.locator(".set .frame").first.bounding_box()
+        question.set_viewport_size({"width": size[0], "height": size[1]})
+        box = question.locator(".set .frame").first.bounding_box()
         assert box
         assert (box["width"], box["height"]) > (width, height), size
         assert box["width"] > width, size
         assert box["height"] > height, size
-    reference = page.locator(".reference .frame").bounding_box()
+    reference = question.locator(".reference .frame").bounding_box()
     assert reference
     assert reference["width"] > 170
     assert reference["height"] > 200
 
 
-def test_images_of_other_kinds_use_large_screens(server: ThreadServer, open_page: OpenPage) -> None:
+def test_images_of_other_kinds_use_large_screens(page: Page) -> None:
     least: list[tuple[dict[str, Any], dict[tuple[int, int], int]]] = [
         ({"kind": "ranking", "sets": 3, "k": 5}, {(1280, 800): 140, (2560, 1440): 320}),
         ({"kind": "ranking", "sets": 5, "k": 5}, {(1920, 1080): 115, (2560, 1440): 180}),
         ({"kind": "images", "levels": 2, "k": 10}, {(1920, 1080): 280, (2560, 1440): 370}),
         ({"kind": "query", "sets": 1, "k": 1}, {(1024, 768): 290, (1920, 1080): 500}),
     ]
-    page = open_page(server)
     for options, sizes in least:
         shown_with(page, options)
         for (width, height), lowest in sizes.items():
@@ -282,29 +309,28 @@ def test_images_of_other_kinds_use_large_screens(server: ThreadServer, open_page
         assert box["y"] + box["height"] <= foot["y"], kind
 
 
-def test_the_foot_takes_little_of_a_phone(server: ThreadServer, open_page: OpenPage) -> None:
-    page = open_page(server, 390, 844)
-    covered = page.evaluate(
+def test_the_foot_takes_little_of_a_phone(question: Page) -> None:
+    question.set_viewport_size({"width": 390, "height": 844})
+    covered = question.evaluate(
         "[...Array(844).keys()].map((y) => document.elementFromPoint(195, y))"
         ".filter((element) => element?.closest('.foot')).length"
     )
     assert covered <= 60
 
 
-def test_the_reason_box_covers_no_image(server: ThreadServer, open_page: OpenPage) -> None:
-    page = open_page(server)
-    press(page, "r")
+def test_the_reason_box_covers_no_image(question: Page) -> None:
+    press(question, "r")
     for size in SIZES:
-        page.set_viewport_size({"width": size[0], "height": size[1]})
-        box = page.locator(".reason-panel").bounding_box()
-        assert box
-        for frame in page.locator(".frame").all():
-            image = frame.bounding_box()
-            assert image
+        question.set_viewport_size({"width": size[0], "height": size[1]})
+        (box,) = boxes(question, ".reason-panel")
+        images = boxes(question, ".frame")
+        assert images
+        for image in images:
             is_apart = (
-                image["y"] + image["height"] <= box["y"]
-                or box["y"] + box["height"] <= image["y"]
-                or image["x"] + image["width"] <= box["x"]
-                or box["x"] + box["width"] <= image["x"]
+                image.bottom <= box.top
+                or box.bottom <= image.top
+                or image.right <= box.left
+                or box.right <= image.left
             )
             assert is_apart, size
+    press(question, "Escape")

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Response
 from tests.annotate.page_requests import stored
-from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press
+from tests.annotate.question_page import TEXT, OpenPage, answer, boxes, expect_step, press
 from tests.annotate.served_studies import Place, Server, ThreadServer, make_study
 
 pytestmark = pytest.mark.browser
@@ -210,12 +210,12 @@ def test_nothing_needs_scrolling_on_a_desktop(
     )
     assert size == [width, height]
     for part in (".reference .frame", ".user-text", ".frame", ".option:visible", ".button.next"):
-        for element in page.locator(part).all():
-            box = element.bounding_box()
-            assert box, part
-            assert box["y"] >= 0, part
-            assert box["y"] + box["height"] <= height, part
-            assert box["x"] + box["width"] <= width, part
+        places = boxes(page, part)
+        assert places, part
+        for box in places:
+            assert box.top >= 0, part
+            assert box.bottom <= height, part
+            assert box.right <= width, part
 
 
 @pytest.mark.parametrize("language", ["en", "ko"])
@@ -235,15 +235,14 @@ def test_the_fullest_page_fits_a_desktop(
         *(".option:visible", ".actions .button:visible", ".notice-text"),
         ".option:visible > span",
     ):
-        for element in page.locator(part).all():
-            box = element.bounding_box()
-            assert box, part
-            assert box["x"] >= 0, part
-            assert box["x"] + box["width"] <= 1280, part
-            assert box["y"] + box["height"] <= 720, part
-    options = page.locator(".likert .option").all()
-    assert all(
-        option.evaluate("(box) => box.scrollHeight <= box.clientHeight + 1") for option in options
+        places = boxes(page, part)
+        assert places, part
+        for box in places:
+            assert box.left >= 0, part
+            assert box.right <= 1280, part
+            assert box.bottom <= 720, part
+    assert page.locator(".likert .option").evaluate_all(
+        "(options) => options.every((box) => box.scrollHeight <= box.clientHeight + 1)"
     )
 
 
@@ -263,13 +262,13 @@ def test_a_phone_needs_no_sideways_scrolling(server: ThreadServer, open_page: Op
     page = open_page(server, 390, 844)
     expect_step(page, "question", "1 / 6")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    for element in page.locator(".frame, .option:visible, .actions .button:visible").all():
-        box = element.bounding_box()
-        assert box
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= 390
-        assert box["width"] >= 44
-        assert box["height"] >= 44
+    controls = boxes(page, ".frame, .option:visible, .actions .button:visible")
+    assert controls
+    for box in controls:
+        assert box.left >= 0
+        assert box.right <= 390
+        assert box.width >= 44
+        assert box.height >= 44
     sets = page.locator(".set")
     sets.nth(0).locator(".option").nth(4).click()
     sets.nth(1).locator(".option").nth(0).click()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON, WHITE_SPACE
+from tests.annotate.conftest import running
 from tests.annotate.page_requests import stored
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press
+from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, ThreadServer, make_study
 
 pytestmark = pytest.mark.browser
@@ -18,11 +20,20 @@ TOO_SHORT = TEXT["a_reason"].format(shortest=SHORTEST_REASON)
 TOO_LONG = TEXT["a_shorter_reason"].format(longest=LONGEST_REASON)
 
 
-@pytest.fixture
-def reasons_server(place: Place, serve: Callable[[Place], ThreadServer]) -> ThreadServer:
-    """A study that asks for a reason on every second question, served."""
+@pytest.fixture(scope="module")
+def reasons_study(tmp_path_factory: pytest.TempPathFactory) -> ReusedStudy:
+    """A study that asks for a reason on every second question."""
+    place = Place(tmp_path_factory.mktemp("reasons"))
     make_study(place, reason_every=2).close()
-    return serve(place)
+    return ReusedStudy(place, tmp_path_factory.mktemp("reused"))
+
+
+@pytest.fixture
+def reasons_server(reasons_study: ReusedStudy) -> Iterator[ThreadServer]:
+    """The same study, in its first state, served."""
+    reasons_study.restore()
+    with running(reasons_study.server()) as server:
+        yield server
 
 
 @pytest.fixture
