@@ -13,7 +13,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.context import BaseContext, ForkServerContext, ForkServerProcess
 from pathlib import Path
 
 PRELOADED = {
@@ -44,7 +45,8 @@ def forkserver_context() -> ForkServerContext:
 class Fork:
     """A process that calls a function with `sys.argv` set, like `python -c` with arguments.
 
-    `log` receives its output, after what the file holds already.
+    `log` receives its output, after what the file holds already; `errors`, if it is given, what the
+    process writes to standard error.
     """
 
     def __init__(
@@ -52,11 +54,13 @@ class Fork:
         function: Callable[[], object],
         arguments: Sequence[str | Path],
         log: Path,
+        errors: Path | None = None,
         **environment: str,
     ) -> None:
         words = [function.__name__, *map(str, arguments)]
+        variables = {**os.environ, **environment}
         self._process: ForkServerProcess = forkserver_context().Process(
-            target=_run, args=(function, words, log, Path.cwd(), {**os.environ, **environment})
+            target=_run, args=(function, words, (log, errors or log), Path.cwd(), variables)
         )
         self._process.start()
 
@@ -81,6 +85,14 @@ class Fork:
             os.kill(self.pid, number)
 
 
+def pool_of_one(
+    mp_context: BaseContext,
+    initializer: Callable[[], object],
+) -> ProcessPoolExecutor:
+    """A pool of one process, instead of as many as there are cores."""
+    return ProcessPoolExecutor(1, forkserver_context(), initializer)
+
+
 def start_command(*words: str | Path, log: Path, **environment: str) -> Fork:
     """Start `hsfiq WORDS` as a process."""
     return Fork(run_command_line, words, log, **environment)
@@ -96,15 +108,15 @@ def run_command_line() -> None:
 def _run(
     function: Callable[[], object],
     words: list[str],
-    log: Path,
+    outputs: tuple[Path, Path],
     folder: Path,
     environment: dict[str, str],
 ) -> None:
     gc.freeze()  # what the server has imported is not examined again
     os.setsid()
     become_command()
-    with log.open("ab") as output:
-        for stream in (1, 2):
+    for stream, path in enumerate(outputs, start=1):
+        with path.open("ab") as output:
             os.dup2(output.fileno(), stream)
     os.environ.clear()
     os.environ.update(environment)

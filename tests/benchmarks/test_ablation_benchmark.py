@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from hsfiq.demo import study
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, SystemLists
 from hsfiq.model.evaluation.metrics import evaluate
 from tests.in_process import run_command
+from tests.processes import pool_of_one
 
 RESAMPLES = 20
 
@@ -51,8 +50,7 @@ def set_up_worker() -> None:
 def test_the_complete_benchmark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(ablation, "STRATEGIES", ("corpus", "qure"))
     monkeypatch.setattr(ablation, "one_thread", set_up_worker)
-    one_process = partial(ProcessPoolExecutor, max_workers=1)  # importing torch takes longest
-    monkeypatch.setattr(ablation, "ProcessPoolExecutor", one_process)
+    monkeypatch.setattr(ablation, "ProcessPoolExecutor", pool_of_one)
     plan = Plan(seeds=1, limit=40, epochs=5, answers=100, sizes=())
     result = ablation.measure(seed=3, plan=plan)
     assert result["simulated"]

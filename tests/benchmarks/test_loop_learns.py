@@ -16,6 +16,7 @@ RESAMPLES = 20
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_servers")
 def test_a_small_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_learns, "hsfiq", run_command)
     monkeypatch.setattr(agreement, "RESAMPLES", RESAMPLES)

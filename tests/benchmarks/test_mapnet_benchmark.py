@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-
 import numpy as np
 import pytest
 
 from benchmarks import mapnet
 from benchmarks.mapnet import FULL, ROWS, Plan, Trained, Trial, resampled_recall
+from tests.processes import pool_of_one
 
 
 def test_rows_differ_only_in_what_they_name() -> None:
@@ -57,8 +55,7 @@ def test_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
         )
     }
     monkeypatch.setattr(mapnet, "ROWS", chosen)
-    one_process = partial(ProcessPoolExecutor, max_workers=1)  # importing torch takes longest
-    monkeypatch.setattr(mapnet, "ProcessPoolExecutor", one_process)
+    monkeypatch.setattr(mapnet, "ProcessPoolExecutor", pool_of_one)
     result = mapnet.measure(3, Plan(seeds=1, limit=130, epochs=1))
     assert [case["row"] for case in result["cases"]] == [
         row for rows in chosen.values() for row in rows

@@ -1,24 +1,15 @@
 """Kill -9 at random moments under concurrent annotators, three rounds of the benchmark `soak`."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import serving
 from benchmarks.serving import Place
 from benchmarks.soak import soak
-from tests.processes import Fork, start_command
 
 
-def test_every_acknowledged_answer_is_stored_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def start(command: Sequence[str], env: dict[str, str], **_: object) -> Fork:
-        return start_command(*command[3:], log=tmp_path / "server.log", **env)
-
-    monkeypatch.setattr(serving, "subprocess", SimpleNamespace(Popen=start))
+@pytest.mark.usefixtures("forked_servers")
+def test_every_acknowledged_answer_is_stored_once(tmp_path: Path) -> None:
     result = soak(Place(tmp_path), rounds=3, seed=7)
     assert result["acknowledged"] > 0
     assert result["restarts"] == 3

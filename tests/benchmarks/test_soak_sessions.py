@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from benchmarks import searching, serving, soak_sessions
+from benchmarks import searching, soak_sessions
 from benchmarks.serving import Place
 from benchmarks.soak_sessions import soak
 from hsfiq.live.protocol import Search
 from tests.drawn_retriever import DrawnRetriever
-from tests.processes import Fork, start_command
 
 IMAGES = 100
 
@@ -32,11 +29,8 @@ class RandomRetriever(DrawnRetriever):
         self.stop()
 
 
+@pytest.mark.usefixtures("forked_servers")
 def test_nothing_acknowledged_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(command: Sequence[str], env: dict[str, str], **_: object) -> Fork:
-        return start_command(*command[3:], log=tmp_path / "server.log", **env)
-
-    monkeypatch.setattr(serving, "subprocess", SimpleNamespace(Popen=start))
     monkeypatch.setattr(searching, "IMAGES", IMAGES)
     monkeypatch.setattr(soak_sessions, "LONGEST", 0.6)
     retriever = RandomRetriever([str(number) for number in range(IMAGES)])

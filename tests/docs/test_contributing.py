@@ -54,6 +54,7 @@ def run_script() -> None:
     sys.path.insert(0, code)
     cli = importlib.import_module("hsfiq.cli")
     assert Path(str(cli.__file__)).is_relative_to(code)
+    importlib.import_module("hsfiq.demo.study").GARMENTS_PER_CATEGORY = 20
     servers: list[int] = []
     try:
         for line in script.replace("\\\n", " ").splitlines():

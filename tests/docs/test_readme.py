@@ -29,6 +29,7 @@ def test_every_hsfiq_command_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     monkeypatch.setenv("HSFIQ_CACHE", str(tmp_path / "features"))
+    monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 20)
     n_commands = 0
     for words in COMMANDS:
         if words[0] == "export":

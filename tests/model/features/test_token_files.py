@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sqlite3
-import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import torch
 
-from hsfiq.errors import UnreadableInput
+from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.features.cache import CacheReport, FeatureCache
 from hsfiq.model.features.token_files import HEADER_BYTES
@@ -24,6 +25,7 @@ from tests.model.encoders.small_encoder import (
     draw_images,
     fill,
 )
+from tests.processes import Fork
 
 
 @pytest.fixture(autouse=True)
@@ -117,54 +119,53 @@ def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
         fill(cache, draw_images(tmp_path / "images", 1))
 
 
-FILL = f"""
-import os, resource, sys, time
-from pathlib import Path
-sys.path.insert(0, {str(Path(__file__).parents[3])!r})
-import torch
-from tests.model.encoders.small_encoder import SmallEncoder
-from hsfiq.errors import HsfiqError
-from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.encoders.preprocessing import Preprocessing
-
-torch.set_num_threads(1)
-folder, pause, limit, size = Path(sys.argv[1]), float(sys.argv[2]), *map(int, sys.argv[3:])
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-images = {{path.stem: path for path in sorted((folder / "images").iterdir())}}
-
-def on_progress(done, of):
-    time.sleep(pause)
-    print(done, flush=True)
-
-try:
-    encoder = SmallEncoder(preprocessing=Preprocessing(size=size))
-    cache = FeatureCache.open(folder / "cache", encoder, torch.float16)
-    print("open", flush=True)
-    report = cache.fill(
-        images, batch=2, device=torch.device("cpu"), workers=2, on_progress=on_progress
-    )
-    print("computed", report.n_computed, flush=True)
-except HsfiqError as error:
-    sys.exit(str(error))
-"""
+def write_line(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
 
 
-@contextmanager
-def filling(
-    folder: Path, *, pause: float = 0.0, limit: int = 1 << 40, size: int = 8
-) -> Iterator[subprocess.Popen[str]]:
+def fill_folder() -> None:
+    """Fill the cache of a folder, and print the progress."""
+    torch.set_num_threads(1)
+    folder, pause, limit, size = Path(sys.argv[1]), float(sys.argv[2]), *map(int, sys.argv[3:])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    images = {path.stem: path for path in sorted((folder / "images").iterdir())}
+
+    def on_progress(done: int, _of: int) -> None:
+        time.sleep(pause)
+        write_line(f"{done}")
+
+    try:
+        encoder = SmallEncoder(preprocessing=Preprocessing(size=size))
+        cache = FeatureCache.open(folder / "cache", encoder, torch.float16)
+        write_line("open")
+        report = cache.fill(
+            images, batch=2, device=torch.device("cpu"), workers=2, on_progress=on_progress
+        )
+        write_line(f"computed {report.n_computed}")
+    except HsfiqError as error:
+        sys.exit(str(error))
+
+
+class Filling:
     """Another process that fills the cache and prints its progress."""
-    with subprocess.Popen(
-        [sys.executable, "-c", FILL, str(folder), str(pause), str(limit), str(size)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[3],
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+
+    def __init__(
+        self, folder: Path, *, pause: float = 0.0, limit: int = 1 << 40, size: int = 8
+    ) -> None:
+        name = f"fill-{len(list(folder.glob('fill-*')))}"
+        self.printed, self.errors = folder / f"{name}.txt", folder / f"{name}-errors.txt"
+        words = [folder, str(pause), str(limit), str(size)]
+        self.process = Fork(fill_folder, words, self.printed, self.errors)
+
+    def wait_for_lines(self, n: int) -> str:
+        """Return what the process has printed as soon as that is at least n lines."""
+        while True:
+            has_ended = self.process.poll() is not None
+            printed = self.printed.read_text() if self.printed.exists() else ""
+            if printed.count("\n") >= n:
+                return printed
+            assert not has_ended, self.errors.read_text()
+            time.sleep(0.001)
 
 
 def test_a_disk_that_becomes_full_leaves_complete_rows(tmp_path: Path) -> None:
@@ -174,10 +175,10 @@ def test_a_disk_that_becomes_full_leaves_complete_rows(tmp_path: Path) -> None:
     # No file may grow further than six rows and a half: more than the index needs.
     limit = HEADER_BYTES + 6 * row_bytes + row_bytes // 2
 
-    with filling(tmp_path, limit=limit, size=80) as process:
-        _, errors = process.communicate()
+    filling = Filling(tmp_path, limit=limit, size=80)
 
-    assert process.returncode == 1
+    assert filling.process.wait() == 1
+    errors = filling.errors.read_text()
     assert "cannot be written (" in errors
     assert errors.count("\n") == 1
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
@@ -195,10 +196,11 @@ def test_a_killed_process_leaves_only_complete_rows(
     tmp_path: Path, lines: int, pause: float
 ) -> None:
     images = draw_images(tmp_path / "images", 40)
-    with filling(tmp_path, pause=pause) as process:
-        output = [process.stdout.readline() for _ in range(lines)]
-        process.send_signal(signal.SIGKILL)
-    assert "computed" not in "".join(output)
+    filling = Filling(tmp_path, pause=pause)
+    printed = filling.wait_for_lines(lines)
+    filling.process.send_signal(signal.SIGKILL)
+    filling.process.wait()
+    assert "computed" not in printed
 
     encoder = SmallEncoder()
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
@@ -242,13 +244,13 @@ def test_an_incomplete_folder_is_completed(tmp_path: Path, remaining: list[str])
 
 def test_two_processes_at_once_compute_each_image_once(tmp_path: Path) -> None:
     images = draw_images(tmp_path / "images", 20)
-    with filling(tmp_path, pause=0.02) as first:
-        assert first.stdout.readline() == "open\n"
-        with filling(tmp_path) as second:
-            ends = [process.communicate() for process in (first, second)]
+    first = Filling(tmp_path, pause=0.02)
+    assert first.wait_for_lines(1).startswith("open\n")
+    both = [first, Filling(tmp_path)]
+    assert [filling.process.wait() for filling in both] == [0, 0]
 
-    assert [errors for _, errors in ends] == ["", ""]
-    computed = [int(output.split("computed")[1]) for output, _ in ends]
+    assert [filling.errors.read_text() for filling in both] == ["", ""]
+    computed = [int(filling.printed.read_text().split("computed")[1]) for filling in both]
     assert sum(computed) == 20
     cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
     assert fill(cache, images) == CacheReport(0, 20, 0, {})

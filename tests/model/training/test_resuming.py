@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from hsfiq.cli.training_bar import TrainingBar
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import read
 from tests.model.training.helpers import (
@@ -23,10 +27,10 @@ from tests.model.training.helpers import (
     is_killed,
     logged,
     options,
-    started,
     train,
     train_until_killed,
 )
+from tests.processes import Fork, run_command_line
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -192,27 +196,28 @@ def commanded(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-SIGNAL_ITSELF = """
-import os, runpy, signal, sys
-from hsfiq.cli.training_bar import TrainingBar
+def signal_itself() -> None:
+    """Run the command; it sends itself a signal when its second epoch has ended.
 
-ended, number = TrainingBar.ended, int(sys.argv.pop(1))
+    The second epoch's checkpoint has not been written by then.
+    """
+    ended, number = TrainingBar.ended, int(sys.argv.pop(1))
 
-def ended_and_signalled(self, epoch):
-    ended(self, epoch)
-    if epoch["epoch"] == 1:
-        os.kill(os.getpid(), number)
+    def ended_and_signalled(bar: TrainingBar, epoch: dict[str, Any]) -> None:
+        ended(bar, epoch)
+        if epoch["epoch"] == 1:
+            os.kill(os.getpid(), number)
 
-TrainingBar.ended = ended_and_signalled
-runpy.run_module("hsfiq", run_name="__main__", alter_sys=True)
-"""
-"""The command, sending itself a signal when its second epoch has ended, before its checkpoint."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainingBar, "ended", ended_and_signalled)
+        run_command_line()
 
 
 def signalled(drawn: Drawn, out: Path, number: signal.Signals) -> tuple[int, str, str]:
-    with started("-c", SIGNAL_ITSELF, str(int(number)), *options(drawn, out, *LONG)) as process:
-        stdout, stderr = process.communicate()
-    return process.returncode, stdout, stderr
+    printed, errors = out.with_name("printed.txt"), out.with_name("errors.txt")
+    words = [str(int(number)), *options(drawn, out, *LONG)]
+    code = Fork(signal_itself, words, printed, errors, OMP_NUM_THREADS="1").wait()
+    return code, printed.read_text(), errors.read_text()
 
 
 def test_the_command_killed_and_repeated(drawn: Drawn, commanded: Path, tmp_path: Path) -> None:
