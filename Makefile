@@ -9,7 +9,7 @@ INPUTS := pyproject.toml constraints.txt
 # The installation holds no bytecode. Without this, each process compiles all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test coverage test-lavis lint docs screenshots bench bench-setup clean
+.PHONY: help demo arena test coverage test-lavis lint docs screenshots bench bench-setup clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -23,13 +23,17 @@ $(VENV)/.annotate: $(BIN)/python $(INPUTS)
 	$(PIP) --editable '.[annotate]'
 	@touch $@
 
+$(VENV)/.arena: $(BIN)/python $(INPUTS)
+	$(PIP) --editable '.[annotate,analysis,model]'
+	@touch $@ $(VENV)/.annotate
+
 $(VENV)/.test: $(BIN)/python $(INPUTS)
 	$(PIP) --editable '.[test]'
-	@touch $@ $(VENV)/.annotate
+	@touch $@ $(VENV)/.annotate $(VENV)/.arena
 
 $(VENV)/.dev: $(BIN)/python $(INPUTS)
 	$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/.test $(VENV)/.annotate
+	@touch $@ $(VENV)/.test $(VENV)/.annotate $(VENV)/.arena
 
 # Node.js only checks the question page's JavaScript.
 node_modules/.installed: package.json package-lock.json
@@ -38,6 +42,9 @@ node_modules/.installed: package.json package-lock.json
 
 demo: $(VENV)/.annotate  ## Serve a ready study at http://127.0.0.1:7860
 	$(BIN)/hsfiq demo $(ARGS)
+
+arena: $(VENV)/.arena  ## Serve an arena of three retrieval systems that are trained first
+	$(BIN)/hsfiq demo --arena $(ARGS)
 
 # Groups of tests run in one worker each, which makes their shared fixtures once (tests/conftest.py).
 PARALLEL := --numprocesses auto --dist loadgroup --no-loadscope-reorder

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hsfiq.drawn.triplets import Split
 
 FOLDER, FULL_FOLDER = Path("hsfiq-demo"), Path("hsfiq-demo-full")
+ARENA_FOLDER = Path("hsfiq-arena")
 SPLIT = "val"
 
 
@@ -36,7 +37,8 @@ def demo(
         typer.Option(
             "--dir",
             metavar="DIR",
-            help=f"Holds the demo's database and images [{FOLDER}; with --full {FULL_FOLDER}].",
+            help=f"Holds the demo's database and images [{FOLDER}; with --full {FULL_FOLDER}, with "
+            f"--arena {ARENA_FOLDER}].",
         ),
     ] = None,
     participants: Annotated[
@@ -46,7 +48,10 @@ def demo(
     answers: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Do not serve: write a study of N simulated answers.", min=1
+            metavar="N",
+            help="Do not serve: write a study of N simulated answers. With --arena: serve, and let "
+            "simulated participants do N searches.",
+            min=1,
         ),
     ] = None,
     simulated: Annotated[
@@ -68,6 +73,14 @@ def demo(
             "retrain, score, analyze, design the next study.",
         ),
     ] = False,
+    arena: Annotated[
+        bool,
+        typer.Option(
+            "--arena",
+            help="Serve an arena: three retrieval systems, trained in some minutes and live on "
+            "this machine, between whose lists people vote.",
+        ),
+    ] = False,
     no_open: Annotated[
         bool, typer.Option("--no-open", help="With --full: do not open the report in a browser.")
     ] = False,
@@ -85,16 +98,18 @@ def demo(
 ) -> None:
     """Serve a ready study on the drawn catalogue, write an answered one, or run the whole loop."""
     chosen = chosen_split(split)
+    of_one_study = {
+        "--simulated": simulated,
+        "--participants": participants is not None,
+        "--systems": systems is not None,
+        "--split": chosen != SPLIT,
+    }
+    if arena:
+        require_alone("--arena", {"--full": full, "--no-open": no_open, **of_one_study})
+        serve_arena(ctx, folder or ARENA_FOLDER, port, seed, answers)
+        return
     if full:
-        require_alone(
-            {
-                "--answers": answers is not None,
-                "--simulated": simulated,
-                "--participants": participants is not None,
-                "--systems": systems is not None,
-                "--split": chosen != SPLIT,
-            }
-        )
+        require_alone("--full", {"--answers": answers is not None, **of_one_study})
         run_full(folder or FULL_FOLDER, port, seed, opens=not no_open)
         return
     if no_open:
@@ -120,11 +135,20 @@ def chosen_split(name: str) -> Split:
     raise UnreadableInput("--split", f"no split is called {name!r}", f"name {', '.join(SPLITS)}")
 
 
-def require_alone(given: dict[str, bool]) -> None:
-    """Raise `UnreadableInput` if an option was given that cannot be used with --full."""
+def require_alone(mode: str, given: dict[str, bool]) -> None:
+    """Raise `UnreadableInput` if an option was given that cannot be used with this one."""
     for option, is_given in given.items():
         if is_given:
-            raise UnreadableInput(option, "cannot be used with --full", "leave one out")
+            raise UnreadableInput(option, f"cannot be used with {mode}", "leave one out")
+
+
+def serve_arena(
+    ctx: typer.Context, folder: Path, port: int, seed: int, answers: int | None
+) -> None:
+    from hsfiq.cli.demo_arena import run_arena
+
+    database, _ = open_folder(ctx, folder)
+    run_arena(database, folder, port, seed, answers)
 
 
 # --------------------------------------------------------------------------------- one study
