@@ -139,7 +139,7 @@ def intervals(rows: Sequence[Interval], mark: float, name: str) -> Markup:
     margin, row_height = 16, 40
     numbers = [number for row in rows for number in (row.value, *row.ends) if not isnan(number)]
     farthest = max((abs(number - mark) for number in numbers), default=1.0)
-    step = nice_step(farthest, as_percent=False)
+    step = nice_step(farthest, as_percent=True)
     n_steps = -(-farthest // step)
     reach, middle = n_steps * step, WIDTH / 2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from hsfiq.analysis.arena.arena import Arena, Standing
@@ -19,7 +19,8 @@ from hsfiq.analysis.reports.text.format import estimate_text, folded, interval_t
 from hsfiq.analysis.resampling.estimate import Estimate
 
 SIMULATED = "SIMULATED: these votes come from simulated participants, not from people."
-NAME, COLUMN = 18, 25  # characters
+NAME, COLUMN = 18, 23  # characters
+"""The least width of a name, and that of the other columns."""
 
 
 def arena_text(analysis: ArenaAnalysis) -> str:
@@ -37,14 +38,23 @@ def arena_text(analysis: ArenaAnalysis) -> str:
     return "\n\n".join("\n".join(map(folded, block)) for block in blocks if block)
 
 
-def row(name: str, *cells: str) -> str:
-    return f"  {name:<{NAME}}{''.join(f'{cell:<{COLUMN}}' for cell in cells)}".rstrip()
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines with columns; the first has the names."""
+    lines = [*rows]
+    width = max([NAME, *(len(name) + 2 for name, *_ in lines)])
+    for indent, (name, *cells) in (("", head), *(("  ", line) for line in lines)):
+        columns = "".join(f"{cell:<{COLUMN}}" for cell in cells)
+        yield f"{indent}{name:<{width + 2 - len(indent)}}{columns}".rstrip()
 
 
 def ranking_lines(arena: Arena) -> Iterator[str]:
-    yield row("system", "rank", "rating", "strength (log odds)")[2:]
-    for name, each in arena.systems.items():
-        yield row(name, rank_text(each), rating_text(each.rating), estimate_text(each.strength, 3))
+    yield from table(
+        ("system", "rank", "rating", "strength (log odds)"),
+        (
+            (name, rank_text(each), rating_text(each.rating), estimate_text(each.strength, 3))
+            for name, each in arena.systems.items()
+        ),
+    )
     if arena.ranks.reason is not None:
         yield f"ranks are undefined: {arena.ranks.reason}"
     if arena.too_few is not None and arena.too_few != arena.ranks.reason:
@@ -64,12 +74,18 @@ def rating_text(rating: Estimate) -> str:
 
 
 def share_lines(arena: Arena) -> Iterator[str]:
-    yield row("votes on", "win rate", "neither better", "both bad")[2:]
-    for name, each in arena.systems.items():
-        shares = (each.win_rate, each.tie_share, each.both_bad)
-        yield row(f"{name}, {each.votes:,}", *(estimate_text(share, 3) for share in shares))
-    of_all = (arena.tie_share, arena.both_bad)
-    yield row(f"all, {arena.n_votes:,}", "", *(estimate_text(share, 3) for share in of_all))
+    rows = [
+        (
+            f"{name}, {each.votes:,}",
+            *(estimate_text(share, 3) for share in (each.win_rate, each.tie_share, each.both_bad)),
+        )
+        for name, each in arena.systems.items()
+    ]
+    of_all = [estimate_text(share, 3) for share in (arena.tie_share, arena.both_bad)]
+    yield from table(
+        ("votes on", "win rate", "neither better", "both bad"),
+        [*rows, (f"all, {arena.n_votes:,}", "", *of_all)],
+    )
 
 
 def win_lines(arena: Arena) -> Iterator[str]:
@@ -84,7 +100,11 @@ def win_lines(arena: Arena) -> Iterator[str]:
 def first_turn_lines(arena: Arena) -> Iterator[str]:
     if arena.first_turns is None:
         return
-    yield row("first votes alone", "strength", "less that of all votes")[2:]
-    for name in arena.systems:
-        each = arena.first_turns[name]
-        yield row(name, estimate_text(each.strength, 3), estimate_text(each.difference, 3))
+    first = {name: arena.first_turns[name] for name in arena.systems}
+    yield from table(
+        ("first votes alone", "strength", "less that of all votes"),
+        (
+            (name, estimate_text(each.strength, 3), estimate_text(each.difference, 3))
+            for name, each in first.items()
+        ),
+    )

@@ -19,6 +19,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     votes.to_parquet(folder / "votes.parquet")
     queries = votes[["query_id", "triplet_id"]].drop_duplicates()
     queries.to_parquet(folder / "queries.parquet")
+    turns = votes[["question_id", "turn"]].assign(image_ids=[["a"]] * len(votes))
+    turns.to_parquet(folder / "turns.parquet")
     manifest = {"version": "1.0.0", "kind": "arena", "study": "arena", "simulated": True}
     (folder / "manifest.json").write_text(json.dumps({"name": "arena-arena", **manifest}))
     return folder
