@@ -33,7 +33,7 @@ SYSTEMS = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
 class RetrieveOptions(ScorerOptions):
     checkpoint: Annotated[
         Path,
-        typer.Option(metavar="CKPT", help="A run's folder, or its best.json or last.json."),
+        typer.Option(metavar="CKPT", help="A run's folder, best.json or last.json; or hf:DIR."),
     ]
     data: Annotated[
         str, typer.Option(metavar="DIR|drawn", help="A dataset's folder, or the catalogue.")
@@ -139,8 +139,11 @@ def benchmark_of(
 ) -> Benchmark:
     """The benchmark in a folder: of the dataset that is named, or else the checkpoint's."""
     from hsfiq.model.checkpoints.checkpoint import read
+    from hsfiq.model.encoders.zero_shot.plugins import is_specification
     from hsfiq.model.retrieval.loading import recipe_of
 
+    if dataset is None and is_specification(checkpoint):
+        raise UnreadableInput(str(checkpoint), "was trained for no dataset", "add --dataset")
     chosen = dataset or recipe_of(read(checkpoint)).dataset
     if chosen not in get_args(DatasetName):
         raise UnreadableInput(

@@ -73,7 +73,8 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     checkpoint: Annotated[
-        Path, typer.Option(metavar="CKPT", help="A run's folder, or its best.json or last.json.")
+        Path,
+        typer.Option(metavar="CKPT", help="A run's folder, best.json or last.json; or hf:DIR."),
     ],
     images: Annotated[
         str,

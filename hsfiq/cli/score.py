@@ -29,7 +29,8 @@ def score(
         ),
     ],
     scorer: Annotated[
-        Path, typer.Option(metavar="CKPT", help="A run's folder, or its best.json or last.json.")
+        Path,
+        typer.Option(metavar="CKPT", help="A run's folder, best.json or last.json; or hf:DIR."),
     ],
     name: Annotated[
         str, typer.Option(metavar="NAME", help="The metric's, for hsfiq analyze --metric.")

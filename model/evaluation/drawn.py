@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from hsfiq.drawn import DrawnTriplet, Garment, corpus
 from hsfiq.drawn.garments import CATEGORIES
+from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import read
 from hsfiq.model.data.datasets import (
     CATALOGUE,
@@ -25,6 +26,7 @@ from hsfiq.model.data.datasets import (
 )
 from hsfiq.model.data.parts import with_files
 from hsfiq.model.data.texts import mining_text
+from hsfiq.model.encoders.zero_shot.plugins import is_specification
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query
 from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.recipes.system_recipe import SystemRecipe
@@ -34,6 +36,10 @@ from hsfiq.model.training.run import content_sha256
 Split = Literal["val", "test"]
 
 CORPORA: dict[Split, str] = {"val": "without held-out", "test": "catalogue"}
+
+
+UNTRAINED_SEED = 0
+"""Draws the catalogue for a retriever that was not trained on any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,14 @@ def drawn_for_scorer(
 
     Missing pictures are drawn into `images`; None for the scorer's own folder.
     """
+    if is_specification(path):
+        if images is None:
+            raise UnreadableInput(
+                str(path), "has no folder for the pictures", "name a folder with --images"
+            )
+        catalogue = Catalogue(*draw_dataset(UNTRAINED_SEED, *drawn_size(None)))
+        draw_pictures(catalogue.candidates(split), images)
+        return drawn(catalogue, split), images, ()
     checkpoint = read(path)
     catalogue = catalogue_of(recipe_of(checkpoint), checkpoint.about.get("data") or {})
     folder = images or checkpoint.path.parent / CATALOGUE

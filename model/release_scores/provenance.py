@@ -11,6 +11,7 @@ from hsfiq import __version__
 from hsfiq.model.checkpoints.lineage import trained_on
 from hsfiq.model.features.cache import TOKENS_DTYPE
 from hsfiq.model.features.layout import dtype_name
+from hsfiq.model.recipes.zero_shot import ZeroShot
 from hsfiq.model.retrieval.loading import LoadedRetriever
 
 VERSIONS = ("hsfiq", "torch")
@@ -26,6 +27,7 @@ LATER_KEYS = (PRECISION, TRAINED_ON)
 def scorer_provenance(loaded: LoadedRetriever) -> dict[str, Any]:
     about = loaded.checkpoint.about
     releases = trained_on(loaded.checkpoint)
+    is_zero_shot = isinstance(loaded.recipe, ZeroShot)
     return {
         "score": "mean over the set's images of the pooled cosine (CIRQRS eq. 7)",
         "checkpoint_sha256": loaded.checkpoint.sha256,
@@ -34,7 +36,7 @@ def scorer_provenance(loaded: LoadedRetriever) -> dict[str, Any]:
         **({TRAINED_ON: releases} if releases else {}),
         "encoder": about["encoder"],
         "preprocessing": asdict(loaded.retriever.preprocessing),
-        "text": "as LAVIS' blip_caption",
+        "text": "as the encoder reads it" if is_zero_shot else "as LAVIS' blip_caption",
         PRECISION: {"vectors": dtype_name(torch.float32), "tokens": dtype_name(TOKENS_DTYPE)},
         "hsfiq": __version__,
         "torch": torch.__version__,

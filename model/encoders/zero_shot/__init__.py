@@ -1,0 +1,1 @@
+"""Image-text models as retrievers without any training."""
