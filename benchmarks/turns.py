@@ -1,12 +1,16 @@
 """How long a turn takes while ten people search: from the text sent to the list, and its images.
 
 A system of the small size ranks 6,000 images in a process of its own. Each person thinks between
-two turns. `list` is from sending the text until the list is there, two requests; `painted`, until
-the files of its images are there, too, which browsers get at the same time, and these in turn.
+two turns. Nine people send the requests of the page: `list` is from sending the text until the list
+is there, two requests; `fetched`, until the files of its images are there, too, one after the
+other. The tenth person uses the page in a real Chromium: `painted` is from the key that sends the
+text until all images of the list are decoded and a frame with them is painted. The machine's load
+average is that of the last minute.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +19,7 @@ from typing import Any
 
 from benchmarks.browsing import free_port, quantiles
 from benchmarks.live import IMAGES
+from benchmarks.painted_turns import painted_turns
 from benchmarks.searching import K, RetrieverProcess, Searcher, make_searches, new_searchers
 from benchmarks.serving import Place, Server
 
@@ -35,23 +40,32 @@ def run(seed: int, full: bool) -> dict[str, Any]:
         try:
             n_turns = FULL_TURNS if full else TURNS
             with ThreadPoolExecutor(PEOPLE) as pool:
-                people = new_searchers(server.port, tokens)
+                people = new_searchers(server.port, tokens[1:])
+                browser = pool.submit(painted_turns, server.port, tokens[0], n_turns, PAUSE, seed)
                 times = list(pool.map(lambda person: turns_of(person, n_turns), people))
+                painted = browser.result()
+            load = os.getloadavg()[0]
         finally:
             server.kill()
             retriever.kill()
+    seconds = {
+        "list": [listed for own in times for listed, _ in own],
+        "fetched": [fetched for own in times for _, fetched in own],
+        "painted": painted,
+    }
     cases: list[dict[str, Any]] = []
-    for column, until in enumerate(("list", "painted")):
-        p50, p95 = quantiles([pair[column] for own in times for pair in own])
-        cases.append({"until": until, "p50_ms": p50, "p95_ms": p95})
+    for until, own in seconds.items():
+        p50, p95 = quantiles(own)
+        cases.append({"until": until, "turns": len(own), "p50_ms": p50, "p95_ms": p95})
     return {
         "name": "turns",
         "people": PEOPLE,
         "images": IMAGES,
         "k": K,
-        "turns": sum(map(len, times)),
+        "cores": os.cpu_count(),
+        "load": round(load, 1),
         "goal_p95_ms": GOAL_MS,
-        "met": cases[1]["p95_ms"] < GOAL_MS,
+        "met": all(case["p95_ms"] < GOAL_MS for case in cases),
         "cases": cases,
     }
 

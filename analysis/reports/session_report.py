@@ -165,7 +165,7 @@ def people_section(people: PeopleAndSimulators) -> Section:
     hits = f"hits@{people.k}"
     blocks: list[Block] = [
         PEOPLE.format(k=people.k),
-        *people.notes,
+        *([f"Notes: {'; '.join(people.notes)}."] if people.notes else []),
         curve_chart("people", "People and simulators", curves, {hits: hits}),
         *(comparison_table(number, each) for number, each in enumerate(people.comparisons, 1)),
     ]
