@@ -13,6 +13,7 @@ NAMES = (
     "annotate-cycle",
     "soak",
     "soak-sessions",
+    "soak-arena",
     "turns",
     "load",
     "mining",

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
@@ -75,8 +75,10 @@ class RetrieverProcess:
         self.process.join()
 
 
-def make_searches(place: Place, url: str, n_people: int, seed: int) -> list[str]:
-    """A study in which so many people search with one retriever; the tokens of their invitations.
+def make_searches(place: Place, urls: Sequence[str], n_people: int, seed: int) -> list[str]:
+    """A study in which so many people search; the tokens of their invitations.
+
+    With two retrievers or more, it is an arena.
 
     Texts are random words: what they mean makes no difference to the time.
     """
@@ -86,15 +88,20 @@ def make_searches(place: Place, url: str, n_people: int, seed: int) -> list[str]
     files = sorted(folder.iterdir())
     for number in range(IMAGES):
         os.link(files[number % len(files)], folder / f"{number}{files[0].suffix}")
+    is_arena = len(urls) > 1
+    retrievers = tuple(Retriever(f"random-{number}", url) for number, url in enumerate(urls))
     config = StudyConfig(
         study=Presentation(name="searches", title="Find the image"),
         design=Design(
-            kind="search", k=K, questions_per_form=SEARCHES, forms_per_participant=1,
+            kind="arena" if is_arena else "search", k=K,
+            questions_per_form=SEARCHES, forms_per_participant=1,
             annotators_per_query=n_people, categories="mixed", seed=seed,
         ),
         checks=Checks(arithmetic=False),
         queries=Queries(dataset="numbered"),
-        searches=Searches(rounds=ROUNDS, retrievers=(Retriever("random", url),)),
+        searches=Searches(
+            task="own-wish" if is_arena else "target-shown", rounds=ROUNDS, retrievers=retrievers
+        ),
     )  # fmt: skip
     described = describe_retrievers(config)
     database = place.database()

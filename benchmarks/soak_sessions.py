@@ -1,7 +1,8 @@
-"""Searches under kill -9: 30 people search while the app and the retriever are killed in turn.
+"""Searches under kill -9: 30 people search while the app and the retrievers are killed in turn.
 
 Every press of a button is sent, always with the same submit key, until it is acknowledged. In the
-end each acknowledged text, ending and judgement must be stored in one row.
+end each acknowledged text, ending and judgement must be stored in one row, and each turn must have
+the lists of all its systems or none.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import http.client
 import tempfile
 import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -28,7 +31,7 @@ from benchmarks.searching import (
 )
 from benchmarks.serving import Place, Server
 from benchmarks.soak import are_alive
-from hsfiq.db.searches.tables import SearchEnding, SearchList, SearchTurn
+from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
 from hsfiq.db.tables import Response
 
 PEOPLE = 30
@@ -49,6 +52,7 @@ class Ledger:
 
     acknowledged: dict[str, list[str]] = field(default_factory=dict)
     n_lists: int = 0
+    n_opinions: int = 0
     refusals: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -60,15 +64,18 @@ class Ledger:
 def run(seed: int, full: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         kills = FULL_KILLS if full else KILLS
-        return soak(Place(Path(name)), kills, seed, RetrieverProcess(seed))
+        return soak(Place(Path(name)), kills, seed, [RetrieverProcess(seed)])
 
 
 def soak(
-    place: Place, kills: int, seed: int, retriever: Addressed, people: int = PEOPLE
+    place: Place, kills: int, seed: int, retrievers: Sequence[Addressed], people: int = PEOPLE
 ) -> dict[str, Any]:
-    """Let people search during so many kills, then compare what is stored."""
+    """Let people search during so many kills, then compare what is stored.
+
+    With two retrievers or more, they search in an arena.
+    """
     rng = Random(seed)
-    tokens = make_searches(place, retriever.url, people, seed)
+    tokens = make_searches(place, [retriever.url for retriever in retrievers], people, seed)
     server = Server(place, free_port())
     server.start()
     ledger = Ledger()
@@ -84,15 +91,17 @@ def soak(
             while ledger.n_acknowledged == before and are_alive(threads):
                 time.sleep(0.05)
             time.sleep(rng.uniform(SHORTEST, LONGEST))
-            killed: Killable = retriever if kill % 2 else server
+            victims: list[Killable] = [server, *retrievers]
+            killed = victims[kill % len(victims)]
             killed.kill()
             killed.start()
         ledger.over.set()
         wait_until(lambda: not are_alive(threads), "every participant")
     finally:
         server.kill()
-        retriever.kill()
-    return summarise(place, ledger, people, kills)
+        for retriever in retrievers:
+            retriever.kill()
+    return summarise(place, ledger, people, kills, len(retrievers))
 
 
 def search_on(person: Searcher, ledger: Ledger) -> None:
@@ -104,6 +113,7 @@ def search_on(person: Searcher, ledger: Ledger) -> None:
             ledger.n_lists += path == "/search/list"
             if "submit_key" in body:
                 ledger.acknowledged.setdefault(path, []).append(body["submit_key"])
+                ledger.n_opinions += body.get("opinion") is not None
     person.browser.close()
 
 
@@ -133,7 +143,9 @@ def repeat(person: Searcher, request: tuple[str, dict[str, Any]] | None, ledger:
             return request is not None and request is wanted
 
 
-def summarise(place: Place, ledger: Ledger, people: int, kills: int) -> dict[str, Any]:
+def summarise(
+    place: Place, ledger: Ledger, people: int, kills: int, n_retrievers: int
+) -> dict[str, Any]:
     database = place.database()
     with database.reading() as session:
         stored = {
@@ -141,7 +153,8 @@ def summarise(place: Place, ledger: Ledger, people: int, kills: int) -> dict[str
             "/search/stop": session.scalars(select(SearchEnding.submit_key)).all(),
             "/submit": session.scalars(select(Response.submit_key)).all(),
         }
-        n_lists = session.scalar(select(func.count(SearchList.turn_id))) or 0
+        lists = Counter(session.scalars(select(SearchList.turn_id)))
+        n_opinions = session.scalar(select(func.count(SearchFeedback.turn_id))) or 0
     database.close()
     own = {path: [key for key in keys if key != "query"] for path, keys in stored.items()}
     return {
@@ -153,12 +166,13 @@ def summarise(place: Place, ledger: Ledger, people: int, kills: int) -> dict[str
             key not in set(own[path]) for path, keys in ledger.acknowledged.items() for key in keys
         ),
         "duplicated": sum(len(keys) - len(set(keys)) for keys in own.values()),
-        "lists": n_lists,
+        "lists": lists.total(),
+        "half_turns": sum(n != min(n_retrievers, 2) for n in lists.values()),
         "refused": len(ledger.refusals),
         "kills": kills,
         "cases": [
             {"request": path, "acknowledged": len(ledger.acknowledged.get(path, ())),
              "stored": len(keys)}
             for path, keys in own.items()
-        ],
+        ] + [{"request": "opinions", "acknowledged": ledger.n_opinions, "stored": n_opinions}],
     }  # fmt: skip

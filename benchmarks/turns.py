@@ -34,7 +34,7 @@ GOAL_MS = 300
 def run(seed: int, full: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         place, retriever = Place(Path(name)), RetrieverProcess(seed)
-        tokens = make_searches(place, retriever.url, PEOPLE, seed)
+        tokens = make_searches(place, [retriever.url], PEOPLE, seed)
         server = Server(place, free_port())
         server.start()
         try:

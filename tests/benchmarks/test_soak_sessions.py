@@ -30,12 +30,19 @@ class RandomRetriever(DrawnRetriever):
 
 
 @pytest.mark.usefixtures("forked_servers")
-def test_nothing_acknowledged_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("n_systems", [1, 2])
+def test_nothing_acknowledged_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_systems: int
+) -> None:
     monkeypatch.setattr(searching, "IMAGES", IMAGES)
     monkeypatch.setattr(soak_sessions, "LONGEST", 0.6)
-    retriever = RandomRetriever([str(number) for number in range(IMAGES)])
-    result = soak(Place(tmp_path), 2, seed=7, retriever=retriever, people=3)
+    names = [str(number) for number in range(IMAGES)]
+    retrievers = [RandomRetriever(names) for _ in range(n_systems)]
+    result = soak(Place(tmp_path), 2, seed=7, retrievers=retrievers, people=3)
     assert result["acknowledged"] > 0
     assert (result["lost"], result["duplicated"], result["kills"]) == (0, 0, 2)
+    assert result["half_turns"] == 0
+    opinions = result["cases"][-1]
+    assert 0 < opinions["acknowledged"] <= opinions["stored"]
     # What is stored beyond that was saved, but the kill came before the acknowledgement.
     assert 0 <= result["stored"] - result["acknowledged"] <= 3 * result["kills"]

@@ -14,6 +14,7 @@ from hsfiq.collect.progress import AnswerRow
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
+from hsfiq.kinds import KINDS
 from hsfiq.releases import Filters, Release, build
 from hsfiq.releases.kinds import release_kinds_of
 
@@ -48,6 +49,8 @@ class KindFigures:
 
 
 def computed(session: Session, study: Study) -> list[Figures]:
+    if KINDS[study.kind].n_live > 1:
+        return []  # an arena has its leaderboard
     (kind,) = release_kinds_of(study.kind)
     try:
         release = build(session, study, kind, Filters(), schema_revision=head_revision())
