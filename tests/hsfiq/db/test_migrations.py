@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,12 @@ from hsfiq.db.schema import (
     migrations_folder,
     upgrade,
 )
+from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
 from hsfiq.db.tables import Base, Question, Response, Study, TextVersion
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import Checks
-from tests.studies import Seat, draw, make_queries
+from tests.arenas import ARENA, Voter, draw_arena
+from tests.studies import NOW, SYSTEMS, Seat, draw, make_queries
 
 REVISIONS = sorted((Path(__file__).parents[3] / "migrations" / "versions").glob("*.py"))
 
@@ -291,6 +294,48 @@ def test_studies_from_before_other_kinds_ask_about_pairs(database: Database) -> 
     assert all_rows(database.engine) == before
     with database.reading() as session:
         assert session.scalars(select(Study.kind)).all() == ["pair"]
+
+
+def test_searches_with_one_system_outlive_the_columns_of_arenas(database: Database) -> None:
+    study = draw_arena(database, SYSTEMS[:1], replace(ARENA, kind="search"))
+    question, *_ = Voter.enrolled(database, study).question_ids()
+    with database.writing() as session:
+        reference = session.get_one(Question, question).pair.query.triplet.reference_id
+        assert reference is not None
+        turn = SearchTurn(
+            question_id=question, number=1, submit_key="press", reference_id=reference,
+            text="is red", asked_at=NOW,
+        )  # fmt: skip
+        session.add(turn)
+        session.flush()
+        listed = SearchList(
+            turn_id=turn.id, side=1, listed_at=NOW, seconds=0.5, image_ids=[reference],
+            scores=[1.0], system_version="1", corpus_sha256="0" * 64,
+        )  # fmt: skip
+        feedback = SearchFeedback(
+            turn_id=turn.id, satisfaction=4, nearest=1, nearest_side=1, images=" s",
+            active_seconds=2.0, given_at=NOW,
+        )  # fmt: skip
+        ending = SearchEnding(
+            question_id=question, submit_key="press", reason="declared", declared_id=reference,
+            declared_side=1, ended_at=NOW,
+        )  # fmt: skip
+        session.add_all([listed, feedback, ending])
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0017")
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    assert differences(database.engine) == []
+
+
+def test_an_arena_is_not_downgraded(database: Database) -> None:
+    voter = Voter.enrolled(database, draw_arena(database))
+    voter.vote(voter.question_ids()[0], 2)
+    before = all_rows(database.engine)
+    with pytest.raises(IntegrityError):
+        downgrade(database.engine, "0017")
+    assert all_rows(database.engine) == before
+    assert current_revision(database.engine) == head_revision()
 
 
 def test_a_revision_may_alter_tables_that_others_refer_to(
