@@ -31,6 +31,7 @@ sample = 2
 [searches]
 task = "own-wish"
 rounds = 3
+leaderboard = "public"
 """
 RIVAL = """\
 [[searches.retrievers]]

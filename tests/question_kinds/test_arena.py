@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -132,6 +133,16 @@ def test_no_half_turn_is_stored_or_shown(
     assert page.current() == page.view
 
 
+def test_two_tabs_get_the_same_lists(page: SearchPage, catalogue: Catalogue) -> None:
+    before = n_lists(catalogue)
+    view = page.post("/search/turn", page.turn("is red"))
+    with ThreadPoolExecutor(2) as tabs:
+        asked = {"assignment": view["assignment"]}
+        one, two = tabs.map(lambda _: page.post("/search/list", asked), range(2))
+    assert one["turns"] == two["turns"]
+    assert n_lists(catalogue) == before + 2
+
+
 def test_a_search_without_lists_can_be_stopped(page: SearchPage, rivals: list[Listener]) -> None:
     rivals[0].stop()
     try:
@@ -155,8 +166,9 @@ def test_nothing_sent_names_a_system_and_no_text_reaches_others(
     study = request.node.name.replace("_", "-")
     with closing(SearchPage(catalogue, study)) as other:
         other.ask("is green")
-        seen = [other.http.get(path).text for path in ("/", "/question", "/opening")]
-        seen.append(json.dumps(other.view))
+        public = [other.http.get(path) for path in ("/", "/question", f"/leaderboard/{study}")]
+        assert [answer.status_code for answer in public] == [200, 200, 200]
+        seen = [answer.text for answer in public] + [json.dumps(other.view)]
     assert PRIVATE in texts[0]
     assert not [text for text in seen if "grandmother" in text]
 
