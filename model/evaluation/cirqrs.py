@@ -7,7 +7,9 @@ is the mean over its lists. Relevance is the pooled cosine; the paper seems to p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import isnan
+from statistics import fmean
 
 import torch
 
@@ -34,6 +36,7 @@ class CirqrsAt:
     value: float | None
     n_queries: int
     reason: str = ""
+    by_query: Mapping[str, float] = field(default_factory=dict)
 
 
 def images_of_lists(parts: Sequence[Part], answers: Mapping[str, SystemLists]) -> frozenset[str]:
@@ -66,7 +69,8 @@ def cirqrs_at(
     gallery = prepared.inference.galleries(images)
     for block in scored_blocks(vectors, gallery, prepared.loaded.recipe.pooling):
         selected.add(block)
-    return {k: mean_of_first(selected.scores, k, lengths) for k in ks}
+    ids = [query.query_id for query in queries]
+    return {k: mean_of_first(ids, selected.scores, k, lengths) for k in ks}
 
 
 def with_cirqrs(
@@ -85,6 +89,10 @@ def with_cirqrs(
         replace(part, figures=part.figures | own)
         for part, own in zip(evaluation.parts, figures.values(), strict=True)
     )
+    by_query: dict[str, dict[str, float]] = {}
+    for values in by_part.values():
+        for k, at in values.items():
+            by_query.setdefault(f"cirqrs@{k}", {}).update(at.by_query)
     first, *others = figures.values()
     means = {name: mean_of({part: own[name] for part, own in figures.items()}) for name in first}
     overall = evaluation.overall
@@ -97,6 +105,7 @@ def with_cirqrs(
             *partial_notes(evaluation.benchmark, by_part),
             *prepared.missing_notes(),
         ),
+        by_query=by_query,
     )
 
 
@@ -111,17 +120,19 @@ def partial_notes(benchmark: Benchmark, by_part: Mapping[str, Mapping[int, Cirqr
     ]
 
 
-def mean_of_first(scores: torch.Tensor, k: int, lengths: Sequence[int]) -> CirqrsAt:
+def mean_of_first(
+    ids: Sequence[str], scores: torch.Tensor, k: int, lengths: Sequence[int]
+) -> CirqrsAt:
     """Eq. 10 over the lists whose first k images are scored.
 
-    `scores` are [Q, M], of the lists' images in their order, NaN for images without a score;
-    `lengths` are of all lists, also of those whose reference is missing.
+    `ids` are of the Q queries, `scores` [Q, M] of the lists' images in their order, NaN for images
+    without a score; `lengths` are of all lists, also of those whose reference is missing.
     """
     if short := sum(length < k for length in lengths):
         reason = f"{short:,} of {len(lengths):,} lists have fewer than {k} images"
         return CirqrsAt(None, 0, reason)
     means = scores_of_sets(scores[:, :k])  # [Q], NaN if an image is missing
-    means = means[~means.isnan()]
-    if not len(means):
+    known = {name: mean for name, mean in zip(ids, means.tolist(), strict=True) if not isnan(mean)}
+    if not known:
         return CirqrsAt(None, 0, f"no list has all its first {k} images")
-    return CirqrsAt(float(means.mean()), len(means))
+    return CirqrsAt(fmean(known.values()), len(known), by_query=known)

@@ -51,6 +51,7 @@ class ScorerRequest:
 class EvaluationReport:
     result: dict[str, Any]
     lines: list[str]
+    by_query: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # as in `Evaluation`
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ def evaluate_system(
         system.benchmark,
         system.answers,
         uncertainty,
+        report.by_query,
         allow_missing=allow_missing,
     )
     add_composition(
@@ -168,7 +170,7 @@ def report_figures(
     result = evaluation.to_json()
     missing = result.get("missing", {}) | about.get("missing", {})
     result |= about | ({"missing": missing} if missing else {})
-    return EvaluationReport(result, [to_table(evaluation, system.name)])
+    return EvaluationReport(result, [to_table(evaluation, system.name)], evaluation.by_query)
 
 
 def system_of_scorer(

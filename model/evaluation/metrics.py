@@ -6,7 +6,7 @@ If a list ends too early to determine a value, the value is None, never a guess.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum
 from typing import Any
@@ -73,6 +73,8 @@ class Evaluation:
     n_missing: int  # queries without a list, which count as misses
     n_missing_subset: int  # CIRR: queries without a ranking of the image set, if any has one
     notes: tuple[str, ...]
+    by_query: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Values of queries, by figure and query id, that the lists alone do not determine."""
 
     def to_json(self) -> dict[str, Any]:
         result: dict[str, Any] = {"benchmark": self.benchmark.name, "split": self.benchmark.split}

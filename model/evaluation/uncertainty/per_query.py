@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO, StringIO
 from pathlib import Path
 
@@ -48,6 +48,12 @@ def query_rows(benchmark: Benchmark, answers: Mapping[str, SystemLists]) -> list
                 values[MEAN] = mean_of_two(*(values[name] for name in SUMMARY[benchmark.name]))
             rows.append(QueryRow(query.query_id, part.name, cluster_of(benchmark, query), values))
     return rows
+
+
+def with_values(row: QueryRow, by_query: Mapping[str, Mapping[str, float]]) -> QueryRow:
+    """The row with further values, by figure and query id; None where a query has none."""
+    more = {name: values.get(row.query_id) for name, values in by_query.items()}
+    return replace(row, values=row.values | more)
 
 
 def mean_of_two(first: float | None, second: float | None) -> float | None:

@@ -17,6 +17,7 @@ from hsfiq.model.evaluation.uncertainty.per_query import (
     QueryRow,
     query_rows,
     require_per_query_file,
+    with_values,
     write_rows,
 )
 from hsfiq.readers.submissions import read_run
@@ -93,10 +94,14 @@ def add_uncertainty(
     benchmark: Benchmark,
     answers: Mapping[str, SystemLists],
     request: UncertaintyRequest,
+    by_query: Mapping[str, Mapping[str, float]],
     *,
     allow_missing: bool,
 ) -> None:
-    """Add what is asked for to the result and to the printed lines of the run `name`."""
+    """Add what is asked for to the result and to the printed lines of the run `name`.
+
+    `by_query` are further values of its queries by figure, which only the file has.
+    """
     if request.is_empty:
         return
     rows = {name: query_rows(benchmark, answers)}
@@ -123,7 +128,8 @@ def add_uncertainty(
         lines += [line for each in comparisons for line in ("", *comparison_lines(each))]
         lines.append(FOOTNOTE)
     if request.per_query is not None:
-        write_rows(request.per_query, rows)
+        complete = [with_values(row, by_query) for row in rows[name]]
+        write_rows(request.per_query, {**rows, name: complete})
         result["per_query"] = str(request.per_query)
         lines.append(f"{request.per_query}: written")
 

@@ -90,11 +90,21 @@ def test_drawn_figures_equal_the_validation_of_the_training(
     assert own_figures["n_queries"] == trained.about["data"]["n_val"]
     assert own_figures["scorer"] == {"checkpoint": str(trained.path), "sha256": trained.sha256}
     assert own_figures["notes"] == []
-    combined = figures(hsfiq("evaluate", "drawn", *options, "--run", tmp_path / "run.jsonl"))
-    new = {"run", "reason", "cirqrs@10", "cirqrs@50", "categories"}
+    values_file = tmp_path / "values.jsonl"
+    combined = figures(
+        hsfiq("evaluate", "drawn", *options, "--run", tmp_path / "run.jsonl",
+              "--per-query", values_file)
+    )  # fmt: skip
+    new = {"run", "reason", "cirqrs@10", "cirqrs@50", "categories", "per_query"}
     assert without_keys(combined, *new) == without_keys(own_figures, "out", "categories")
     lines = (tmp_path / "run.jsonl").read_text().splitlines()
     scores = {row["query_id"]: row["scores"] for row in map(json.loads, lines)}
+    by_query = {
+        row["query_id"]: row for row in map(json.loads, values_file.read_text().splitlines())
+    }
+    for query_id, image_scores in scores.items():
+        expected_value = pytest.approx(fmean(image_scores[:10]), abs=1e-6)
+        assert by_query[query_id]["cirqrs@10"] == expected_value
     for category, values in combined["categories"].items():
         expected = [
             fmean(image_scores[:10])
