@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, sync_playwright
@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from hsfiq.db.engine import Database
 from tests.browser import new_context_of
 from tests.databases import PostgresServer, ReusedPostgres, ReusedSqlite
+from tests.processes import started_server, use_server
 
 ROOT = Path(__file__).parent.parent
 POSTGRES_VARIABLE = "HSFIQ_TEST_POSTGRES_URL"
@@ -33,6 +34,17 @@ os.environ["OMP_NUM_THREADS"] = "1"
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than cores, because tests wait for disks, databases and browsers."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_configure_node(node: Any) -> None:
+    """Let all workers fork from one server: it imports every library, too."""
+    node.workerinput["forkserver"] = started_server()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if worker := getattr(config, "workerinput", None):
+        use_server(worker["forkserver"])
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

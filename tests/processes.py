@@ -12,10 +12,12 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import BaseContext, ForkServerContext, ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 PRELOADED = {
     "gradio": ["hsfiq.annotate.app"],
@@ -40,6 +42,29 @@ def forkserver_context() -> ForkServerContext:
         ]
     )
     return context
+
+
+SERVER: Any = vars(forkserver)["_forkserver"]
+"""This process's server; multiprocessing has no other way to use that of another process."""
+
+CONNECTION = ("_forkserver_address", "_forkserver_authkey")
+"""The attributes with which a process connects to the server; Python 3.14 has added the second."""
+
+
+def started_server() -> dict[str, Any]:
+    """Start the server, and return what other processes need to fork from it, too."""
+    forkserver_context()
+    SERVER.ensure_running()
+    return {name: getattr(SERVER, name, None) for name in CONNECTION}
+
+
+def use_server(connection: Mapping[str, Any]) -> None:
+    """Let the processes of this one fork from the server that another process has started."""
+    vars(SERVER).update(
+        connection,
+        _forkserver_alive_fd=os.open(os.devnull, os.O_RDONLY),  # the starter keeps it alive
+        ensure_running=resource_tracker.ensure_running,
+    )
 
 
 class Fork:
