@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import BrowserContext, expect
 
 from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.preview.links import new_preview, preview_path
@@ -16,11 +16,12 @@ pytestmark = pytest.mark.browser
 
 
 def test_the_owner_answers_in_a_preview_without_storing_anything(
-    server: ThreadServer, chromium: Browser
+    server: ThreadServer, context: BrowserContext
 ) -> None:
     with server.database.reading() as session:
         place = new_preview(session, list_studies(session)[0])
-    page = chromium.new_context(viewport={"width": 390, "height": 844}).new_page()
+    page = context.new_page()
+    page.set_viewport_size({"width": 390, "height": 844})
     failed: list[str] = []
     page.on("pageerror", lambda error: failed.append(str(error)))
     page.goto(server.url + preview_path(signer_of(server.database), place))
@@ -48,4 +49,3 @@ def test_the_owner_answers_in_a_preview_without_storing_anything(
     expect(page.locator(".page")).to_have_attribute("data-step", "consent")
     assert stored(server.database) == []
     assert failed == []
-    page.context.close()

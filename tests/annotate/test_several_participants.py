@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from playwright.sync_api import Browser
+from playwright.sync_api import BrowserContext
 from sqlalchemy import func, select
 
 from hsfiq.annotate.app import plain_app
@@ -20,7 +20,6 @@ from hsfiq.study.config import config_of
 from hsfiq.study.design import draw_study
 from tests.annotate.page_requests import answer_body, answer_until, view
 from tests.annotate.served_studies import TITLE, Place, ThreadServer, enrol, newcomer
-from tests.browser import new_context_of
 
 TEXT = entry_texts("en")
 PROLIFIC = {"PROLIFIC_PID": "5f8e", "STUDY_ID": "64ab", "SESSION_ID": "77cd"}
@@ -177,8 +176,7 @@ def test_who_has_finished_is_not_asked(
 
 
 @pytest.mark.browser
-def test_a_person_decides_about_a_link(server: ThreadServer, chromium: Browser) -> None:
-    context = new_context_of(chromium)
+def test_a_person_decides_about_a_link(server: ThreadServer, context: BrowserContext) -> None:
     page = context.new_page()
     page.goto(server.url)
     page.get_by_role("button", name=TEXT["begin"]).click()
@@ -193,7 +191,6 @@ def test_a_person_decides_about_a_link(server: ThreadServer, chromium: Browser) 
     page.goto(server.url)
     page.get_by_role("button", name=TEXT["continue"]).click()
     page.locator('.page[data-step="consent"]').wait_for()
-    context.close()
 
 
 # ------------------------------------------------------------------------------------ full studies

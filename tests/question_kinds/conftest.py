@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
+from tests.browser import new_context_of
 from tests.question_kinds.drawn_catalogue import Catalogue
+
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +20,9 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalogue]:
         made = Catalogue.made(tmp_path_factory.mktemp("catalogue"))
     yield made
     made.server.stop()
+
+
+@pytest.fixture
+def phone(chromium: Browser) -> Iterator[BrowserContext]:
+    with new_context_of(chromium, viewport=PHONE, has_touch=True) as context:
+        yield context

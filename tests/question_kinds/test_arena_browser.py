@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import BrowserContext, expect
 from sqlalchemy import select
 
 from hsfiq.collect.searching.votes import read_votes
@@ -15,10 +15,10 @@ from tests.annotate.axe import faults
 from tests.annotate.question_page import TEXT
 from tests.browser import TIMEOUT_MS
 from tests.drawn_retriever import DrawnRetriever
+from tests.question_kinds.conftest import PHONE
 from tests.question_kinds.drawn_catalogue import Catalogue
 from tests.question_kinds.search_pages import create_arena, image_names
 from tests.question_kinds.test_search_browser import (
-    PHONE,
     expect_list,
     opened,
     stored,
@@ -45,10 +45,10 @@ def votes(catalogue: Catalogue, study: str) -> list[tuple[int, bool]]:
 
 
 def test_an_arena_by_keyboard(
-    catalogue: Catalogue, rivals: list[DrawnRetriever], chromium: Browser
+    catalogue: Catalogue, rivals: list[DrawnRetriever], context: BrowserContext
 ) -> None:
     study = create_arena(catalogue, rivals, "arena-keys")
-    with opened(catalogue, chromium, study) as page:
+    with opened(catalogue, context, study) as page:
         write(page, "is red")
         expect_list(page, 1)
         expect(page.get_by_role("region", name="List 1", exact=True).locator("img")).to_have_count(
@@ -94,10 +94,10 @@ def test_an_arena_by_keyboard(
 
 
 def test_a_phone_shows_no_half_turn(
-    catalogue: Catalogue, rivals: list[DrawnRetriever], chromium: Browser
+    catalogue: Catalogue, rivals: list[DrawnRetriever], phone: BrowserContext
 ) -> None:
     study = create_arena(catalogue, rivals, "arena-phone")
-    with opened(catalogue, chromium, study, viewport=PHONE, has_touch=True) as page:
+    with opened(catalogue, phone, study) as page:
         rivals[1].stop()
         page.locator("#hsfiq-search-text").fill("is red")
         page.locator(".search-send").tap()

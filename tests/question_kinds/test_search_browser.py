@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import select
 
 from hsfiq.collect.studies import find_study
@@ -15,15 +14,15 @@ from hsfiq.db.searches.tables import SearchEnding, SearchTurn
 from hsfiq.db.tables import Form, Question
 from tests.annotate.axe import faults
 from tests.annotate.question_page import TEXT
-from tests.browser import TIMEOUT_MS, new_context_of
+from tests.browser import TIMEOUT_MS
 from tests.drawn_retriever import DrawnRetriever
+from tests.question_kinds.conftest import PHONE
 from tests.question_kinds.drawn_catalogue import Catalogue
 from tests.question_kinds.search_pages import create_search, image_names
 
 expect.set_options(timeout=TIMEOUT_MS)
 
 TASKS = ("target-shown", "target-remembered", "own-wish")
-PHONE = {"width": 390, "height": 844}
 FEW_SECONDS = "target_seconds = 2"
 
 
@@ -35,16 +34,15 @@ def retriever(catalogue: Catalogue) -> Iterator[DrawnRetriever]:
 
 
 @contextmanager
-def opened(catalogue: Catalogue, chromium: Browser, study: str, **options: Any) -> Iterator[Page]:
+def opened(catalogue: Catalogue, context: BrowserContext, study: str) -> Iterator[Page]:
     """The page of a new participant, who has agreed and read the guidelines."""
-    context = new_context_of(chromium, **options)
     page = context.new_page()
     page.goto(catalogue.server.url)
     page.get_by_role("button", name="Begin").click()
     page.locator(".agree").click()
     page.locator(".guidelines .close").click()
     yield page
-    context.close()
+    page.close()
     catalogue.hsfiq("study", "close", "--study", study)
 
 
@@ -89,10 +87,10 @@ def tell_by_keyboard(page: Page) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_search_by_keyboard(
-    catalogue: Catalogue, retriever: DrawnRetriever, chromium: Browser, task: str
+    catalogue: Catalogue, retriever: DrawnRetriever, context: BrowserContext, task: str
 ) -> None:
     study = create_search(catalogue, retriever, f"keys-{task}", task, FEW_SECONDS)
-    with opened(catalogue, chromium, study) as page:
+    with opened(catalogue, context, study) as page:
         if task == "target-remembered":
             expect(page.locator(".search-memorise img")).to_be_visible()
         if task == "own-wish":
@@ -126,10 +124,10 @@ def test_a_search_by_keyboard(
 
 
 def test_a_phone_loses_no_text(
-    catalogue: Catalogue, retriever: DrawnRetriever, chromium: Browser
+    catalogue: Catalogue, retriever: DrawnRetriever, phone: BrowserContext
 ) -> None:
     study = create_search(catalogue, retriever, "phone")
-    with opened(catalogue, chromium, study, viewport=PHONE, has_touch=True) as page:
+    with opened(catalogue, phone, study) as page:
         expect_list(page, 1)
         page.locator(".search-judgement .option").nth(2).tap()
         page.locator(".search-item .option").nth(1).tap()
