@@ -19,8 +19,8 @@ from hsfiq.analysis.reports.text.format import estimate_text, folded, interval_t
 from hsfiq.analysis.resampling.estimate import Estimate
 
 SIMULATED = "SIMULATED: these votes come from simulated participants, not from people."
-NAME, COLUMN = 18, 23  # characters
-"""The least width of a name, and that of the other columns."""
+NAME, GAP = 16, 2  # characters
+"""The least width of the names, and the distance of two columns."""
 
 
 def arena_text(analysis: ArenaAnalysis) -> str:
@@ -39,12 +39,12 @@ def arena_text(analysis: ArenaAnalysis) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lines with columns; the first has the names."""
-    lines = [*rows]
-    width = max([NAME, *(len(name) + 2 for name, *_ in lines)])
-    for indent, (name, *cells) in (("", head), *(("  ", line) for line in lines)):
-        columns = "".join(f"{cell:<{COLUMN}}" for cell in cells)
-        yield f"{indent}{name:<{width + 2 - len(indent)}}{columns}".rstrip()
+    """Lines with columns; the first has the names, which are indented."""
+    lines = [head, *(["  " + name, *cells] for name, *cells in rows)]
+    widths = [max(map(len, column)) + GAP for column in zip(*lines, strict=True)]
+    widths[0] = max(widths[0], NAME + GAP)
+    for line in lines:
+        yield "".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
 def ranking_lines(arena: Arena) -> Iterator[str]:
