@@ -23,7 +23,7 @@ Part = Literal["train", "test", "unused"]
 
 PARTS: tuple[Part, ...] = get_args(Part)
 QUERIES, SETS, PREFERENCES = "queries.parquet", "sets.parquet", "preferences.parquet"
-TURNS = "turns.parquet"
+TURNS, VOTES = "turns.parquet", "votes.parquet"
 EXCLUSIONS, SPLITS = "exclusions.parquet", "splits.parquet"
 
 NAME_A_RELEASE = "name the folder of a release, made by hsfiq export"
@@ -128,6 +128,9 @@ def read_lists(release: Path) -> list[ReleasedSet]:
     The id of a list is that of its search and the turn's number. A turn without a list is left
     out, and so is one whose text the study's owner has struck.
     """
+    if (release / VOTES).is_file():
+        what = "is the release of an arena, which has two lists a turn"
+        raise UnreadableInput(str(release), what, "score a release of searches or of sets")
     columns = ("question_id", "turn", "query_id", "reference_id", "text", "image_ids")
     lists = [
         ReleasedSet(

@@ -122,3 +122,22 @@ def test_missing_and_unreadable_tables(tmp_path: Path) -> None:
     (tmp_path / EXCLUSIONS).write_bytes(b"no Parquet")
     with pytest.raises(UnreadableInput, match="cannot be read"):
         read_exclusions(tmp_path)
+
+
+def test_the_lists_of_searches_are_sets(tmp_path: Path) -> None:
+    """A turn without a list is left out, and so is one whose text was struck."""
+    turn = {"question_id": "p1.form_1.0", "query_id": "q", "reference_id": "i0", "text": "is red"}
+    rows = [
+        turn | {"turn": 1, "image_ids": ["i1", "i2"]},
+        turn | {"turn": 2, "image_ids": ["i1"], "text": None},
+        turn | {"turn": 3, "image_ids": []},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "turns.parquet")
+    assert read_sets(tmp_path) == [ReleasedSet("p1.form_1.0.1", "q", "i0", "is red", ("i1", "i2"))]
+    (tmp_path / "votes.parquet").touch()
+    with pytest.raises(UnreadableInput, match="is the release of an arena"):
+        read_sets(tmp_path)
+    (tmp_path / "votes.parquet").unlink()
+    pq.write_table(pa.Table.from_pylist(rows[1:]), tmp_path / "turns.parquet")
+    with pytest.raises(NothingToDo, match="no list with a text"):
+        read_sets(tmp_path)
