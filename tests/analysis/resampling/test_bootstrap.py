@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.regression.linear_model import OLS
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
@@ -107,7 +107,7 @@ def test_the_two_way_variance_of_a_mean_is_that_of_statsmodels(n_people: int) ->
     spread = bootstrap.spread(means, rows)
     variances = [
         float(
-            sm.OLS(values, np.ones(len(values)))
+            OLS(values, np.ones(len(values)))
             .fit(cov_type="cluster", cov_kwds={"groups": groups, "use_correction": False})
             .cov_params()[0, 0]
         )
