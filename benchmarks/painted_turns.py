@@ -20,7 +20,7 @@ WATCH = """number => {
       const begun = performance.now();
       setTimeout(() => reject(new Error("the list is not painted")), 60_000);
       const look = async () => {
-        const list = document.querySelector(".search-list");
+        const list = document.querySelector(".search-lists");
         if (list?.dataset.painted !== String(number)) return requestAnimationFrame(look);
         await Promise.all([...list.querySelectorAll("img")].map(image => image.decode()));
         // The callback of the next frame runs once this frame is painted.
@@ -34,12 +34,8 @@ WATCH = """number => {
 """Measure from the next key until all images of this list are decoded and painted."""
 
 
-def painted_turns(port: int, token: str, n_turns: int, pause: float, seed: int) -> list[float]:
-    """The seconds from the key that sends each text until its list is painted.
-
-    The person thinks for `pause` seconds before each text, on average.
-    """
-    rng = Random(seed)
+def in_chromium(port: int, token: str, n_turns: int, pause: float, seed: int) -> list[float]:
+    """`painted_turns` in a browser of its own."""
     installed = next(filter(None, map(shutil.which, BROWSERS)), None)
     with (
         sync_playwright() as playwright,
@@ -48,22 +44,30 @@ def painted_turns(port: int, token: str, n_turns: int, pause: float, seed: int) 
         page = chromium.new_page()
         page.set_default_timeout(TIMEOUT_MS)
         page.goto(f"http://127.0.0.1:{port}/start/{token}")
-        page.locator(".agree").click()
-        page.locator(".guidelines .close").click()
-        seconds, number = [], 1
-        for _ in range(n_turns):
-            if number == ROUNDS:
-                judge(page, rng)
-                end_search(page)
-                number = 1
-            seconds.append(next_turn(page, rng, number, pause))
-            number += 1
-        return seconds
+        return painted_turns(page, n_turns, ROUNDS, pause, Random(seed))
+
+
+def painted_turns(page: Page, n_turns: int, rounds: int, pause: float, rng: Random) -> list[float]:
+    """The seconds from the key that sends each text until its list is painted.
+
+    The person thinks for `pause` seconds before each text, on average; a search has so many rounds.
+    """
+    page.locator(".agree").click()
+    page.locator(".guidelines .close").click()
+    seconds, number = [], 1
+    for _ in range(n_turns):
+        if number == rounds:
+            judge(page, rng)
+            end_search(page)
+            number = 1
+        seconds.append(next_turn(page, rng, number, pause))
+        number += 1
+    return seconds
 
 
 def next_turn(page: Page, rng: Random, number: int, pause: float) -> float:
     """Judge the list of this number, write a text, and wait for the next list."""
-    page.locator(f'.search-list[data-painted="{number}"]').wait_for()
+    page.locator(f'.search-lists[data-painted="{number}"]').wait_for()
     judge(page, rng)
     time.sleep(rng.uniform(0, 2 * pause))
     page.keyboard.press("t")

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.browsing import free_port, quantiles
 from benchmarks.live import IMAGES
-from benchmarks.painted_turns import painted_turns
+from benchmarks.painted_turns import in_chromium
 from benchmarks.searching import K, RetrieverProcess, Searcher, make_searches, new_searchers
 from benchmarks.serving import Place, Server
 
@@ -41,7 +41,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
             n_turns = FULL_TURNS if full else TURNS
             with ThreadPoolExecutor(PEOPLE) as pool:
                 people = new_searchers(server.port, tokens[1:])
-                browser = pool.submit(painted_turns, server.port, tokens[0], n_turns, PAUSE, seed)
+                browser = pool.submit(in_chromium, server.port, tokens[0], n_turns, PAUSE, seed)
                 times = list(pool.map(lambda person: turns_of(person, n_turns), people))
                 painted = browser.result()
             load = os.getloadavg()[0]
