@@ -37,7 +37,8 @@ class Sides(NamedTuple):
 def sides_of(people: Sequence[Session], simulated: Sequence[Session]) -> Sides:
     """The people's sessions, and the simulated ones of the systems that people searched with.
 
-    A system is the same if its version is, or else if its name is, in upper or lower case.
+    A system is the same if its version is, unless several systems have it, or else if its name is,
+    in upper or lower case.
 
     Raises:
         UnreadableInput: there are no sessions of people with a target, or none of their systems.
@@ -46,7 +47,7 @@ def sides_of(people: Sequence[Session], simulated: Sequence[Session]) -> Sides:
     if not people or any(each.participant is None for each in people):
         what = "holds no search of people for a target"
         raise UnreadableInput("--people", what, "name a release of kind search with targets")
-    by_version = {each.system_version: each.system for each in people if each.system_version}
+    by_version = systems_by_version(people)
     by_name = {(each.system or "").casefold(): each.system for each in people}
     labels = simulator_labels(simulated)
     matched = [
@@ -69,6 +70,15 @@ def sides_of(people: Sequence[Session], simulated: Sequence[Session]) -> Sides:
         {each.query_id: split_query_id(each.query_id)[0] for _, each in named},
         list(notes_on(people, matched, len(simulated) - len(matched))),
     )
+
+
+def systems_by_version(sessions: Sequence[Session]) -> dict[str, str | None]:
+    """The system of each version that only one system has."""
+    systems: dict[str, set[str | None]] = {}
+    for each in sessions:
+        if each.system_version:
+            systems.setdefault(each.system_version, set()).add(each.system)
+    return {version: name for version, (name, *others) in systems.items() if not others}
 
 
 def name_of(session: Session) -> str:

@@ -114,7 +114,7 @@ def load(argument: str) -> DualEncoder:
         model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UnreadableInput(where, f"cannot be loaded ({reason})") from error
     if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
         what = f"{type(model).__name__} has no vectors of images and texts"

@@ -55,6 +55,18 @@ def test_systems_are_matched_by_version_and_by_name() -> None:
     assert "simulated participants" not in notes
 
 
+def test_a_version_of_several_systems_does_not_tell_them_apart() -> None:
+    people = [
+        replace(PERSON, system="SPRC", system_version="1"),
+        replace(PERSON, system="CoVR", system_version="1"),
+    ]
+    simulated = [replace(SIMULATED, system=name, system_version="1") for name in ("sprc", "covr")]
+    sides = sides_of(people, simulated)
+    assert [row["system"] for row in sides.sessions[2:]] == [
+        "drawn-full: SPRC", "drawn-full: CoVR"
+    ]  # fmt: skip
+
+
 def test_simulated_participants_are_named_as_such() -> None:
     sides = sides_of([replace(PERSON, is_simulated=True)], [SIMULATED])
     assert any("simulated participants" in note for note in sides.notes)

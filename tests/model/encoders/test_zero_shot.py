@@ -171,7 +171,7 @@ def test_an_installed_package_adds_an_encoder(
     (about / "entry_points.txt").write_text("[hsfiq.encoders]\nseeded = seeded_encoder:load\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert load_retriever(Path("seeded:3"), None, CPU).system == "seeded:3"
-    with pytest.raises(UnreadableInput, match=r"no installed encoder is called other; hf, seeded"):
+    with pytest.raises(UnreadableInput, match=r"is called other; there are: hf, seeded"):
         build_retriever("other:3")
 
 
