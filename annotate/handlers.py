@@ -290,7 +290,7 @@ def prepared_search(services: Services, cookies: Cookies, signed: str) -> Prepar
 
 
 def ask_search(services: Services, cookies: Cookies, payload: TurnPayload) -> View:
-    """Store what is said of the last list and the text of the next turn."""
+    """Store the feedback on the last lists and the text of the next turn."""
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant, assignment = locked_search(session, services, cookies, payload["assignment"])

@@ -25,7 +25,7 @@ SHADES = (0.05, 0.2, 0.35, 0.45, 0.55, 0.65, 0.8, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the page says of the study besides its figures.
+    """What the page shows of the study besides its figures.
 
     `visible` is the study's `leaderboard`, told to the owner if others do not see the page.
     """

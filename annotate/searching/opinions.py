@@ -1,4 +1,4 @@
-"""What the page says of the lists of a search."""
+"""The page's feedback on the lists of a search."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class SearchPage:
     def opinion(
         self, nearest: int | None = 1, satisfaction: int = 3, *, side: int = 1, vote: int = 2
     ) -> dict[str, Any] | None:
-        """What is said of the last lists; of two, the vote, which may be for neither."""
+        """The feedback on the last lists; on two, the vote, which may be for neither."""
         lists = self.view["turns"][-1]["lists"] if self.view["turns"] else None
         if lists is None:
             return None

@@ -190,7 +190,7 @@ const MISSING = /** @type {const} */ ({
   text: "search_missing_text",
 });
 
-/** What must be said of the lists. */
+/** What must still be said about the lists. */
 function missing() {
   const { view, entered } = currentSearch();
   if (!view.turns.at(-1)?.lists) return [];

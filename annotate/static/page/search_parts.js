@@ -143,7 +143,7 @@ function nearestOption(value, values) {
 /** Whether two systems are compared: there are two lists, and a vote instead of a satisfaction. */
 export const isArena = () => currentStudy().kind === "arena";
 
-/** What is said of the lists as wholes. */
+/** The field with the judgement of whole lists. */
 export const judgement = () => (isArena() ? "vote" : "satisfaction");
 
 export function buildSearchControls() {

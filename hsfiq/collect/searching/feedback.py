@@ -1,4 +1,4 @@
-"""What a participant says of the lists of a turn."""
+"""A participant's feedback on the lists of a turn."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What the page sends of a turn's lists; `nearest` is None if no image comes near.
+    """What the page sends about a turn's lists; `nearest` is None if no image comes near.
 
-    There is a satisfaction with one list, a vote between two. `images` has the states of each
-    list's images.
+    One list has a satisfaction, two have a vote. `images` has the states of each list's images.
     """
 
     satisfaction: int | None
@@ -41,7 +40,7 @@ class Opinion:
 def add_feedback(
     session: Session, state: SearchState, opinion: Opinion | None, now: datetime
 ) -> None:
-    """Store what was said of the last lists; before the first list, nothing can be said."""
+    """Store the feedback on the last lists; before the first list there can be none."""
     if not state.turns:
         if opinion is not None:
             raise Refused("opinion: there is no list yet")
@@ -76,12 +75,12 @@ def require_judged(opinion: Opinion, n_lists: int) -> None:
     satisfaction, vote = opinion.satisfaction, opinion.vote
     if n_lists == 1:
         if vote is not None:
-            raise Refused("vote: there is one list alone")
+            raise Refused("vote: there is only one list")
         if satisfaction is None or not 1 <= satisfaction <= POINTS:
             raise Refused(f"satisfaction: is not from 1 to {POINTS}")
         return
     if satisfaction is not None:
-        raise Refused("satisfaction: two lists have a vote in its place")
+        raise Refused("satisfaction: two lists have a vote instead")
     if vote is None:
         raise Refused("vote: is missing")
     if vote.preference not in range(n_lists + 1):

@@ -26,7 +26,7 @@ class VoteView(TypedDict):
 
 @final
 class OpinionPayload(TypedDict):
-    """What is said of a turn's lists; `images` are the states of each list's images, in order.
+    """The feedback on a turn's lists; `images` are the states of each list's images, in order.
 
     One list has a `satisfaction`, two have a `vote`; the other is null. `nearest` is null if no
     image comes nearest, `painted_seconds` if an image was not painted.

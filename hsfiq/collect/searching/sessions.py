@@ -140,7 +140,7 @@ def judged(
 ) -> Judgement:
     """How a search went, with the time of its turns; `revision` is the one that the page shows.
 
-    `Refused` unless the search has ended, and why it was stopped is said if it was.
+    `Refused` unless the search has ended, and `why` is given exactly if it was stopped.
     """
     state = state_of(session, question_id)
     if state.ending is None:
@@ -148,7 +148,9 @@ def judged(
     if not isinstance(answer, Judgement):
         raise Refused("a search is stopped, not skipped")
     if (answer.values["why"] is not None) != (state.ending.reason == "stopped"):
-        raise Refused("why: is said of a search that was stopped without an image, and only then")
+        raise Refused(
+            "why: must be given if the search was stopped without an image, and only then"
+        )
     if revision:
         return answer
     searching = sum(turn.feedback.active_seconds for turn in state.turns if turn.feedback)

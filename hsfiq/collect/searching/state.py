@@ -1,4 +1,4 @@
-"""A search as it stands: its turns with their lists, what was said of them, and how it ended."""
+"""A search as it stands: its turns with their lists and the feedback on them, and how it ended."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A session is a question of kind `search`, with one system, or of kind `arena`, with two side by
 side. Each of its turns is a `SearchTurn` (what was asked), a `SearchList` for each system (what it
-answered) and a `SearchFeedback` (what the participant said of the lists). `SearchEnding` says how
+answered) and a `SearchFeedback` (the feedback on the lists). `SearchEnding` says how
 the search stopped; the response of the question, how it went. Sides count from 1.
 """
 
@@ -103,7 +103,7 @@ class SearchList(Base):
 
 
 class SearchFeedback(Base):
-    """What the participant said of a turn's lists: a satisfaction with one, a vote between two.
+    """The participant's feedback on a turn's lists: a satisfaction with one, a vote between two.
 
     `preference` is the better list, 0 if neither is; `both_bad` is true only then. `nearest` is the
     place of the image that comes nearest, from 1, in the list of `nearest_side`; None if no image

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
@@ -33,6 +33,8 @@ LONG_PAUSE = 30 * 60.0
 
 LATE = 8.0
 """As `hsfiq.collect.searching.asking.TIMEOUT`, whose module needs an extra."""
+
+KEYS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,5 +365,11 @@ def questions_of(study: Study) -> Select[int]:
     )
 
 
-def image_names(session: Session, keys: set[int] | Sequence[int]) -> dict[int, str]:
-    return dict(session.execute(select(Image.id, Image.name).where(Image.id.in_(keys))).all())
+def image_names(session: Session, keys: Set[int]) -> dict[int, str]:
+    """In parts: a statement of PostgreSQL takes at most 65,535 values."""
+    ordered = sorted(keys)
+    names: dict[int, str] = {}
+    for start in range(0, len(ordered), KEYS_AT_ONCE):
+        part = ordered[start : start + KEYS_AT_ONCE]
+        names.update(session.execute(select(Image.id, Image.name).where(Image.id.in_(part))).all())
+    return names

@@ -19,7 +19,7 @@ from hsfiq.study.drawing.questions import QueryFacts
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a retriever says of itself, and the ids of the images that it searches."""
+    """How a retriever describes itself, and the ids of the images that it searches."""
 
     version: str
     corpus_name: str

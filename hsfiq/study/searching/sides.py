@@ -17,9 +17,9 @@ def draw_sides(
 ) -> list[list[Systems]]:
     """Two systems for each search; `batches` are the queries of each participant, in their order.
 
-    The numbers of searches of any two pairs of systems differ by at most 1: in all, for each query
-    and for each participant, who meets every pair before one comes again. So do, for each pair and
-    for each participant, those with either system on side 1.
+    The numbers of searches of any two pairs of systems differ by at most 1: in all, for each query,
+    and for each participant. A participant meets every pair before any pair comes again. For each
+    pair, the numbers of searches with either system on side 1 differ by at most 1, too.
     """
     pairs = ordered_pairs(systems)
     rng.shuffle(pairs)
