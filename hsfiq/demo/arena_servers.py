@@ -158,7 +158,11 @@ class ArenaRun:
             words = retriever_process(self.folder, recipe, port)
             reason = server.start([sys.executable, "-m", "hsfiq", *words])
             if reason is not None:
-                raise HsfiqError(f"does not start: {reason}", where=f"the retriever of {name}")
+                raise HsfiqError(
+                    f"does not start: {reason}",
+                    where=f"the retriever of {name}",
+                    remedy="end what uses its port; a new arena can have another --port",
+                )
             self.write(f"{name} answers at {address_of(port)}")
         return servers
 
