@@ -1,10 +1,11 @@
 """How negative sets are defined: CIRQRS' Table 7 and Figure 4 and QuRe's Figure 4, scaled down.
 
-Five strategies train the small encoder on the drawn catalogue. With the same seed they have the
+Six strategies train the small encoder on the drawn catalogue. With the same seed they have the
 same catalogue, triplets, weights at the start, batches and warm-up; only the negatives after it
-differ. With `--full`, `cirqrs` is also trained with other initial sizes of the set. All trainings
-share one feature cache. The best epoch is chosen on the validation triplets, as in both papers;
-nothing is chosen on `test`, whose combinations of colour and pattern do not occur in training.
+differ. With `--full`, `cirqrs` is also trained with other initial sizes of the set, and some
+strategies once more from the scorer that `corpus` gave. All trainings share one feature cache. The
+best epoch is chosen on the validation triplets, as in both papers; nothing is chosen on `test`,
+whose combinations of colour and pattern do not occur in training.
 
 The result also has the agreement with the simulated annotators of one study per split. Each seed's
 figures have 95% percentile intervals: recall over resampled targets, agreement over resampled
@@ -30,9 +31,11 @@ from benchmarks import ablation_report
 from benchmarks.ablation_trials import (
     BESIDE,
     SPLITS,
+    STARTS,
     Judged,
     Lists,
     Sampled,
+    Start,
     Trained,
     Trial,
     draw_catalogue,
@@ -46,9 +49,16 @@ from hsfiq.model.evaluation.drawn import Split
 from hsfiq.model.recipes.recipe import DRAWN
 from hsfiq.model.recipes.values import SIZED, Strategy
 
-STRATEGIES: tuple[Strategy, ...] = ("corpus", "top-k", "after-target", "cirqrs", "qure")
+STRATEGIES: tuple[Strategy, ...] = (
+    *("corpus", "top-k", "after-target", "cirqrs"),
+    *("qure", "qure-bounded"),
+)
+OWN_SIZES: dict[Strategy, int] = {"qure-bounded": 30}
+"""Where `n_neg` is not the recipe's: of `qure-bounded`, how far its drops may lie."""
 KS = (1, 10, 50)
 RESAMPLES = 1000
+WAY = ("strategy", "n_neg", "start", "split")
+"""The keys that tell the rows of the summary apart."""
 FIGURES = (*(f"recall@{k}" for k in KS), "rho", "tie_half")
 INTERVALS = {
     "recall": "95%, targets resampled",
@@ -66,6 +76,7 @@ class Plan:
         limit: approximate number of training triplets.
         answers: per study.
         sizes: further initial sizes of the negative sets of `cirqrs`.
+        continued: the strategies that also train from the scorer of `corpus`, with it as the first.
     """
 
     seeds: int
@@ -73,9 +84,17 @@ class Plan:
     epochs: int
     answers: int
     sizes: tuple[int, ...]
+    continued: tuple[Strategy, ...] = ()
 
 
-FULL = Plan(seeds=3, limit=2500, epochs=DRAWN["epochs"], answers=2000, sizes=(3, 50))
+FULL = Plan(
+    seeds=3,
+    limit=2500,
+    epochs=DRAWN["epochs"],
+    answers=2000,
+    sizes=(3, 50),
+    continued=("corpus", "cirqrs", "qure", "qure-bounded"),
+)
 QUICK = Plan(seeds=1, limit=600, epochs=5, answers=400, sizes=())
 """Without --full: shorter trainings, on pools a sixth as large, to end soon."""
 
@@ -100,16 +119,18 @@ def measure(seed: int, plan: Plan) -> dict[str, Any]:
         ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=one_thread) as pool,
     ):
         folder = Path(name)
-        first = [trial for trial in trials if trial.strategy == "corpus"]
+        first = [trial for trial in trials if trial.is_base and trial.start == "nothing"]
         preparations = [pool.submit(simulate, folder, *study, plan.answers) for study in studies]
         preparations += [pool.submit(draw_catalogue, folder, trial) for trial in first]
         for preparation in preparations:
             preparation.result()
-        jobs = [pool.submit(train, folder, trial) for trial in trials]
         trained: dict[Trial, Trained] = {}
-        for trial, job in zip(trials, jobs, strict=True):
-            trained[trial] = job.result()
-            print(f"trained {trial.name}, seed {trial.seed}", file=sys.stderr)
+        for start in STARTS:  # those from a scorer need it
+            begun = [trial for trial in trials if trial.start == start]
+            jobs = [pool.submit(train, folder, trial) for trial in begun]
+            for trial, job in zip(begun, jobs, strict=True):
+                trained[trial] = job.result()
+                print(f"trained {trial.name}, seed {trial.seed}", file=sys.stderr)
         judging = [pool.submit(judge, folder, *study, names) for study in studies]
         judged = {study: job.result() for study, job in zip(studies, judging, strict=True)}
     cases = [case for study in studies for case in cases_of(*study, trained, judged[study])]
@@ -129,44 +150,52 @@ def measure(seed: int, plan: Plan) -> dict[str, Any]:
 
 
 def planned(seed: int, plan: Plan) -> list[Trial]:
-    """Every training: the strategies with the recipe's size of a set, then `cirqrs` with others."""
-    default = DRAWN["n_neg"]
-    variants = [(strategy, default if strategy in SIZED else None) for strategy in STRATEGIES]
-    variants += [("cirqrs", size) for size in plan.sizes]
+    """Every training: with the usual sizes of sets, `cirqrs` with others, then continued ones."""
+    variants: list[tuple[Strategy, int | None, Start]] = [
+        (strategy, usual_size(strategy), "nothing") for strategy in STRATEGIES
+    ]
+    variants += [("cirqrs", size, "nothing") for size in plan.sizes]
+    variants += [(strategy, usual_size(strategy), "corpus") for strategy in plan.continued]
     return [
-        Trial(strategy, n_neg, number, plan.limit, plan.epochs)
+        Trial(strategy, n_neg, number, plan.limit, plan.epochs, start)
         for number in range(seed, seed + plan.seeds)
-        for strategy, n_neg in variants
+        for strategy, n_neg, start in variants
     ]
 
 
+def usual_size(strategy: Strategy) -> int | None:
+    default: int = DRAWN["n_neg"]
+    return OWN_SIZES.get(strategy, default) if strategy in SIZED else None
+
+
 def same_warm_up(trained: dict[Trial, Trained]) -> bool:
-    """Return whether the trainings of each seed were equal during the warm-up."""
-    starts: dict[int, set[tuple[float, ...]]] = {}
+    """Return whether the trainings of each seed and start were equal during the warm-up."""
+    beginnings: dict[tuple[int, Start], set[tuple[float, ...]]] = {}
     for trial, result in trained.items():
-        start = tuple(result.curve[: trial.recipe.period])
-        starts.setdefault(trial.seed, set()).add(start)
-    return all(len(curves) == 1 for curves in starts.values())
+        beginning = tuple(result.curve[: trial.recipe.period])
+        beginnings.setdefault((trial.seed, trial.start), set()).add(beginning)
+    return all(len(curves) == 1 for curves in beginnings.values())
 
 
 def cases_of(
     seed: int, split: Split, trained: dict[Trial, Trained], judged: Judged
 ) -> list[dict[str, Any]]:
-    """Every training's figures of one seed and split, the strategy `corpus` first."""
+    """Every training's figures of one seed and split, compared with `corpus` of the same start."""
     of_seed = {trial: result for trial, result in trained.items() if trial.seed == seed}
     figures = {
         trial: {f"recall@{k}": recall(result.lists[split], k, seed) for k in KS}
         | {"rho": judged.rho[trial.name], "tie_half": judged.tie_half[trial.name]}
         for trial, result in of_seed.items()
     }
-    base = next(values for trial, values in figures.items() if trial.strategy == "corpus")
+    base = {trial.start: values for trial, values in figures.items() if trial.is_base}
     return [
         {
             "strategy": trial.strategy,
             "n_neg": trial.n_neg,
+            "start": trial.start,
             "seed": seed,
             "split": split,
-            **{name: compared(figures[trial][name], base[name]) for name in FIGURES},
+            **{name: compared(figures[trial][name], base[trial.start][name]) for name in FIGURES},
             "n_queries": len(result.lists[split].ranks),
             "n_sets": judged.n_sets,
             "n_participants": judged.n_participants,
@@ -200,11 +229,12 @@ def summary(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Summarise the seeds for every strategy and split."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for case in cases:
-        groups.setdefault((case["strategy"], case["n_neg"], case["split"]), []).append(case)
+        key = tuple(case[name] for name in WAY)
+        groups.setdefault(key, []).append(case)
     return [
-        {"strategy": strategy, "n_neg": n_neg, "split": split}
+        dict(zip(WAY, key, strict=True))
         | {name: over_seeds([case[name] for case in group]) for name in FIGURES}
-        for (strategy, n_neg, split), group in groups.items()
+        for key, group in groups.items()
     ]
 
 

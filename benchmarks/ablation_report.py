@@ -42,7 +42,7 @@ def markdown(result: dict[str, Any]) -> str:
         blocks += [
             [f"## {title}: mean (lowest to highest seed)"],
             table("strategy", [(way(case), case) for case in rows], over_seeds),
-            ["Above `corpus`; in brackets how many seeds' 95% intervals omit 0:"],
+            ["Above `corpus` of the same start; in brackets how many seeds' 95% intervals omit 0:"],
             table("strategy", [(way(case), case) for case in strategy_rows], above),
         ]
     if sizes := sizes_of(result["summary"]):
@@ -110,12 +110,13 @@ def way(row: Row) -> str:
     """Return how a scorer was trained, or the name of another metric."""
     if "metric" in row:
         return f"*{row['metric']}*"
-    return row["strategy"] if row["n_neg"] is None else f"{row['strategy']}, {row['n_neg']}"
+    name = row["strategy"] if row["n_neg"] is None else f"{row['strategy']}, {row['n_neg']}"
+    return name if row["start"] == "nothing" else f"{name}, after {row['start']}"
 
 
 def is_usual(row: Row) -> bool:
     """Whether a training had the recipe's default size, or a strategy without one."""
-    return row["n_neg"] in (None, DRAWN["n_neg"])
+    return bool(row["strategy"] != "cirqrs" or row["n_neg"] == DRAWN["n_neg"])
 
 
 def order(row: Row) -> int:
@@ -125,7 +126,7 @@ def order(row: Row) -> int:
 
 def sizes_of(rows: Iterable[Row]) -> list[Row]:
     """The rows of `cirqrs`, smaller sets first; empty if there is only one size."""
-    sized = [case for case in rows if case["strategy"] == "cirqrs"]
+    sized = [case for case in rows if (case["strategy"], case["start"]) == ("cirqrs", "nothing")]
     if all(is_usual(case) for case in sized):
         return []
     return sorted(sized, key=lambda case: (order(case), case["n_neg"]))
@@ -170,7 +171,7 @@ def strategies_figure(cases: Sequence[Row]) -> Figure:
     rows = [case for case in cases if is_usual(case)]
     variants = list(dict.fromkeys(way(case) for case in rows))
     seeds = seeds_of(rows)
-    figure, axes = panels("How negative sets are defined", height=6.4)
+    figure, axes = panels("How negative sets are defined", height=2 + 0.8 * len(variants))
     for (split, name), panel in axes.items():
         for place, variant in enumerate(variants):
             split_rows = [case for case in rows if (case["split"], way(case)) == (split, variant)]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -41,6 +42,8 @@ PICTURES, FEATURES = "pictures", "features"
 BESIDE = ("recall@5", *KNOWING)
 """Metrics that need no training; `oracle` is the upper bound."""
 CPU = torch.device("cpu")
+Start = Literal["nothing", "corpus"]
+STARTS: tuple[Start, ...] = get_args(Start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Trial:
         n_neg: the initial size of a negative set; None if the strategy does not use it.
         seed: 0 is the recipe's own.
         limit: approximate number of training triplets.
+        start: random weights, or those of the scorer that `corpus` gave from random ones.
     """
 
     strategy: Strategy
@@ -59,11 +63,18 @@ class Trial:
     seed: int
     limit: int
     epochs: int
+    start: Start = "nothing"
+
+    @property
+    def is_base(self) -> bool:
+        """Whether the others of the same start are compared with this training."""
+        return self.strategy == "corpus"
 
     @property
     def name(self) -> str:
         """The metric name, the same for every seed."""
-        return self.strategy if self.n_neg is None else f"{self.strategy}-{self.n_neg}"
+        name = self.strategy if self.n_neg is None else f"{self.strategy}-{self.n_neg}"
+        return name if self.start == "nothing" else f"{name}-after-{self.start}"
 
     @property
     def recipe(self) -> Recipe:
@@ -169,7 +180,8 @@ def train(folder: Path, trial: Trial) -> Trained:
     size = datasets.drawn_size(trial.limit)
     data = datasets.drawn(folder / PICTURES, settings.seed, *size, settings.pool)
     out = folder / "runs" / f"{trial.name}-{trial.seed}"
-    paths = ScorerPaths(cache=cache)
+    start = folder / "runs" / f"corpus-{trial.seed}" if trial.start == "corpus" else None
+    paths = ScorerPaths(start, cache=cache)
     run(settings, TrainingJob(data, out, paths, Distributed(CPU), Callback()))
     for split in SPLITS:
         score(study_folder(folder, trial.seed, split), out, cache, trial.name)

@@ -51,13 +51,17 @@ def test_the_complete_benchmark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr(ablation, "STRATEGIES", ("corpus", "qure"))
     monkeypatch.setattr(ablation, "one_thread", set_up_worker)
     monkeypatch.setattr(ablation, "ProcessPoolExecutor", pool_of_one)
-    plan = Plan(seeds=1, limit=40, epochs=5, answers=100, sizes=())
+    plan = Plan(seeds=1, limit=40, epochs=5, answers=100, sizes=(), continued=("corpus",))
     result = ablation.measure(seed=3, plan=plan)
     assert result["simulated"]
     assert result["same_warm_up"]
-    assert [(case["strategy"], case["split"]) for case in result["cases"]] == [
-        ("corpus", "val"), ("qure", "val"), ("corpus", "test"), ("qure", "test"),
-    ]  # fmt: skip
+    assert [(case["strategy"], case["start"], case["split"]) for case in result["cases"]] == [
+        (*way, split)
+        for split in ("val", "test")
+        for way in (("corpus", "nothing"), ("qure", "nothing"), ("corpus", "corpus"))
+    ]
+    begun, continued = (result["cases"][row]["val_recall_by_epoch"] for row in (0, 2))
+    assert begun != continued
     for case in result["cases"]:
         assert (case["n_sets"], case["n_participants"]) == (200, 2)
         assert 0 <= case["recall@1"]["value"] <= case["recall@50"]["value"] <= 1
@@ -82,7 +86,7 @@ def test_the_complete_benchmark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 def test_trainings_of_a_seed_differ_only_in_their_negatives() -> None:
     trials = ablation.planned(7, FULL)
-    n_trials = len(ablation.STRATEGIES) + len(FULL.sizes)
+    n_trials = len(ablation.STRATEGIES) + len(FULL.sizes) + len(FULL.continued)
     assert len(trials) == len(set(trials)) == 3 * n_trials
     for seed in (7, 8, 9):
         base, *other_recipes = [trial.recipe for trial in trials if trial.seed == seed]
@@ -91,9 +95,9 @@ def test_trainings_of_a_seed_differ_only_in_their_negatives() -> None:
         differing = [set(base.changes(recipe)) for recipe in other_recipes]
         assert all(options <= {"strategy", "n_neg"} for options in differing)
         assert (
-            len({(trial.strategy, trial.n_neg) for trial in other_recipes})
-            == len(other_recipes)
-            == n_trials - 1
+            len({trial.name for trial in trials if trial.seed == seed})
+            == len(other_recipes) + 1
+            == n_trials
         )
 
 
@@ -153,6 +157,8 @@ def test_a_different_warm_up_is_detected() -> None:
     assert not ablation.same_warm_up({first: trained(curve), second: trained([0.1, 0.21, 0.3])})
     later = Trial("qure", None, 1, 60, 10)
     assert ablation.same_warm_up({first: trained(curve), later: trained([0.5, 0.6])})
+    continued = Trial("qure", None, 0, 60, 10, "corpus")
+    assert ablation.same_warm_up({first: trained(curve), continued: trained([0.5, 0.6])})
 
 
 def trained(curve: list[float], seed: int = 0) -> Trained:
@@ -179,7 +185,9 @@ def test_summary_over_seeds() -> None:
 @pytest.fixture(scope="module")
 def made_up_result() -> dict[str, Any]:
     """A result of three seeds and two further sizes, with random figures."""
-    plan = Plan(seeds=3, limit=60, epochs=5, answers=100, sizes=(3, 50))
+    plan = Plan(
+        seeds=3, limit=60, epochs=5, answers=100, sizes=(3, 50), continued=("corpus", "qure")
+    )
     trials = ablation.planned(0, plan)
     names = {trial.name for trial in trials} | set(BESIDE)
     rng = np.random.default_rng(8)
@@ -252,7 +260,7 @@ def test_marks_and_lines_are_at_their_values(made_up_result: dict[str, Any]) -> 
     means = {
         row["n_neg"]: row["recall@1"]["mean"]
         for row in made_up_result["summary"]
-        if (row["strategy"], row["split"]) == ("cirqrs", "val")
+        if (row["strategy"], row["start"], row["split"]) == ("cirqrs", "nothing", "val")
     }
     mean = panel.get_lines()[0]
     assert np.asarray(mean.get_xdata()).tolist() == [3, 12, 50]
