@@ -41,12 +41,16 @@ def sides_of(people: Sequence[Session], simulated: Sequence[Session]) -> Sides:
     in upper or lower case.
 
     Raises:
-        UnreadableInput: there are no sessions of people with a target, or none of their systems.
+        UnreadableInput: there are no sessions of people with a target, none has a list, or none of
+            the simulated ones is of their systems.
     """
     people = [each for each in people if each.system and each.targets and not each.is_practice]
     if not people or any(each.participant is None for each in people):
         what = "holds no search of people for a target"
         raise UnreadableInput("--people", what, "name a release of kind search with targets")
+    if not any(part.shown for each in people for part in each.rounds):
+        what = "holds no list that people saw"
+        raise UnreadableInput("--people", what, "name a release with lists")
     by_version = systems_by_version(people)
     by_name = {(each.system or "").casefold(): each.system for each in people}
     labels = simulator_labels(simulated)

@@ -41,7 +41,9 @@ def test_an_arena_becomes_votes(
         assert row is not None
         live = read_votes(session, row)
         dashboard = Dashboard(catalogue.database, signer_of(catalogue.database))
-        assert "telltale-3" in str(dashboard.study_outputs(session, study))  # as a retriever
+        shown = str(dashboard.study_outputs(session, study))
+        assert "telltale-3" in shown  # as a retriever
+        assert "counts for both systems" in shown
     release = catalogue.release(study, "arena")
     sessions, turns, votes = (rows(release, name) for name in ("sessions", "turns", "votes"))
     assert len(sessions) == SEARCHES_OF_ALL

@@ -16,6 +16,7 @@ from hsfiq.annotate.owner.cards import Card, Line
 from hsfiq.collect.searching.asking import TIMEOUT
 from hsfiq.db.searches.tables import SearchItem, SearchList, SearchTurn
 from hsfiq.db.tables import Pair, Question, Study, System
+from hsfiq.kinds import KINDS
 
 NAME = "Retrievers"
 NOTES = (
@@ -24,6 +25,9 @@ NOTES = (
         "was down and asked again. Missing: it has not come for longer than that."
     ),
     "Median and 95th percentile of how long the retriever took for the lists that came.",
+)
+OF_ARENAS = (
+    "The lists of a turn are stored together, so a late or missing one counts for both systems."
 )
 LEGEND = (("passed", "in time"), ("failed", "late or missing"))
 
@@ -59,7 +63,8 @@ def retrievers_card(session: Session, study: Study, now: datetime) -> Card:
     if not answers:
         return Card(NAME, empty="No retriever has been asked yet")
     lines = tuple(line_of(name, own) for name, own in sorted(answers.items()))
-    return Card(NAME, lines, NOTES, LEGEND)
+    notes = (*NOTES, OF_ARENAS) if KINDS[study.kind].n_live > 1 else NOTES
+    return Card(NAME, lines, notes, LEGEND)
 
 
 def answers_of(session: Session, study: Study, now: datetime) -> Mapping[str, Answers]:

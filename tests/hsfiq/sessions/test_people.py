@@ -77,6 +77,11 @@ def test_simulated_participants_are_named_as_such() -> None:
     [
         (replace(PERSON, targets=()), SIMULATED, "holds no search of people for a target"),
         (replace(PERSON, participant=None), SIMULATED, "holds no search of people for a target"),
+        (
+            replace(PERSON, rounds=(Round(round=1, text="is red"),)),
+            SIMULATED,
+            "holds no list that people saw",
+        ),
         (PERSON, replace(SIMULATED, system="other"), "people searched with SPRC, and the sessions"),
     ],
 )
