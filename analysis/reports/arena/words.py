@@ -51,9 +51,9 @@ def within_sessions_text(arena: Arena) -> str:
         return f"Correlation of the votes of one session: undefined, {within.correlation.reason}."
     independent = arena.n_votes / max(within.design_effect, 1)
     return (
-        f"Two votes of one session correlate by {within.correlation.value:.3f}: {arena.n_votes:,} "
-        f"votes say as much as {independent:,.0f} independent ones (design effect "
-        f"{within.design_effect:.2f})."
+        f"The correlation of two votes of one session is {within.correlation.value:.3f}: "
+        f"{arena.n_votes:,} votes say as much as {independent:,.0f} independent ones "
+        f"(design effect {within.design_effect:.2f})."
     )
 
 

@@ -29,6 +29,8 @@ Parts = Literal["sum", "text", "image"]
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 SETTINGS = ("config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json")
+VOCABULARY = ("vocab.json", "vocab.txt", "merges.txt", "added_tokens.json", "*.model")
+"""In folders that lack tokenizer.json."""
 
 
 class DualEncoder(nn.Module):
@@ -130,7 +132,7 @@ def features(output: Any) -> Tensor:
 
 def digest_of(folder: Path) -> str:
     """The sha256 of the files that the vectors depend on."""
-    patterns = (*WEIGHTS, *SETTINGS)
+    patterns = (*WEIGHTS, *SETTINGS, *VOCABULARY)
     files = sorted(path for each in patterns for path in folder.glob(each) if path.is_file())
     digests = (f"{path.name} {sha256_of(path)}" for path in files)
     return sha256("\n".join(digests).encode()).hexdigest()

@@ -40,7 +40,7 @@ def test_text_names_the_systems_best_first_and_says_simulated(
     assert text.index("strong") < text.index("middle") < text.index("weak")
     assert "first votes alone" in text
     assert "Effect of the side: log odds of list 1 +" in text
-    assert "Two votes of one session correlate by" in text
+    assert "The correlation of two votes of one session is" in text
     assert "Every two systems have 10 sessions with votes." in text
     assert max(map(len, text.splitlines())) <= 100
     first = analyzed(capsys, str(release), "--first-votes")

@@ -24,7 +24,7 @@ from transformers import (
 )
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.zero_shot.dual import DualEncoder, features
+from hsfiq.model.encoders.zero_shot.dual import DualEncoder, digest_of, features
 from hsfiq.model.encoders.zero_shot.plugins import build_retriever, is_specification
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.images import open_image
@@ -138,6 +138,13 @@ def test_the_provenance_tells_ways_of_composing_apart(tmp_path: Path) -> None:
 def test_unusable_arguments(argument: str, message: str) -> None:
     with pytest.raises(UnreadableInput, match=message):
         build_retriever(f"hf:{argument}")
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "merges.txt", "spiece.model"])
+def test_another_vocabulary_is_another_model(name: str, tmp_path: Path) -> None:
+    before = digest_of(tmp_path)
+    (tmp_path / name).write_text("is\nred\n")
+    assert digest_of(tmp_path) != before
 
 
 def test_a_model_without_two_encoders_is_refused(tmp_path: Path) -> None:
