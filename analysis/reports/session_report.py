@@ -155,23 +155,34 @@ def difference_table(analysis: SessionAnalysis) -> Table:
 
 def people_section(people: PeopleAndSimulators) -> Section:
     """Curves of people and simulators, a table of their differences, and the order of systems."""
-    curves: dict[str, ByRound] = {}
-    for each in people.comparisons:
-        figures = each.figures
-        curves[f"{each.system}, people"] = {k: [n.people for n in v] for k, v in figures.items()}
-        curves[f"{each.system}, {each.simulator}"] = {
-            k: [n.simulator for n in v] for k, v in figures.items()
-        }
     hits = f"hits@{people.k}"
     blocks: list[Block] = [
         PEOPLE.format(k=people.k),
         *([f"Notes: {'; '.join(people.notes)}."] if people.notes else []),
-        curve_chart("people", "People and simulators", curves, {hits: hits}),
+        curve_chart("people", "People and simulators", people_curves(people), {hits: hits}),
         *(comparison_table(number, each) for number, each in enumerate(people.comparisons, 1)),
     ]
     if people.orders:
         blocks.append(order_table(people))
     return Section("people", "People and simulators", tuple(blocks))
+
+
+def people_curves(people: PeopleAndSimulators) -> dict[str, ByRound]:
+    """The figures of both sides of each comparison, by the names of their curves.
+
+    People have several curves where simulators have other queries in common with them.
+    """
+    curves: dict[str, ByRound] = {}
+    for each in people.comparisons:
+        name, figures = f"{each.system}, people", each.figures
+        own = {key: [each_round.people for each_round in values] for key, values in figures.items()}
+        if curves.get(name, own) != own:
+            name = f"{name} ({each.simulator}'s queries)"
+        curves[name] = own
+        curves[f"{each.system}, {each.simulator}"] = {
+            key: [each_round.simulator for each_round in values] for key, values in figures.items()
+        }
+    return curves
 
 
 def comparison_table(number: int, comparison: Comparison) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.reports.session_report import people_section
+from hsfiq.analysis.reports.session_report import people_curves, people_section
 from hsfiq.analysis.reports.text.people_and_simulators import comparison_text
 from hsfiq.analysis.sessions.people import PeopleAndSimulators, compare_rows
 from hsfiq.analysis.sessions.rules import Rules
@@ -21,7 +21,13 @@ PEOPLE_X: Sessions = [("q1", "p1", [9, 3]), ("q1", "p2", [9, 9, 9]), ("q2", "p1"
 SIMULATED_X: Sessions = [("q1", None, [9, 2, 1]), ("q2", None, [4, 2, 2]), ("q3", None, [9, 9, 9])]
 PEOPLE_Y: Sessions = [("q1", "p1", [1]), ("q2", "p2", [2, 2, 2])]
 SIMULATED_Y: Sessions = [("q1", None, [9, 9, 9]), ("q2", None, [4, 4, 4])]
-SIDES = {"a": (None, "x"), "b": ("drawn", "x"), "c": (None, "y"), "d": ("drawn", "y")}
+SIDES = {
+    "a": (None, "x"),
+    "b": ("drawn", "x"),
+    "c": (None, "y"),
+    "d": ("drawn", "y"),
+    "e": ("floor", "x"),
+}
 
 
 def compared(
@@ -90,6 +96,16 @@ def test_whether_systems_have_the_same_order() -> None:
     assert max(map(len, text.splitlines())) <= 100
     names = [table.name for table in people_section(result).blocks if hasattr(table, "rows")]
     assert names == ["people_1", "people_2", "orders"]
+
+
+def test_curves_of_people_are_of_the_queries_of_each_simulator() -> None:
+    result = compared({"a": PEOPLE_X, "b": SIMULATED_X, "e": [("q1", None, [9, 9, 9])]})
+    curves = people_curves(result)
+    assert list(curves) == ["x, people", "x, drawn", "x, people (floor's queries)", "x, floor"]
+    last = [curves[name]["hits@5"][-1].value for name in curves]
+    assert last == [3 / 4, 1, 1 / 2, 0]
+    same = compared({"a": PEOPLE_X, "b": SIMULATED_X, "e": SIMULATED_X})
+    assert list(people_curves(same)) == ["x, people", "x, drawn", "x, floor"]
 
 
 def test_sides_without_a_common_query_or_text() -> None:
