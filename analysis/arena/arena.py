@@ -123,7 +123,7 @@ class Arena(JsonRecord):
     def too_few(self) -> str | None:
         """The lack in words."""
         if self.lack == "participants":
-            return f"a ranking needs votes of {FEWEST_PARTICIPANTS} participants or more"
+            return f"a ranking needs votes from {FEWEST_PARTICIPANTS} participants or more"
         if self.lack == "votes":
             return f"a ranking needs {FEWEST_VOTES} votes or more on each system"
         return self.ranks.reason

@@ -77,8 +77,8 @@ def demo(
         bool,
         typer.Option(
             "--arena",
-            help="Serve an arena: three retrieval systems, trained in some minutes and live on "
-            "this machine, between whose lists people vote.",
+            help="Serve an arena: people vote between the lists of three retrieval systems, which "
+            "are trained first, in some minutes, and run on this machine.",
         ),
     ] = False,
     no_open: Annotated[

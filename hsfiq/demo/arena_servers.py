@@ -204,7 +204,7 @@ class ArenaRun:
         login = f"with the password {password}" if password else "with the password that you set"
         self.write(
             f"\nthe arena is at {address}\n"
-            f"its leaderboard is at {address}/leaderboard/{NAME}; log in before at "
+            f"its leaderboard is at {address}/leaderboard/{NAME}; first log in at "
             f"{address}/owner {login}\n"
             f"its database is {database_url(self.folder)}; Ctrl-C stops everything"
         )

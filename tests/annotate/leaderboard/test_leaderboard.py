@@ -120,7 +120,7 @@ def test_too_few_votes_have_no_ranking(tmp_path: Path) -> None:
     change(database, study, "public")
     with TestClient(app_of(database)) as client:
         text = shown_text(client.get(ADDRESS).text)
-        assert "There is no ranking yet: it needs votes by 5 participants or more." in text
+        assert "There is no ranking yet: it needs votes from 5 participants or more." in text
         assert "beta" not in text
     database.close()
 
