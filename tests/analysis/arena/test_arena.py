@@ -196,7 +196,7 @@ def test_a_named_system_without_votes_is_listed() -> None:
 
 def test_no_votes_give_no_ranking() -> None:
     empty = arena(table([]), ["a", "b"])
-    assert empty.too_few == "a ranking needs votes of 5 participants or more"
+    assert empty.too_few == "a ranking needs votes from 5 participants or more"
     assert (empty.n_votes, list(empty.systems)) == (0, ["a", "b"])
     assert isnan(empty.systems["a"].win_rate.value)
     json.dumps(empty.to_json(), allow_nan=False)
