@@ -59,7 +59,7 @@ def search_parts(session: Session, state: SearchState, show: ShowImage) -> Searc
         "task": searches.task,
         "chooser": searches.chooser,
         "rounds": searches.rounds,
-        "awaits_list": state.ending is None and state.awaits_list,
+        "awaits_list": state.awaits_list,
         "start": show(images[state.triplet.reference_id or 0]),
         "target": None if target is None else show(images[target]),
         "target_seconds": seconds,

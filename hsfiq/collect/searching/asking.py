@@ -130,7 +130,7 @@ def store_lists(
     answered: Sequence[Answered],
     now: datetime,
 ) -> None:
-    """Store a turn's lists, unless a request of another tab has done so.
+    """Store a turn's lists, unless another tab has done so or has stopped the search.
 
     `RetrieverUnavailable` if one names an image that the study does not have.
     """

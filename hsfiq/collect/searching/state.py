@@ -62,6 +62,8 @@ class SearchState:
     @property
     def awaits_list(self) -> bool:
         """Whether a list comes next; before the first turn, that of the query's text."""
+        if self.ending is not None:
+            return False
         if not self.turns:
             return bool(self.first_text.strip())
         return not self.turns[-1].lists
