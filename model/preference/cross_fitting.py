@@ -38,11 +38,11 @@ class DoneFolds:
         """The scores by fold; none if the file is absent, damaged or of another run."""
         try:
             content = json.loads(self.path.read_bytes())
-        except (OSError, ValueError):
+            if content["provenance"] != self.provenance:
+                return {}
+            return {int(fold): scores for fold, scores in content["folds"].items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return {}
-        if not isinstance(content, dict) or content.get("provenance") != self.provenance:
-            return {}
-        return {int(fold): scores for fold, scores in content["folds"].items()}
 
     def write(self, folds: Mapping[int, list[list[float]]]) -> None:
         content = {"provenance": self.provenance, "folds": folds}

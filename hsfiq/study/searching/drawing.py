@@ -41,8 +41,13 @@ def store_retrievers(
     """
     require_parts(config, facts)
     keys = {key for query in facts.values() for key in (query.reference_id, query.target_id)}
-    names = session.scalars(select(Image.name).where(Image.id.in_(keys - {None})))
-    require_images(described, frozenset(names))
+    # Not by key: a statement of PostgreSQL takes at most 65,535 values.
+    images = session.execute(
+        select(Image.id, Image.name)
+        .join(Dataset, Image.dataset_id == Dataset.id)
+        .where(Dataset.name == config.queries.dataset)
+    )
+    require_images(described, frozenset(name for key, name in images if key in keys))
     if KINDS[config.design.kind].n_live > 1:
         require_one_corpus(described)
     store_images(session, config, frozenset().union(*(each.corpus for each in described.values())))

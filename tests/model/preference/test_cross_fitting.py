@@ -119,6 +119,14 @@ def test_a_killed_run_computes_only_the_folds_that_are_missing(
     assert len(scored) == 2 + 2
 
 
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"provenance": {"run": 4}}'])
+def test_a_damaged_file_of_folds_is_not_used(tmp_path: Path, content: str) -> None:
+    done = DoneFolds(tmp_path / "done.json", {"run": 4})
+    assert done.read() == {}
+    done.path.write_text(content)
+    assert done.read() == {}
+
+
 def test_the_final_answer_model_is_fitted_to_them(answered: Answered, tmp_path: Path) -> None:
     settings = replace(QUICK, epochs=3, lr=3e-3, folds=2)
     answered.retrain(tmp_path / "out", settings)
