@@ -16,6 +16,7 @@ from hsfiq.cli.option_groups import with_option_groups
 from hsfiq.cli.retrieve import DRAWN, benchmark_of
 from hsfiq.cli.scorer_options import ScorerOptions
 from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.images.folder import ImageFolder
 from hsfiq.text import first_few
 
 if TYPE_CHECKING:
@@ -140,6 +141,14 @@ def check(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="To wait for each answer.")
     ] = 10.0,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The corpus' images; one is sent as an image of the client's own, and must get "
+            "the list of its id.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check that a server follows the protocol of live retrievers: exit code 1 if it does not."""
@@ -148,8 +157,9 @@ def check(
         from hsfiq.live.conformance import check_conformance
 
     token = read_token(token_file) if token_file else None
+    file_of = ImageFolder(existing_folder(images)).find if images else None
     with LiveRetriever(url, token, timeout) as retriever:
-        report = check_conformance(retriever)
+        report = check_conformance(retriever, file_of)
     print_result(report.to_json(), report.as_text(), as_json=as_json)
     if report.failed:
         raise NothingToDo(f"{url}: {len(report.failed)} of {len(report.results)} rules are broken")

@@ -85,10 +85,8 @@ class LiveRetriever:
 
     def rank(self, searches: Sequence[Search], history: History, k: int) -> list[RankedList]:
         """As `Ranker.rank`; more searches than a request may hold are sent in several."""
-        size = self._batch_size(len(searches))
         lists: list[RankedList] = []
-        for start in range(0, len(searches), size):
-            batch = tuple(searches[start : start + size])
+        for batch in batches(searches, self._batch_size(len(searches))):
             lists += self.rank_once(RankRequest(searches=batch, history=history, k=k)).lists
         return lists
 
@@ -173,6 +171,18 @@ class LiveRetriever:
         return RetrieverUnavailable(
             f"{self.url}{path}", f"its answer breaks the protocol: {what}", "hsfiq retrieve check"
         )
+
+
+def batches(searches: Sequence[Search], size: int) -> Iterator[tuple[Search, ...]]:
+    """At most `size` searches each; one with an image alone, since servers limit the bytes."""
+    batch: tuple[Search, ...] = ()
+    for search in searches:
+        if batch and (len(batch) == size or search.images or batch[-1].images):
+            yield batch
+            batch = ()
+        batch += (search,)
+    if batch:
+        yield batch
 
 
 def checked_url(url: str) -> str:

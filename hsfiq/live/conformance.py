@@ -9,7 +9,7 @@ import httpx
 
 from hsfiq.live.client import LiveRetriever
 from hsfiq.live.protocol import RetrieverRefused, RetrieverUnavailable
-from hsfiq.live.rules import RULES, NotTried, Rule, Subject
+from hsfiq.live.rules import RULES, FileOf, NotTried, Rule, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,17 @@ class Conformance:
         return "\n".join(lines)
 
 
-def check_conformance(retriever: LiveRetriever) -> Conformance:
-    """Try every rule; `RetrieverUnavailable` if the server cannot be reached."""
+def check_conformance(retriever: LiveRetriever, file_of: FileOf | None = None) -> Conformance:
+    """Try every rule; `RetrieverUnavailable` if the server cannot be reached.
+
+    With `file_of`, an image of the corpus is also sent as one that the server does not have.
+    """
     expected = "GET /v1/system and /v1/corpus describe the system and its images"
     reachable = retriever.request("GET", "/v1/system")
     if reachable.status_code == httpx.codes.SERVICE_UNAVAILABLE:
         raise RetrieverUnavailable(retriever.url, "is still loading", "check again later")
     try:
-        subject = Subject(retriever, retriever.system())
+        subject = Subject(retriever, retriever.system(), file_of)
     except (RetrieverRefused, RetrieverUnavailable, IndexError) as error:
         return Conformance(retriever.url, (Result("system", expected, str(error)),))
     results = [Result("system", expected)]

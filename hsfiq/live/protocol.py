@@ -5,11 +5,20 @@ docs/live-retriever.md describes them with an example of each request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import base64
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Annotated, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from hsfiq.errors import HsfiqError
 
@@ -23,18 +32,25 @@ LONGEST_TEXT = 2_000
 LONGEST_ID = 400
 """Characters of an image id."""
 
+MOST_IMAGES = 1
+"""Images that a search may bring along."""
+
+LARGEST_IMAGE = 2 * 2**20
+"""Bytes of the file of an image that a search brings along."""
+
 History = Literal["mean", "last", "rocchio"]
 """How the turns of a search make its query vector; docs/live-retriever.md has the formulas."""
 
 ImageId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Base64 = Annotated[str, Field(min_length=1, max_length=(LARGEST_IMAGE + 2) // 3 * 4)]
 
 
 class Request(BaseModel):
-    """What a client sends: exact types, no unknown keys."""
+    """What a client sends: exact types, no unknown keys. Errors do not repeat what was sent."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Reply(BaseModel):
@@ -46,7 +62,8 @@ class Reply(BaseModel):
 class Turn(Request):
     """A composed query: the reference, and the text about it.
 
-    `shown` is the list that answered this turn; the next turn's reference was chosen from it.
+    The reference is a candidate, or an image that the search brings along. `shown` is the list that
+    answered this turn; the next turn's reference was chosen from it.
     """
 
     reference: ImageId
@@ -55,11 +72,38 @@ class Turn(Request):
 
 
 class Search(Request):
-    """A search so far. `exclude` are no candidates; `targets` are images whose ranks are wanted."""
+    """A search so far. `exclude` are no candidates; `targets` are images whose ranks are wanted.
+
+    `images` are JPEG or PNG files that the search brings along, by an id of the client's own, which
+    is the reference of a turn. Without any, the key is not written: older servers refuse it.
+    """
 
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
     exclude: tuple[ImageId, ...] = ()
     targets: tuple[ImageId, ...] = ()
+    images: Mapping[ImageId, Base64] = Field(
+        default_factory=dict,
+        max_length=MOST_IMAGES,
+        repr=False,  # so that no log has a picture of somebody's own
+        exclude_if=lambda images: not images,
+    )
+
+    @field_validator("images")
+    @classmethod
+    def _check_images(cls, images: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
+        references = {turn.reference for turn in info.data.get("turns", ())}
+        for image_id, content in images.items():
+            if image_id not in references:
+                raise wrong_image(image_id, "is no turn's reference", "name it in a turn")
+            if len(file_content(image_id, content)) > LARGEST_IMAGE:
+                raise wrong_image(
+                    image_id, f"has more than {LARGEST_IMAGE:,} bytes", "make it smaller"
+                )
+        return images
+
+    def files(self) -> dict[str, bytes]:
+        """The content of the image files that the search brings along, by id."""
+        return {image_id: file_content(image_id, text) for image_id, text in self.images.items()}
 
 
 class RankRequest(Request):
@@ -86,7 +130,10 @@ class Corpus(Reply):
 
 
 class SystemDescription(Reply):
-    """`version` changes whenever answers may change; ours is the sha256 of the checkpoint."""
+    """`version` changes whenever answers may change; ours is the sha256 of the checkpoint.
+
+    `accepts_images` says whether searches may bring images along; older servers do not send it.
+    """
 
     protocol: Literal[1]
     name: Annotated[str, Field(min_length=1)]
@@ -95,6 +142,7 @@ class SystemDescription(Reply):
     histories: Annotated[tuple[History, ...], Field(min_length=1)]
     max_k: Annotated[int, Field(ge=1)]
     max_batch: Annotated[int, Field(ge=1)]
+    accepts_images: bool = False
 
 
 class CorpusReply(Reply):
@@ -197,11 +245,34 @@ def read_request(kind: type[M], body: bytes) -> M:
         return kind.model_validate_json(body)
     except ValidationError as error:
         where, what = first_error(error)
-        status = 400 if error.errors()[0]["type"] == "json_invalid" else 422
-        raise RetrieverRefused(where, what, status=status) from error
+        first = error.errors()[0]
+        status = 400 if first["type"] == "json_invalid" else 422
+        remedy = first.get("ctx", {}).get("remedy", "")
+        raise RetrieverRefused(where, what, remedy, status=status) from error
 
 
 def first_error(error: ValidationError) -> tuple[str, str]:
     """The place of a message's first error, and what is wrong."""
     first = error.errors(include_url=False, include_input=False)[0]
     return ".".join(map(str, first["loc"])) or "body", first["msg"]
+
+
+def as_base64(content: bytes) -> str:
+    """The content of an image file as `Search.images` has it."""
+    return base64.b64encode(content).decode()
+
+
+def file_content(image_id: str, text: str) -> bytes:
+    """What an image's base64 holds; `wrong_image` if it is none."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise wrong_image(
+            image_id, "is not base64", "send the content of the file as base64"
+        ) from error
+
+
+def wrong_image(image_id: str, what: str, remedy: str) -> PydanticCustomError:
+    """The error of a message whose image cannot be used."""
+    context = {"image": repr(image_id), "what": what, "remedy": remedy}
+    return PydanticCustomError("image", "{image}: {what}", context)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
 from pydantic import ValidationError
 
+from hsfiq.live import drawn_image
 from hsfiq.live.client import LiveRetriever
 from hsfiq.live.protocol import (
+    LARGEST_IMAGE,
     ComposedQuery,
     ErrorReply,
     History,
@@ -19,6 +22,7 @@ from hsfiq.live.protocol import (
     Search,
     SystemDescription,
     Turn,
+    as_base64,
     corpus_sha256,
 )
 
@@ -37,11 +41,20 @@ class NotTried(Exception):
     """A rule that this server gives no occasion to try, and why."""
 
 
+FileOf = Callable[[str], Path | None]
+"""Finds the file of an image of the corpus."""
+
+SENT_SUFFIXES = (".jpg", ".jpeg", ".png")
+
+
 class Subject:
     """The server, its corpus, and a few searches that it can answer."""
 
-    def __init__(self, retriever: LiveRetriever, system: SystemDescription) -> None:
+    def __init__(
+        self, retriever: LiveRetriever, system: SystemDescription, file_of: FileOf | None = None
+    ) -> None:
         self.retriever = retriever
+        self.file_of = file_of
         self.system = system
         self.corpus = retriever.corpus()
         self.column = {image_id: i for i, image_id in enumerate(self.corpus)}
@@ -65,6 +78,33 @@ class Subject:
     def require_history(self, history: History) -> None:
         if history not in self.system.histories:
             raise NotTried(f"the server does not have the history {history}")
+
+    def require_images(self) -> None:
+        if not self.system.accepts_images:
+            raise NotTried("the server accepts no images")
+
+    def new_id(self, name: str) -> str:
+        """An id that is not in the corpus."""
+        while name in self.column:
+            name += "_"
+        return name
+
+    def with_image(self, image_id: str, content: bytes) -> Search:
+        """A search whose reference is an image that it brings along."""
+        turn = Turn(reference=image_id, text=TEXTS[0])
+        return Search(turns=(turn,), images={image_id: as_base64(content)})
+
+    def corpus_file(self) -> tuple[str, bytes]:
+        """An image of the corpus and its file's content, which a search may bring along."""
+        if self.file_of is None:
+            raise NotTried("the corpus' images were not given with --images")
+        for image_id in self.corpus:
+            path = self.file_of(image_id)
+            if path is None or path.suffix.lower() not in SENT_SUFFIXES:
+                continue
+            if path.stat().st_size <= LARGEST_IMAGE:
+                return image_id, path.read_bytes()
+        raise NotTried(f"--images has no JPEG or PNG of it with {LARGEST_IMAGE:,} bytes or fewer")
 
     def rank(self, *searches: Search, k: int | None = None) -> list[RankedList]:
         return self.retriever.rank(searches, self.history, k or self.k)
@@ -222,6 +262,52 @@ def _mean(subject: Subject) -> Iterator[str]:
     lists = subject.retriever.rank([forward, backward], "mean", subject.k)
     if not are_alike(lists[0].scores, lists[1].scores):
         yield f"{list(lists[0].scores)} in order, {list(lists[1].scores)} reversed"
+
+
+# --------------------------------------------------------------------------------- own images
+
+
+@rule("images", "an image that the search brings along gets the same list under any id")
+def _images(subject: Subject) -> Iterator[str]:
+    subject.require_images()
+    names = [subject.new_id("own"), subject.new_id("another")]
+    first, second = (subject.rank(subject.with_image(name, drawn_image.png()))[0] for name in names)
+    if len(first.image_ids) != subject.k or not subject.column.keys() >= set(first.image_ids):
+        yield f"{', '.join(first.image_ids)}, not {subject.k} candidates"
+    if not are_alike(first.scores, second.scores):
+        yield f"{list(first.scores)} as {names[0]}, {list(second.scores)} as {names[1]}"
+
+
+@rule("corpus-image", "an image of the corpus that is brought along gets the list of its id")
+def _corpus_image(subject: Subject) -> Iterator[str]:
+    subject.require_images()
+    image_id, content = subject.corpus_file()
+    by_id = Search(turns=(Turn(reference=image_id, text=TEXTS[0]),))
+    expected, came = subject.rank(by_id, subject.with_image(subject.new_id("own"), content))
+    if not are_alike(expected.scores, came.scores):
+        yield f"{list(came.scores)} brought along, {list(expected.scores)} as {image_id}"
+
+
+@rule("images-refused", "an image that is broken, no turn's reference, or in the corpus: 422")
+def _images_refused(subject: Subject) -> Iterator[str]:
+    subject.require_images()
+    name, content = subject.new_id("own"), drawn_image.png()
+    good = subject.with_image(name, content).model_dump()
+    for wrong in (
+        {"images": {name: as_base64(content[: len(content) // 2])}},
+        {"images": {name: "no base64"}},
+        {"turns": subject.searches[0].model_dump()["turns"]},
+        subject.with_image(subject.corpus[0], content).model_dump(),
+    ):
+        yield from refusal(subject, 422, subject.body(searches=[good | wrong]))
+
+
+@rule("no-images", "without accepts_images, a search that brings an image along is answered 422")
+def _no_images(subject: Subject) -> Iterator[str]:
+    if subject.system.accepts_images:
+        raise NotTried("the server accepts images")
+    search = subject.with_image(subject.new_id("own"), drawn_image.png()).model_dump()
+    yield from refusal(subject, 422, subject.body(searches=[search]))
 
 
 # --------------------------------------------------------------------------------- refusals

@@ -1,4 +1,4 @@
-"""The sources of an image's tokens: the cache, or the encoder each time."""
+"""The sources of an image's tokens: the cache, the encoder each time, or the memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,27 @@ from hsfiq.model.features.images import open_image
 
 
 class TokenSource(Protocol):
-    """Gives images' tokens: a filled `FeatureCache`, or `EncodedTokens`."""
+    """Gives images' tokens: a filled `FeatureCache`, or a class below."""
 
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
         """Images' tokens [B, P, W] without gradients; UnreadableInput if an image has none."""
         ...
+
+
+class MoreTokens:
+    """A source's tokens, and those of further images, which are held in memory."""
+
+    def __init__(self, source: TokenSource, more: Mapping[str, Tensor]) -> None:
+        """`more` are the tokens [P, W] of images that the source does not have, on the CPU."""
+        self._source = source
+        self._more = more
+
+    def tokens(self, image_ids: Sequence[str]) -> Tensor:
+        rows = [
+            self._more[image_id] if image_id in self._more else self._source.tokens([image_id])[0]
+            for image_id in image_ids
+        ]
+        return torch.stack(rows)  # [B, P, W]
 
 
 class EncodedTokens:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.protocol import Retriever
-from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.features.tokens import MoreTokens, TokenSource
 from hsfiq.model.runtime.diagnosis import Diverged
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.prefetch import prefetched
@@ -44,6 +44,10 @@ class Inference:
     def with_tokens(self, tokens: TokenSource) -> Inference:
         """The same retriever on other tokens."""
         return Inference(self._retriever, tokens, self._distributed)
+
+    def with_more(self, tokens: Mapping[str, Tensor]) -> Inference:
+        """The same retriever on the same images and on further ones, whose tokens are [P, W]."""
+        return self.with_tokens(MoreTokens(self._tokens, tokens))
 
     def gallery(self, image_ids: Sequence[str]) -> Tensor:
         """Project images: N ids -> [N, L, D] float32; Diverged if a vector is not finite."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -28,11 +28,12 @@ from hsfiq.live.protocol import (
 from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer, prepare_scorer
 from hsfiq.model.evaluation.rankings.top_k import keys_of
 from hsfiq.model.release_scores.set_scores import indexed
-from hsfiq.model.scorer.inference import CHUNK
+from hsfiq.model.scorer.inference import CHUNK, Inference
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.scorer.ranks import require_finite
 from hsfiq.model.scorer.scorer import relevance
 from hsfiq.model.serving.histories import Feedback, search_vector
+from hsfiq.model.serving.search_images import encoded, preprocessed
 from hsfiq.model.training.callbacks import Callback
 
 MAX_K = 1_000
@@ -72,6 +73,7 @@ class CorpusRanker:
         self._image_ids = tuple(image_ids)
         self._column = indexed(self._image_ids)
         self._inference = prepared.inference
+        self._encoder = loaded.frozen_encoder
         self._pooling = loaded.recipe.pooling
         self._gallery = torch.cat(list(prepared.inference.galleries(self._image_ids)))  # [N, L, D]
         self._lock = Lock()
@@ -87,6 +89,7 @@ class CorpusRanker:
             histories=HISTORIES,
             max_k=min(len(self._image_ids), MAX_K),
             max_batch=max_batch,
+            accepts_images=True,
         )
 
     def system(self) -> SystemDescription:
@@ -119,8 +122,12 @@ class CorpusRanker:
     ) -> list[RankedList]:
         for place, search in enumerate(searches, first):
             self._check(f"searches.{place}", search)
+        pixels = [
+            preprocessed(f"searches.{place}", search, self._encoder.preprocessing)
+            for place, search in enumerate(searches, first)
+        ]
         with self._lock:
-            vectors = self._search_vectors(searches, history)  # [S, D]
+            vectors = self._search_vectors(searches, pixels, history)  # [S, D]
             scores = relevance(vectors, self._gallery, self._pooling, chunk=CHUNK)  # [S, N]
         require_finite(scores)
         columns = torch.arange(scores.shape[1], device=scores.device)  # [N]
@@ -155,11 +162,43 @@ class CorpusRanker:
             )
         return tuple(ranks)
 
-    def _search_vectors(self, searches: Sequence[Search], history: History) -> Tensor:
-        """The vectors of the searches: [S, D]. Queries that they share are composed once."""
+    def _search_vectors(
+        self, searches: Sequence[Search], pixels: Sequence[Mapping[str, Tensor]], history: History
+    ) -> Tensor:
+        """The vectors of the searches: [S, D]. Each has the pixels of the images that it brings."""
+        if not any(pixels):
+            return self._vectors(searches, history, self._inference, {})
+        return torch.cat(
+            [
+                self._vectors_with_images(search, own, history)
+                for search, own in zip(searches, pixels, strict=True)
+            ]
+        )
+
+    def _vectors_with_images(
+        self, search: Search, pixels: Mapping[str, Tensor], history: History
+    ) -> Tensor:
+        """The vector of one search, whose ids of images hold for it alone: [1, D]."""
+        tokens = encoded(pixels, self._encoder, self._gallery.device)
+        inference = self._inference.with_more(tokens)
+        galleries = inference.gallery(list(tokens)) if tokens else ()  # [n, L, D]
+        own = dict(zip(tokens, map(image_vector, galleries), strict=True))
+        return self._vectors([search], history, inference, own)
+
+    def _vectors(
+        self,
+        searches: Sequence[Search],
+        history: History,
+        inference: Inference,
+        own: Mapping[str, Tensor],
+    ) -> Tensor:
+        """The vectors of searches: [S, D]. Queries that they share are composed once.
+
+        `own` are vectors [D] of images that are not in the corpus.
+        """
         asked = [search.turns if history != "last" else search.turns[-1:] for search in searches]
         pairs = dict.fromkeys((turn.reference, turn.text) for turns in asked for turn in turns)
-        vectors = self._inference.queries(
+        vectors = inference.queries(
             [reference for reference, _ in pairs], [text for _, text in pairs]
         )  # [Q, D]
         composed = dict(zip(pairs, vectors, strict=True))
@@ -169,7 +208,9 @@ class CorpusRanker:
                     [
                         Feedback(
                             composed[turn.reference, turn.text],
-                            self._image_vector(turn.reference),
+                            own[turn.reference]
+                            if turn.reference in own
+                            else self._image_vector(turn.reference),
                             self._mean_of_others(before.shown if before else (), turn.reference),
                         )
                         for before, turn in zip((None, *turns), turns, strict=False)
@@ -181,8 +222,7 @@ class CorpusRanker:
         )
 
     def _image_vector(self, image_id: str) -> Tensor:
-        """One vector of an image, [D], of length 1: the mean of its L."""
-        return F.normalize(self._gallery[self._column[image_id]].mean(dim=0), dim=0)
+        return image_vector(self._gallery[self._column[image_id]])
 
     def _mean_of_others(self, shown: Sequence[str], chosen: str) -> Tensor | None:
         others = [self._image_vector(image_id) for image_id in shown if image_id != chosen]
@@ -193,8 +233,14 @@ class CorpusRanker:
         return [self._column[image_id] for image_id in image_ids if image_id in self._column]
 
     def _check(self, where: str, search: Search) -> None:
+        for image_id in search.images:
+            if image_id in self._column:
+                raise RetrieverRefused(
+                    f"{where}.images", f"{image_id!r} is in the corpus", "give the image another id"
+                )
         for place, turn in enumerate(search.turns):
-            self._require(f"{where}.turns.{place}.reference", turn.reference)
+            if turn.reference not in search.images:
+                self._require(f"{where}.turns.{place}.reference", turn.reference)
             for image_id in turn.shown:
                 self._require(f"{where}.turns.{place}.shown", image_id)
         for image_id in search.targets:
@@ -211,6 +257,11 @@ class CorpusRanker:
                 f"{image_id!r} is not one of the {len(self._image_ids):,} images",
                 "GET /v1/corpus lists them",
             )
+
+
+def image_vector(vectors: Tensor) -> Tensor:
+    """One vector of an image, [D], of length 1: the mean of its L, [L, D]."""
+    return F.normalize(vectors.mean(dim=0), dim=0)
 
 
 def load_ranker(

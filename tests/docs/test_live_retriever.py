@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from hsfiq.images.decode import decoded
+from hsfiq.live.protocol import RankRequest, read_request
 from tests.live_servers import example_app, serving
 from tests.studies import ROOT
 
@@ -42,6 +44,15 @@ def test_every_request_of_the_protocol_is_on_the_page() -> None:
         "/v1/rank",
         "/v1/compose",
     ]
+
+
+def test_the_image_of_the_example_can_be_decoded() -> None:
+    (body,) = [
+        each for each in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if "own-1" in each
+    ]
+    (search,) = read_request(RankRequest, body.encode()).searches
+    with decoded(search.files()["own-1"]) as image:
+        assert image.format == "PNG"
 
 
 def test_the_python_example_prints_a_list(url: str) -> None:

@@ -113,7 +113,15 @@ def test_a_server_that_breaks_a_rule_fails_it(what: str) -> None:
 
 def test_refusals_need_their_status() -> None:
     refusals = {"unknown-image", "unknown-key", "k", "excluded-target", "no-json", "other-path"}
+    refusals.add("no-images")
     assert refusals <= set(failed_rules(Edited(example_app(), unchanged, status=418)))
+
+
+def test_a_server_that_only_says_that_it_accepts_images_fails() -> None:
+    says = on("/v1/system", lambda value: value | {"accepts_images": True})
+    failed = failed_rules(Edited(example_app(), says, status=418))
+    assert {"images", "images-refused"} <= set(failed)
+    assert "no-images" not in failed
 
 
 def test_the_command_reports_every_rule(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from hsfiq.live.protocol import (
     ComposedQuery,
@@ -16,13 +18,14 @@ from hsfiq.live.protocol import (
     Search,
     TargetRank,
     Turn,
+    as_base64,
     corpus_sha256,
 )
 from hsfiq.model.features.images import open_image
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.serving.corpora import folder_candidates
 from hsfiq.model.serving.ranker import HISTORIES, CorpusRanker
-from tests.model.training.helpers import CPU
+from tests.model.training.helpers import CPU, Drawn
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -145,6 +148,56 @@ def test_composed_vectors_are_the_twins(ranker: CorpusRanker, twin: Twin, search
     queries = [ComposedQuery(reference=turn.reference, text=turn.text) for turn in search.turns]
     expected = [twin.query(turn) for turn in search.turns]
     np.testing.assert_allclose(ranker.compose(queries), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_an_image_brought_along_is_ranked_as_the_same_one_in_the_corpus(
+    ranker: CorpusRanker, search: Search, served_images: Path, history: History, drawn: Drawn
+) -> None:
+    """Two searches of one request have different images under one id."""
+    cached = {path: path.stat().st_size for path in drawn.cache.rglob("*")}
+    searches, own_searches = [search], [search]
+    for image in ("a-copy", ranker.corpus()[10]):
+        turns = [*search.turns[:2], Turn(reference=image, text="is a bit darker")]
+        searches.append(search.model_copy(update={"turns": tuple(turns)}))
+        turns[2] = Turn(reference="mine", text="is a bit darker")
+        content = (served_images / f"{image}.jpg").read_bytes()
+        images = {"mine": as_base64(content)}
+        own_searches.append(search.model_copy(update={"turns": tuple(turns), "images": images}))
+    for expected, came in zip(
+        ranker.rank(searches, history, 5), ranker.rank(own_searches, history, 5), strict=True
+    ):
+        assert came.image_ids == expected.image_ids
+        assert came.targets == expected.targets
+        np.testing.assert_allclose(came.scores, expected.scores, atol=1e-5)
+    assert {path: path.stat().st_size for path in drawn.cache.rglob("*")} == cached
+
+
+def file_of(form: str, size: int = 64) -> bytes:
+    file = BytesIO()
+    Image.new("RGB", (size, size), (200, 30, 40)).save(file, form)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("image", "content", "message"),
+    [
+        ("mine", b"no picture", "searches.0.images.mine: is not a known image format"),
+        ("mine", file_of("PNG")[:-40], "searches.0.images.mine: cannot be decoded (image file is"),
+        ("mine", file_of("WEBP"), "searches.0.images.mine: is a WEBP file"),
+        ("mine", file_of("PNG", 8200), "searches.0.images.mine: has more than 67,108,864 pixels"),
+        ("a-copy", file_of("JPEG"), "searches.0.images: 'a-copy' is in the corpus"),
+    ],
+)
+def test_unusable_images_are_refused(
+    ranker: CorpusRanker, image: str, content: bytes, message: str
+) -> None:
+    turns = (Turn(reference=image, text=""),)
+    search = Search(turns=turns, images={image: as_base64(content)})
+    with pytest.raises(RetrieverRefused) as caught:
+        ranker.rank([search], "mean", 3)
+    assert str(caught.value).startswith(message)
+    assert (caught.value.status, bool(caught.value.remedy)) == (422, True)
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import threading
 import time
+from io import BytesIO
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
+from PIL import Image
 
 from hsfiq.cli import run
+from hsfiq.images.folder import ImageFolder
 from hsfiq.live.client import LiveRetriever
 from hsfiq.live.conformance import check_conformance
-from hsfiq.live.protocol import RetrieverUnavailable, Search, Turn
+from hsfiq.live.protocol import LARGEST_IMAGE, RetrieverUnavailable, Search, Turn, as_base64
 from hsfiq.model.evaluation.drawn import drawn_for_scorer
 from hsfiq.model.serving import app
 from hsfiq.model.serving.app import LARGEST_BODY, build_app
@@ -28,14 +33,15 @@ TOKEN = "a-token-of-more-than-sixteen-letters"
 
 
 def test_it_conforms_and_answers_as_the_ranker_in_process(
-    ranker: CorpusRanker, one_thread: None
+    ranker: CorpusRanker, served_images: Path, one_thread: None
 ) -> None:
     ids = ranker.corpus()
     turns = (Turn(reference=ids[1], text="is red"), Turn(reference=ids[8], text="has a v neck"))
     search = Search(turns=turns, exclude=ids[:2], targets=ids[4:6])
     with serving(build_app(ranker, TOKEN)) as url, LiveRetriever(url, TOKEN) as retriever:
-        results = check_conformance(retriever).results
-        assert {result.outcome for result in results} == {"ok"}, results
+        results = check_conformance(retriever, ImageFolder(served_images).find).results
+        not_ok = {result.name: result.outcome for result in results if result.outcome != "ok"}
+        assert not_ok == {"no-images": "not tried"}, results
         assert (retriever.system(), retriever.corpus()) == (ranker.system(), ids)
         for history in HISTORIES:
             assert retriever.rank([search], history, 7) == ranker.rank([search], history, 7)
@@ -58,6 +64,19 @@ def test_a_body_is_read_up_to_its_limit(ranker: CorpusRanker) -> None:
         response = httpx.post(f"{url}/v1/rank", content=b" " * (LARGEST_BODY + 1))
     assert response.status_code == 413
     assert response.json()["error"]["where"] == "body"
+
+
+def test_the_largest_image_fits_into_a_request(ranker: CorpusRanker) -> None:
+    file = BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (820, 820, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(file, "PNG")
+    content = file.getvalue().ljust(LARGEST_IMAGE, b"\0")  # what follows a PNG's end is not read
+    turns = (Turn(reference="my own", text="is red"), Turn(reference=ranker.corpus()[2], text=""))
+    searches = [Search(turns=turns, images={"my own": as_base64(content)})] * 2
+    with serving(build_app(ranker)) as url, LiveRetriever(url) as retriever:
+        lists = retriever.rank(searches, "rocchio", 5)
+    expected = ranker.rank(searches, "rocchio", 5)
+    assert [each.image_ids for each in lists] == [each.image_ids for each in expected]
 
 
 def test_an_overloaded_server_says_when_to_ask_again(
@@ -90,7 +109,11 @@ def ask_until_refused(retriever: LiveRetriever, search: Search) -> None:
 
 
 def test_the_command_serves_what_can_be_read_until_sigterm(
-    drawn: Drawn, clip4cir: Path, served_images: Path, tmp_path: Path
+    drawn: Drawn,
+    clip4cir: Path,
+    served_images: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     token_file, log = tmp_path / "token", tmp_path / "log.txt"
     token_file.write_text(f"{TOKEN}\n")
@@ -102,7 +125,13 @@ def test_the_command_serves_what_can_be_read_until_sigterm(
         while not (ready := re.search(r"at (http://127\.0\.0\.1:\d+); ", log.read_text())):
             assert process.poll() is None, log.read_text()
             time.sleep(0.05)
-        assert run(["retrieve", "check", ready[1], "--token-file", str(token_file)]) == 0
+        check = ["retrieve", "check", ready[1], "--token-file", str(token_file)]
+        assert run([*check, "--images", str(served_images), "--json"]) == 0
+        outcomes = {
+            rule["rule"]: rule["outcome"] for rule in json.loads(capsys.readouterr().out)["rules"]
+        }
+        assert outcomes["corpus-image"] == "ok"
+        assert run([*check, "--images", str(tmp_path / "nowhere")]) == 2
         assert run(["retrieve", "check", ready[1]]) == 1  # without the token
     finally:
         process.send_signal(signal.SIGTERM)
