@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate import handlers
-from hsfiq.annotate.body_limit import limited_body
+from hsfiq.annotate.body_limit import UPLOAD, limited_body
 from hsfiq.annotate.cookies import required_participant, tokens_in
 from hsfiq.annotate.enrolment import add_enrolment_routes
 from hsfiq.annotate.gradio_page import (
@@ -43,9 +43,11 @@ from hsfiq.annotate.payloads import (
     read_stop,
     read_submit,
     read_turn,
+    read_upload,
 )
 from hsfiq.annotate.preview.links import place_in
 from hsfiq.annotate.preview.routes import PREVIEW_PAGE, add_preview
+from hsfiq.annotate.searching.uploads import upload_response
 from hsfiq.annotate.security import STUDY, StudyMiddleware
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import (
@@ -176,6 +178,15 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
 
 
 def add_search_routes(app: FastAPI, services: Services) -> None:
+    @app.post(UPLOAD)
+    def search_upload(request: Request, body: Body) -> Response:
+        return uncached(handlers.upload_picture(services, request.cookies, read_upload(body)))
+
+    @app.get("/image/upload/{token}")
+    def uploaded_picture(request: Request, token: str) -> Response:
+        with services.database.reading() as session:
+            return upload_response(session, services.signer, request.cookies, token)
+
     @app.post("/search/turn")
     def search_turn(request: Request, body: Body) -> Response:
         return uncached(handlers.ask_search(services, request.cookies, read_turn(body)))

@@ -15,6 +15,15 @@ LARGEST_BODY = ESCAPED_CHARACTER * LONGEST_REASON + 16 * 1024
 """Bytes of any request: the longest reason, and more than the rest of an answer needs."""
 
 
+LARGEST_PICTURE = 6 * 2**20
+"""Bytes of a picture that is uploaded."""
+
+UPLOAD = "/search/upload"
+
+LARGEST_UPLOAD = 8 * 2**20 + 16 * 1024
+"""Bytes of the request that uploads one: in base64, it is a third longer."""
+
+
 class TooLarge(Refused):
     status = 413
 
@@ -25,20 +34,26 @@ class WrongType(Refused):
     status = 415
 
 
+def largest_body(path: str) -> int:
+    """Bytes of a request to this path of the app."""
+    return LARGEST_UPLOAD if path == UPLOAD else LARGEST_BODY
+
+
 async def limited_body(request: Request) -> bytes:
-    """The request's JSON body; reading stops at `LARGEST_BODY`."""
+    """The request's JSON body; reading stops at the largest one for its route."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise WrongType("send JSON")
+    largest = largest_body(request.scope["route"].path)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > LARGEST_BODY:
-            raise TooLarge(f"more than {LARGEST_BODY // 1024} kB")
+        if len(body) > largest:
+            raise TooLarge(f"more than {largest // 1024} kB")
     return bytes(body)
 
 
-def limited(receive: Receive) -> Receive:
-    """The same messages, until a body without a declared length exceeds `LARGEST_BODY`.
+def limited(receive: Receive, largest: int) -> Receive:
+    """The same messages, until a body without a declared length exceeds so many bytes.
 
     The application then sees a disconnected client, and never holds more than the limit.
     """
@@ -48,6 +63,6 @@ def limited(receive: Receive) -> Receive:
         nonlocal received
         message = await receive()
         received += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if received > LARGEST_BODY else message
+        return {"type": "http.disconnect"} if received > largest else message
 
     return receive_limited

@@ -146,14 +146,14 @@ def set_participant_cookie(
 # ------------------------------------------------------------------------------------ assignments
 
 
-AssignmentKind = Literal["question", "search", "check", "questionnaire"]
+AssignmentKind = Literal["question", "search", "upload", "check", "questionnaire"]
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """What a page shows: a question at a revision (0: unanswered), a check, or what is asked last.
 
-    The revision of a search is the number of its turns.
+    The revision of a search is the number of its turns. An upload is the picture of a search.
 
     `key` is that of the question, the check or, for the questions at the end, the participant.
     `text_version` is that of the study's texts on the page, `language` their language; None if

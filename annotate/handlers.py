@@ -25,6 +25,7 @@ from hsfiq.annotate.cookies import (
 from hsfiq.annotate.images.copies import WebCopies, cache_folder
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.searching.opinions import opinion_of, place_of
+from hsfiq.annotate.searching.uploads import receive_upload
 from hsfiq.annotate.views import ViewBuilder
 from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
@@ -53,6 +54,7 @@ from hsfiq.collect.searching.protocol import (
     ListPayload,
     StopPayload,
     TurnPayload,
+    UploadPayload,
 )
 from hsfiq.collect.searching.sessions import Typed
 from hsfiq.collect.searching.state import state_of
@@ -308,6 +310,11 @@ def ask_search(services: Services, cookies: Cookies, payload: TurnPayload) -> Vi
         )
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
+
+
+def upload_picture(services: Services, cookies: Cookies, payload: UploadPayload) -> View:
+    """Store the picture that the first text of a search will be about."""
+    return view_of(services, *receive_upload(services.database, services.signer, cookies, payload))
 
 
 def stop_search(services: Services, cookies: Cookies, payload: StopPayload) -> View:

@@ -28,6 +28,7 @@ from hsfiq.collect.searching.protocol import (
     StopPayload,
     TurnPayload,
     TypedPayload,
+    UploadPayload,
 )
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text
@@ -62,6 +63,7 @@ PAYLOADS = (
 )
 for _payload in PAYLOADS:
     with_config(STRICT)(_payload)
+with_config(STRICT | {"str_max_length": None})(UploadPayload)
 
 EMPTY = TypeAdapter(EmptyPayload)
 CONSENT = TypeAdapter(ConsentPayload)
@@ -75,6 +77,7 @@ QUESTIONNAIRE = TypeAdapter(QuestionnairePayload)
 TURN = TypeAdapter(TurnPayload)
 LIST = TypeAdapter(ListPayload)
 STOP = TypeAdapter(StopPayload)
+UPLOADED = TypeAdapter(UploadPayload)
 
 
 class Unreadable(Refused):
@@ -119,6 +122,12 @@ def read_stop(body: bytes) -> StopPayload:
     payload = read_payload(STOP, body)
     require_submit_key(payload["submit_key"])
     require_opinion(payload["opinion"])
+    return payload
+
+
+def read_upload(body: bytes) -> UploadPayload:
+    payload = read_payload(UPLOADED, body)
+    require_submit_key(payload["submit_key"])
     return payload
 
 

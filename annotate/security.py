@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hsfiq.annotate.body_limit import LARGEST_BODY, limited
+from hsfiq.annotate.body_limit import largest_body, limited
 from hsfiq.annotate.pages import other_site_page, unknown_browser_page
 from hsfiq.annotate.texts import language_for
 
@@ -93,7 +93,8 @@ class StudyMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(Request(scope))
+        largest = largest_body(path_of(scope))
+        refusal = self._refusal(Request(scope), largest)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -104,12 +105,12 @@ class StudyMiddleware:
                     headers.setdefault(name, value)
             await send(message)
 
-        await (refusal or self._app)(scope, limited(receive), send_with_headers)
+        await (refusal or self._app)(scope, limited(receive, largest), send_with_headers)
 
-    def _refusal(self, request: Request) -> Response | None:
+    def _refusal(self, request: Request, largest: int) -> Response | None:
         length = request.headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > LARGEST_BODY:
-            return JSONResponse({"error": f"more than {LARGEST_BODY // 1024} kB"}, status_code=413)
+        if not length.isdecimal() or int(length) > largest:
+            return JSONResponse({"error": f"more than {largest // 1024} kB"}, status_code=413)
         path = path_of(request.scope)
         if request.method not in READING and not is_same_origin(request.headers):
             page = other_site_page(language_for(request.headers), relative_root(request) or "./")

@@ -177,6 +177,7 @@ def standard_guidelines(
         target_seconds=config.searches.target_seconds,
         rounds=config.searches.rounds,
         chooser=config.searches.chooser,
+        uploads=config.searches.uploads,
     )
 
 
@@ -255,6 +256,8 @@ def facts_about(session: Session, study: Study, texts: StudyTexts, n_questions: 
     ]
     if at_end := config.questionnaire.at_end:
         facts.append(texts.entry["questions_at_end"].format(questions=len(at_end)))
+    if config.searches.uploads:
+        facts.append(texts.entry["uploads"])
     if config.checks.on_failure != "none":
         rule = texts.entry[f"checks_{config.checks.on_failure}"]
         facts.append(rule.format(limit=config.recruitment.max_failed_checks))

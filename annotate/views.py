@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate import practice
 from hsfiq.annotate.cookies import Assignment, Signer
 from hsfiq.annotate.images.store import ImageStore, StoredImage
-from hsfiq.annotate.searching.views import search_assignment, search_parts
+from hsfiq.annotate.searching.views import search_assignment, search_parts, upload_view
 from hsfiq.annotate.texts import (
     consent_text,
     explanation_of_drawn,
@@ -236,7 +236,12 @@ class ViewBuilder:
             text_version=base["text_version"],
             language=base["language"],
         )
-        parts = search_parts(session, state, partial(self.image_view, session))
+        parts = search_parts(
+            session,
+            state,
+            partial(self.image_view, session),
+            upload_view(state, self.signer, participant),
+        )
         return {
             **base,
             **parts,

@@ -27,9 +27,17 @@ VERSION = "telltale-version"
 class DrawnRetriever:
     """Serves searches over these images at an address that stays the same after a restart."""
 
-    def __init__(self, image_ids: Sequence[str], token: str = "", *, noise: float = 0.0) -> None:
+    def __init__(
+        self,
+        image_ids: Sequence[str],
+        token: str = "",
+        *,
+        noise: float = 0.0,
+        accepts_images: bool = False,
+    ) -> None:
         self.image_ids, self.token = tuple(image_ids), token
         self.noise = noise
+        self.accepts_images = accepts_images
         self.delay = 0.0
         self.asked = 0
         self.port = 0
@@ -58,6 +66,7 @@ class DrawnRetriever:
             "histories": ["mean", "last"],
             "max_k": 20,
             "max_batch": 8,
+            "accepts_images": self.accepts_images,
         }
 
     def rank(self, body: bytes) -> dict[str, Any]:
@@ -70,7 +79,12 @@ class DrawnRetriever:
         return {"lists": lists, "version": VERSION, "corpus_sha256": digest, "seconds": 0.0}
 
     def ranked(self, search: Search, k: int) -> dict[str, Any]:
-        turns = [scores_of(turn.reference, turn.text, self.image_ids) for turn in search.turns]
+        # It cannot read a picture, and takes it for its first image.
+        start = dict.fromkeys(search.images, self.image_ids[0])
+        turns = [
+            scores_of(start.get(turn.reference, turn.reference), turn.text, self.image_ids)
+            for turn in search.turns
+        ]
         rng = Random(f"{self.port} {search.turns[-1].text}")
         scores = [
             sum(values) / len(values) + rng.random() * self.noise

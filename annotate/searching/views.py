@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.cookies import Assignment
+from hsfiq.annotate.cookies import Assignment, Signer
 from hsfiq.collect.protocol import ImageView, SearchTurnView
 from hsfiq.collect.searching.protocol import PlaceView, VoteView
 from hsfiq.collect.searching.state import (
@@ -19,7 +19,7 @@ from hsfiq.collect.searching.state import (
     target_seconds_left,
 )
 from hsfiq.db.searches.tables import Reason, SearchFeedback
-from hsfiq.db.tables import Image
+from hsfiq.db.tables import Image, Participant
 from hsfiq.study.searching.config import Chooser, Task
 
 ShowImage = Callable[[Image], ImageView]
@@ -40,6 +40,8 @@ class SearchParts(TypedDict):
     rounds: int
     awaits_list: bool
     start: ImageView
+    is_own_picture: bool
+    may_upload: bool
     target: ImageView | None
     target_seconds: float | None
     turns: list[SearchTurnView]
@@ -47,7 +49,10 @@ class SearchParts(TypedDict):
     declared: PlaceView | None
 
 
-def search_parts(session: Session, state: SearchState, show: ShowImage) -> SearchParts:
+def search_parts(
+    session: Session, state: SearchState, show: ShowImage, upload: ImageView | None
+) -> SearchParts:
+    """The parts; `upload` is the picture that the participant has uploaded."""
     searches = searches_of(state.question)
     images = images_by_key(session, keys_in(state))
     seconds = target_seconds(state)
@@ -60,12 +65,31 @@ def search_parts(session: Session, state: SearchState, show: ShowImage) -> Searc
         "chooser": searches.chooser,
         "rounds": searches.rounds,
         "awaits_list": state.awaits_list,
-        "start": show(images[state.triplet.reference_id or 0]),
+        "start": upload or show(images[state.triplet.reference_id or 0]),
+        "is_own_picture": upload is not None,
+        "may_upload": state.may_upload,
         "target": None if target is None else show(images[target]),
         "target_seconds": seconds,
-        "turns": [turn_view(turn, images, show) for turn in state.turns],
+        "turns": [
+            turn_view(turn, images, show, upload if turn.asked.reference_id is None else None)
+            for turn in state.turns
+        ],
         "ending": ending.reason if ending else None,
         "declared": declared_place(state),
+    }
+
+
+def upload_view(state: SearchState, signer: Signer, participant: Participant) -> ImageView | None:
+    """The uploaded picture, under an address that only this participant's browser can use.
+
+    A preview, whose participant has no row, does not show what somebody has uploaded.
+    """
+    if state.upload is None:
+        return None
+    assignment = Assignment("upload", state.question.id)
+    return {
+        "token": f"upload/{assignment.signed(signer, participant.token)}",
+        "missing": not participant.id,
     }
 
 
@@ -87,13 +111,16 @@ def target_seconds(state: SearchState) -> float | None:
     return round(target_seconds_left(state.question, datetime.now(UTC)), 1)
 
 
-def turn_view(turn: Turn, images: Mapping[int, Image], show: ShowImage) -> SearchTurnView:
+def turn_view(
+    turn: Turn, images: Mapping[int, Image], show: ShowImage, upload: ImageView | None
+) -> SearchTurnView:
+    """A turn; `upload` is the picture that its text is about, if it is about one."""
     asked, feedback = turn.asked, turn.feedback
     lists = [[show(images[key]) for key in listed.image_ids] for listed in turn.lists]
     return {
         "number": asked.number,
         "text": asked.text,
-        "reference": show(images[asked.reference_id]),
+        "reference": upload or show(images[asked.reference_id or 0]),
         "lists": lists or None,
         "satisfaction": feedback.satisfaction if feedback else None,
         "vote": vote_of(feedback) if feedback else None,
@@ -115,7 +142,7 @@ def nearest_of(feedback: SearchFeedback) -> PlaceView | None:
 
 def keys_in(state: SearchState) -> set[int]:
     """The keys of all images that a search may show."""
-    keys = {turn.asked.reference_id for turn in state.turns}
+    keys = {key for turn in state.turns if (key := turn.asked.reference_id) is not None}
     for turn in state.turns:
         keys.update(turn.image_ids)
     keys.update(filter(None, (state.triplet.reference_id, state.triplet.target_id)))

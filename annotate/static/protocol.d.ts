@@ -214,6 +214,8 @@ export interface SearchView {
   chooser: "nearest" | "top1";
   rounds: number;
   start: ImageView;
+  is_own_picture: boolean;
+  may_upload: boolean;
   target: ImageView | null;
   target_seconds: number | null;
   turns: SearchTurnView[];
@@ -372,6 +374,12 @@ export interface TurnPayload {
   submit_key: string;
   opinion: OpinionPayload | null;
   typed: TypedPayload;
+}
+
+export interface UploadPayload {
+  assignment: string;
+  submit_key: string;
+  picture: string;
 }
 
 export interface ListPayload {

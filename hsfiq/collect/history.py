@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from hsfiq.collect.progress import summary_of
 from hsfiq.collect.responses import revisions_of
 from hsfiq.collect.steps import load_question, shown_images, shown_sets
+from hsfiq.db.searches.tables import SearchUpload
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
@@ -37,7 +38,7 @@ class QuestionHistory:
 
     `reference_token` and `tokens` are those of the images' files. `judgements` has each revision's
     answer in words, None for pairs and for skipped questions; `extras` has the extra questions with
-    their answers.
+    their answers. `has_upload`: the participant has uploaded a picture for this search.
     """
 
     study: str
@@ -60,6 +61,7 @@ class QuestionHistory:
     judgements: tuple[str | None, ...]
     extras: tuple[list[tuple[str, str]], ...]
     sum_tries: Sequence[SumTry]
+    has_upload: bool
 
 
 def question_history(session: Session, study: Study, outside_id: str) -> QuestionHistory | None:
@@ -94,6 +96,7 @@ def question_history(session: Session, study: Study, outside_id: str) -> Questio
         judgements=tuple(summary_of(study, response.judgement) for response in revisions),
         extras=tuple(in_words(asked, response.extra) for response in revisions),
         sum_tries=sum_tries(session, question),
+        has_upload=session.get(SearchUpload, key) is not None,
     )
 
 

@@ -233,7 +233,8 @@ class SearchView(ViewBase):
     """A search with its turns so far.
 
     The target is in view for `target_seconds` more; null: all the time. Without a turn, the text is
-    about `start`. After the `ending`, the page asks how the search went, and the assignment is that
+    about `start`; `is_own_picture`: the participant has uploaded it, `may_upload`: they may upload
+    one now. After the `ending`, the page asks how the search went, and the assignment is that
     of a question. `awaits_list`: the page gets a list before anything else; `is_unavailable`: the
     retriever has just failed to give it.
     """
@@ -246,6 +247,8 @@ class SearchView(ViewBase):
     chooser: Literal["nearest", "top1"]
     rounds: int
     start: ImageView
+    is_own_picture: bool
+    may_upload: bool
     target: ImageView | None
     target_seconds: float | None
     turns: list[SearchTurnView]

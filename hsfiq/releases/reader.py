@@ -126,7 +126,8 @@ def read_lists(release: Path) -> list[ReleasedSet]:
     """Read the lists of searches, each with the reference and the text of its turn.
 
     The id of a list is that of its search and the turn's number. A turn without a list is left
-    out, and so is one whose text the study's owner has struck.
+    out, and so is one whose text the study's owner has struck, or is about a participant's own
+    picture, which the release does not have.
     """
     if (release / VOTES).is_file():
         what = "is the release of an arena, which has two lists a turn"
@@ -140,8 +141,8 @@ def read_lists(release: Path) -> list[ReleasedSet]:
             row["text"],
             tuple(row["image_ids"]),
         )
-        for row in read_rows(release / TURNS, columns, nullable=("text",))
-        if row["text"] is not None and row["image_ids"]
+        for row in read_rows(release / TURNS, columns, nullable=("text", "reference_id"))
+        if row["text"] is not None and row["reference_id"] is not None and row["image_ids"]
     ]
     if not lists:
         raise NothingToDo(f"{release}: the release has no list with a text")

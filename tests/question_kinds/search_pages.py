@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,6 +75,10 @@ def at(place: int | None, side: int = 1) -> dict[str, int] | None:
     return None if place is None else {"list": side, "place": place}
 
 
+def in_base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
 class SearchPage:
     """One participant's page: it keeps the current view."""
 
@@ -137,6 +142,19 @@ class SearchPage:
         """Send a text, and get its list."""
         self.view = self.post("/search/turn", self.turn(text, **changes))
         return self.list()
+
+    def upload(self, content: bytes, status: int = 200, **changes: Any) -> dict[str, Any]:
+        """Send a picture; the view, which is kept, or the error."""
+        self.keys += 1
+        payload = {
+            "assignment": self.view["assignment"],
+            "submit_key": f"key-of-this-press-{self.keys}",
+            "picture": in_base64(content),
+        }
+        reply = self.post("/search/upload", payload | changes, status)
+        if status == 200:
+            self.view = reply
+        return reply
 
     def stop(self, declared: int | None = None, side: int = 1) -> dict[str, Any]:
         self.keys += 1

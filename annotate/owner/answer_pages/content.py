@@ -9,13 +9,14 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.owner import actions
 from hsfiq.annotate.pages import render
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.history import question_history
+from hsfiq.collect.history import find_question, question_history
 from hsfiq.collect.outcomes.questionnaire import answers_at_end
 from hsfiq.collect.outcomes.status_changes import changes_of, rule_text
 from hsfiq.collect.participants import by_name_or_platform_id
 from hsfiq.collect.progress import answers_of, participants_of
 from hsfiq.collect.review.item_answers import item_answers
 from hsfiq.collect.review.patterns import patterns_of
+from hsfiq.db.searches.tables import SearchUpload
 from hsfiq.errors import Refused
 from hsfiq.study.config import config_of
 from hsfiq.study.instrument.extra_questions import in_words
@@ -59,3 +60,9 @@ def question_page(session: Session, study_name: str, name: str) -> str:
         question=question,
         answers=item_answers(session, study, name),
     )
+
+
+def uploaded_picture(session: Session, study_name: str, name: str) -> SearchUpload | None:
+    """The picture that a participant uploaded for this question, if there is one; or `Refused`."""
+    key = find_question(session, actions.study_named(session, study_name), name)
+    return None if key is None else session.get(SearchUpload, key)

@@ -10,9 +10,14 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.images.routes import add_images
 from hsfiq.annotate.images.store import ImageStore
-from hsfiq.annotate.owner.answer_pages.content import participant_page, question_page
+from hsfiq.annotate.owner.answer_pages.content import (
+    participant_page,
+    question_page,
+    uploaded_picture,
+)
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.pages import render
+from hsfiq.annotate.searching.uploads import jpeg_response
 from hsfiq.db.engine import Database
 from hsfiq.errors import Refused
 
@@ -37,5 +42,10 @@ def add_answer_pages(app: FastAPI, database: Database, images: ImageStore) -> No
     @app.get(f"{OWNER}/question")
     def question(study: str, name: str) -> Response:
         return page(question_page, study, name)
+
+    @app.get(f"{OWNER}/upload")
+    def upload(study: str, name: str) -> Response:
+        with database.reading() as session:
+            return jpeg_response(uploaded_picture(session, study, name))
 
     add_images(app, f"{OWNER}/image", database, images, lambda *_: None)

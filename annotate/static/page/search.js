@@ -9,6 +9,7 @@ import { currentSearch, enter, enterText, placeOf, startSearchAnswer, VOTES } fr
 import { fillEnd, listenToEnd } from "./search_end.js";
 import { fillContext, fillLists, fillTurns, isArena, judgement, picture } from "./search_parts.js";
 import { getList, sendStop, sendTurn } from "./search_requests.js";
+import { listenToUpload } from "./search_upload.js";
 import { isWaiting } from "./server.js";
 import { currentStudy, currentView, picturedView } from "./state.js";
 import { t } from "./text.js";
@@ -254,6 +255,7 @@ export function listenToSearch(signal) {
   find(".search-found").addEventListener("click", declare, { signal });
   find(".search-stop").addEventListener("click", stop, { signal });
   find(".search-memorised").addEventListener("click", finishTarget, { signal });
+  listenToUpload(signal);
   listenToEnd(signal);
 }
 

@@ -38,19 +38,27 @@ const TASKS = /** @type {const} */ ({
  */
 export function fillContext(view) {
   const { task, target, start, turns } = view;
-  find(".search-context .search-task").textContent = t(TASKS[task]);
+  const words = wordsOfStart(view);
+  find(".search-context .search-task").textContent = words.task;
+  find(".search-upload").hidden = !view.may_upload;
   const isTarget = task === "target-shown" && target !== null;
   const shown = isTarget ? target : turns.length ? null : start;
   const figure = find(".search-target");
   figure.hidden = shown === null;
   if (shown === null) return;
-  const label = t(isTarget ? "search_target_note" : "search_start");
+  const label = isTarget ? t("search_target_note") : words.start;
   find(".search-target figcaption").textContent = label;
   const box = find(".search-target .search-picture");
   const drawn = picture(shown, isTarget ? t("search_target") : label);
   // The same image stays on the page while the next list loads.
   if (box.firstElementChild?.getAttribute("src") !== drawn.getAttribute("src")) box.replaceChildren(drawn);
 }
+
+/** @param {SearchView} view */
+const wordsOfStart = ({ task, is_own_picture }) =>
+  is_own_picture
+    ? { task: t("search_upload_wish"), start: t("search_upload_start") }
+    : { task: t(TASKS[task]), start: t("search_start") };
 
 /**
  * The earlier turns: the image that each text is about, and the text.

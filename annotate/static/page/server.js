@@ -10,7 +10,7 @@ import { t } from "./text.js";
 
 const TIMEOUT_MS = 20_000;
 
-class Refusal extends Error {
+export class Refusal extends Error {
   /**
    * @param {number} status
    * @param {Partial<ErrorReply>} reply
@@ -45,16 +45,17 @@ export const isWaiting = () => isBusy;
  * GET the path, or POST the payload to it.
  * @param {string} path relative to the root of the app
  * @param {object} [payload]
+ * @param {number} [timeout] ms
  * @returns {Promise<any>} the reply, as protocol.d.ts describes it
  */
-export async function ask(path, payload) {
+export async function ask(path, payload, timeout = TIMEOUT_MS) {
   const response = await fetch(`../${path}`, {
     method: payload ? "POST" : "GET",
     headers: { Accept: "application/json", ...(payload && { "Content-Type": "application/json" }) },
     body: payload ? JSON.stringify(payload) : null,
     cache: "no-store",
     credentials: "same-origin",
-    signal: AbortSignal.timeout(TIMEOUT_MS),
+    signal: AbortSignal.timeout(timeout),
   });
   const reply = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refusal(response.status, reply);

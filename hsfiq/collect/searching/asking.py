@@ -27,6 +27,7 @@ from hsfiq.live.protocol import (
     RetrieverUnavailable,
     Search,
     Turn,
+    as_base64,
 )
 from hsfiq.study.config import config_of
 from hsfiq.study.searching.config import Retriever
@@ -35,6 +36,10 @@ from hsfiq.study.searching.retrievers import connected
 TIMEOUT = 8.0
 """Seconds after which participants are told that the search does not answer."""
 
+
+UPLOAD = "upload"
+"""Begins the id of an uploaded picture in a request; its digest follows, as ids of images may be
+any text."""
 
 AT_ONCE = 40
 """Lists that are awaited at the same time, besides the first ones of their turns."""
@@ -103,13 +108,17 @@ def prepare(session: Session, state: SearchState) -> Prepared:
         .where(SearchItem.pair_id == state.question.pair_id)
         .order_by(SearchItem.side)
     )
-    keys = {turn.asked.reference_id for turn in state.turns}
+    keys = {key for turn in state.turns if (key := turn.asked.reference_id) is not None}
     for turn in state.turns:
         keys.update(turn.image_ids)
     images = images_by_key(session, keys)
+    pictures = pictures_of(state)
+    (picture,) = pictures or ("",)
     turns = [
         Turn(
-            reference=images[turn.asked.reference_id].name,
+            reference=(
+                picture if turn.asked.reference_id is None else images[turn.asked.reference_id].name
+            ),
             text=turn.asked.text,
             shown=tuple(dict.fromkeys(images[key].name for key in turn.image_ids)),
         )
@@ -117,10 +126,18 @@ def prepare(session: Session, state: SearchState) -> Prepared:
     ]
     target = None if config.searches.task == "own-wish" else state.triplet.target
     targets = () if target is None else (target.name,)
-    search = Search(turns=tuple(turns), targets=targets)
+    search = Search(turns=tuple(turns), targets=targets, images=pictures)
     request = RankRequest(searches=(search,), history=config.searches.history, k=config.design.k)
     retrievers = tuple(by_name[name] for name in names)
     return Prepared(state.turns[-1].asked.id, retrievers, request)
+
+
+def pictures_of(state: SearchState) -> dict[str, str]:
+    """The uploaded picture that a text is about, under an id that no image of the study has."""
+    upload = state.upload
+    if upload is None or all(turn.asked.reference_id is not None for turn in state.turns):
+        return {}
+    return {f"{UPLOAD}-{upload.sha256}": as_base64(upload.content)}
 
 
 def store_lists(

@@ -10,16 +10,17 @@ from hsfiq.db.searches.tables import (
     SearchFeedback,
     SearchList,
     SearchTurn,
+    SearchUpload,
     StruckText,
 )
 
-SEARCH_TABLES = (SearchTurn, SearchList, SearchFeedback, SearchEnding, StruckText)
+SEARCH_TABLES = (SearchTurn, SearchList, SearchFeedback, SearchEnding, SearchUpload, StruckText)
 
 
 def forget_searches(session: Session, questions: Select[int]) -> None:
-    """Delete the turns and endings of these questions (database keys)."""
+    """Delete the turns, endings and pictures of these questions (database keys)."""
     turns = select(SearchTurn.id).where(SearchTurn.question_id.in_(questions))
     for table in (StruckText, SearchFeedback, SearchList):
         session.execute(delete(table).where(table.turn_id.in_(turns)))
-    for keyed in (SearchTurn, SearchEnding):
+    for keyed in (SearchTurn, SearchEnding, SearchUpload):
         session.execute(delete(keyed).where(keyed.question_id.in_(questions)))

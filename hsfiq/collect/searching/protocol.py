@@ -61,6 +61,15 @@ class TurnPayload(TypedDict):
 
 
 @final
+class UploadPayload(TypedDict):
+    """POST /search/upload: the picture that the first text will be about, in base64."""
+
+    assignment: str
+    submit_key: str
+    picture: str
+
+
+@final
 class ListPayload(TypedDict):
     """POST /search/list: get the list of the last turn; a repeated request changes nothing."""
 

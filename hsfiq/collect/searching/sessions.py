@@ -177,7 +177,7 @@ def require_text(typed: Typed) -> None:
 
 
 def add_turn(
-    session: Session, state: SearchState, key: str, reference: int, text: str, now: datetime
+    session: Session, state: SearchState, key: str, reference: int | None, text: str, now: datetime
 ) -> SearchTurn:
     turn = SearchTurn(
         question_id=state.question.id,
@@ -200,10 +200,10 @@ def reference_of(state: SearchState) -> int:
     return reference
 
 
-def next_reference(searches: Searches, state: SearchState, opinion: Opinion | None) -> int:
-    """The image that the next text is about."""
+def next_reference(searches: Searches, state: SearchState, opinion: Opinion | None) -> int | None:
+    """The image that the next text is about; None if it is the uploaded picture."""
     if not state.turns:
-        return reference_of(state)
+        return None if state.upload else reference_of(state)
     if searches.chooser == "top1":
         return state.lists[0].image_ids[0]
     if opinion is None or opinion.nearest is None:

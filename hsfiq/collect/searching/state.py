@@ -9,7 +9,13 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
+from hsfiq.db.searches.tables import (
+    SearchEnding,
+    SearchFeedback,
+    SearchList,
+    SearchTurn,
+    SearchUpload,
+)
 from hsfiq.db.tables import Image, Question, Triplet
 from hsfiq.errors import Refused
 from hsfiq.study.config import config_of
@@ -48,6 +54,7 @@ class SearchState:
     question: Question
     turns: tuple[Turn, ...]
     ending: SearchEnding | None
+    upload: SearchUpload | None
 
     @property
     def triplet(self) -> Triplet:
@@ -67,6 +74,12 @@ class SearchState:
         if not self.turns:
             return bool(self.first_text.strip())
         return not self.turns[-1].lists
+
+    @property
+    def may_upload(self) -> bool:
+        """Whether the participant may upload a picture now: once, before the first text."""
+        is_new = self.upload is None and not self.turns and self.ending is None
+        return is_new and searches_of(self.question).uploads
 
     @property
     def lists(self) -> Sequence[SearchList]:
@@ -105,6 +118,7 @@ def state_of(session: Session, question_id: int) -> SearchState:
             for asked, feedback in rows
         ),
         session.get(SearchEnding, question_id),
+        session.get(SearchUpload, question_id),
     )
 
 

@@ -54,7 +54,8 @@ class SearchTurn(KeyedBase):
 
     `submit_key` identifies one press of Search in the browser, as in responses. The first turn of a
     query with a text is the server's: its `submit_key` is "query", and nothing is known of typing.
-    Seconds count from when the list was painted.
+    Seconds count from when the list was painted. Without a `reference_id`, the text is about the
+    search's `SearchUpload`, which is no image of a dataset.
     """
 
     __tablename__ = "search_turns"
@@ -67,7 +68,7 @@ class SearchTurn(KeyedBase):
     question_id: Mapped[int] = mapped_column(ForeignKey("questions.id"))
     number: Mapped[int]
     submit_key: Mapped[str] = mapped_column(String(64))
-    reference_id: Mapped[int] = mapped_column(ForeignKey("images.id"))
+    reference_id: Mapped[int | None] = mapped_column(ForeignKey("images.id"))
     text: Mapped[str]
     asked_at: Mapped[datetime]
     pasted: Mapped[bool | None]
@@ -76,7 +77,7 @@ class SearchTurn(KeyedBase):
     language: Mapped[str | None] = mapped_column(String(35))
     text_version: Mapped[int | None]
 
-    reference: Mapped[Image] = relationship()
+    reference: Mapped[Image | None] = relationship()
 
 
 class SearchList(Base):
@@ -155,6 +156,24 @@ class SearchEnding(Base):
     declared_id: Mapped[int | None] = mapped_column(ForeignKey("images.id"))
     declared_side: Mapped[int | None]
     ended_at: Mapped[datetime]
+
+
+class SearchUpload(Base):
+    """The picture that a participant has uploaded for a search, as a JPEG without metadata.
+
+    It is uploaded before the first text, which is about it. Releases do not have it.
+    `submit_key` identifies the upload in the browser; `sha256` is of the content.
+    """
+
+    __tablename__ = "search_uploads"
+
+    question_id: Mapped[int] = mapped_column(ForeignKey("questions.id"), primary_key=True)
+    submit_key: Mapped[str] = mapped_column(String(64))
+    content: Mapped[bytes] = mapped_column(deferred=True)
+    sha256: Mapped[str] = mapped_column(String(64))
+    width: Mapped[int]
+    height: Mapped[int]
+    uploaded_at: Mapped[datetime]
 
 
 class StruckText(Base):

@@ -30,6 +30,7 @@ SESSION: Columns = {
     "chooser": TEXT,
     "max_rounds": pa.int32(),
     "session_place": pa.int32(),
+    "uploaded": pa.bool_(),
     "turns": pa.int32(),
     "stop": TEXT,
     "declared_id": TEXT,
@@ -99,10 +100,13 @@ SESSION_COLUMNS = {
     "success": "whether the participant found what they looked for, 1 to 5",
     "ease": "how easy the search was, from 1 (very hard) to 5",
     "active_seconds": "of all turns and of the questions at the end",
+    "uploaded": "whether the participant uploaded a picture to start from, instead of the query's "
+    "reference; the release does not have it",
     "turns": "the number of texts, the query's own included",
 }
 TURN_COLUMNS = {
     "question_id": "of the search, in sessions",
+    "reference_id": "the image that the text is about; null if it is the participant's own picture",
     "text": "as typed; null if the study's owner has struck it",
     "text_normalised": "in lower case, each run of blanks as one",
     "from_query": "whether the text is the query's, and not the participant's",
@@ -154,6 +158,7 @@ def session_values(question: QuestionRow, search: SearchRow) -> dict[str, Any]:
         "chooser": searches.chooser,
         "max_rounds": searches.rounds,
         "session_place": search.place,
+        "uploaded": search.uploaded,
         "turns": len(search.turns),
         "stop": search.stop(question.query.target_id, question.judged("why")),
         "declared_id": search.declared_id,

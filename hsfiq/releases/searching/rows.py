@@ -18,6 +18,7 @@ from hsfiq.db.searches.tables import (
     SearchItem,
     SearchList,
     SearchTurn,
+    SearchUpload,
     StruckText,
     StudyRetriever,
 )
@@ -55,12 +56,13 @@ class ListRow:
 class TurnRow:
     """A turn: what was asked, the lists, that of side 1 first, and the feedback on them.
 
-    Image ids are names. `text` is None if the owner has struck it. The lists are not there, and
-    what is feedback is None, if the search was stopped before.
+    Image ids are names; `reference_id` is None if the text is about a picture that the participant
+    has uploaded. `text` is None if the owner has struck it. The lists are not there, and what is
+    feedback is None, if the search was stopped before.
     """
 
     turn: int
-    reference_id: str
+    reference_id: str | None
     text: str | None
     struck: bool
     from_query: bool
@@ -142,6 +144,7 @@ class SearchRow:
     declared_list: int | None
     ended_at: datetime | None
     is_left: bool = False
+    uploaded: bool = False
 
     @property
     def longest_pause(self) -> float | None:
@@ -207,6 +210,13 @@ def read_searches(session: Session, study: Study) -> dict[int, SearchRow]:
     }
     declared = {ending.declared_id for ending in endings.values() if ending.declared_id}
     names = image_names(session, declared)
+    uploaded = set(
+        session.scalars(
+            select(SearchUpload.question_id).where(
+                SearchUpload.question_id.in_(questions_of(study))
+            )
+        )
+    )
     over = last_left(study, config.design.lease_minutes, turns)
     systems = systems_of(session, study)
     rows = session.execute(
@@ -232,6 +242,7 @@ def read_searches(session: Session, study: Study) -> dict[int, SearchRow]:
             declared_list=ending.declared_side if ending else None,
             ended_at=ending.ended_at if ending else None,
             is_left=bool(own) and (reassigned or over is None or own[-1].last_at < over),
+            uploaded=question in uploaded,
         )
     return searches
 
@@ -281,7 +292,7 @@ def read_turns(session: Session, study: Study) -> dict[int, list[TurnRow]]:
         .order_by(SearchList.turn_id, SearchList.side)
     ):
         listed[each.turn_id].append(each)
-    keys = {turn.reference_id for turn, *_ in rows}
+    keys = {turn.reference_id for turn, *_ in rows if turn.reference_id is not None}
     keys.update(key for lists in listed.values() for each in lists for key in each.image_ids)
     names = image_names(session, keys)
     turns: dict[int, list[TurnRow]] = defaultdict(list)
@@ -313,7 +324,7 @@ def turn_row(
 ) -> TurnRow:
     return TurnRow(
         turn=turn.number,
-        reference_id=names[turn.reference_id],
+        reference_id=None if turn.reference_id is None else names[turn.reference_id],
         text=None if struck else turn.text,
         struck=struck,
         from_query=turn.submit_key == "query",

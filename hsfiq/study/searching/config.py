@@ -49,6 +49,7 @@ class Searches:
         chooser: the image that a text is about: the participant's `nearest`, or the first (`top1`).
         leaderboard: who sees that of an arena: its `owner`, everybody `after-end`, when the study
             is closed, or everybody at any time (`public`).
+        uploads: whether the participant may start from a picture of their own, in `own-wish`.
     """
 
     task: Task = "target-shown"
@@ -57,6 +58,7 @@ class Searches:
     history: History = "mean"
     chooser: Chooser = "nearest"
     leaderboard: Leaderboard = "owner"
+    uploads: bool = False
     retrievers: tuple[Retriever, ...] = ()
 
 

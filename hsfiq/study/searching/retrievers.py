@@ -40,6 +40,12 @@ def describe(config: StudyConfig, retriever: Retriever, key: str) -> Described:
     if k > min(system.max_k, system.corpus.size):
         most = min(system.max_k, system.corpus.size)
         raise ConfigError("design.k", f"{retriever.name} lists {most} images at most", "lower it")
+    if config.searches.uploads and not system.accepts_images:
+        raise ConfigError(
+            "searches.uploads",
+            f"{retriever.name} accepts no pictures of participants",
+            "leave it out, or choose systems that accept them",
+        )
     searched = system.corpus
     return Described(
         system.version, searched.name, searched.size, searched.sha256, frozenset(corpus)

@@ -88,6 +88,9 @@ def searches_errors(config: StudyConfig) -> Errors:
     if kind.n_live < 2 and searches.leaderboard != "owner":
         what = f'{searches.leaderboard!r} is for arenas; kind = "{kind.name}" has no leaderboard'
         yield "searches.leaderboard", what
+    if searches.uploads and searches.task != "own-wish":
+        what = f'cannot be used with task = "{searches.task}"; it is for own-wish'
+        yield "searches.uploads", what
     yield from retriever_errors(searches, kind.n_live)
 
 

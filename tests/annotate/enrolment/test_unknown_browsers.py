@@ -20,6 +20,7 @@ def test_every_other_route_refuses_an_unknown_browser(
         "/image/{token}", "/image/{token}/full", "/question", "/question/{number}", "/submit",
         "/check", "/consent", "/practice", "/continue", "/opening", "/messages-seen",
         "/questionnaire", "/language", "/search/turn", "/search/list", "/search/stop",
+        "/search/upload", "/image/upload/{token}",
     }  # fmt: skip
     assert new_browser.post("/continue", data={"participant": 1}).status_code == 401
     closed.remove(("POST", "/continue"))
@@ -47,6 +48,7 @@ def test_every_other_route_refuses_an_unknown_browser(
                 "last_key_seconds": None,
             },
         },
+        "/search/upload": {"assignment": "x", "submit_key": KEY, "picture": ""},
         "/search/list": {"assignment": "x"},
         "/search/stop": {"assignment": "x", "submit_key": KEY, "opinion": None, "declared": None},
     }

@@ -28,7 +28,13 @@ from hsfiq.db.schema import (
     migrations_folder,
     upgrade,
 )
-from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
+from hsfiq.db.searches.tables import (
+    SearchEnding,
+    SearchFeedback,
+    SearchList,
+    SearchTurn,
+    SearchUpload,
+)
 from hsfiq.db.tables import Base, Question, Response, Study, TextVersion
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import Checks
@@ -334,6 +340,36 @@ def test_an_arena_is_not_downgraded(database: Database) -> None:
     before = all_rows(database.engine)
     with pytest.raises(IntegrityError):
         downgrade(database.engine, "0017")
+    assert all_rows(database.engine) == before
+    assert current_revision(database.engine) == head_revision()
+
+
+def test_searches_without_pictures_outlive_their_table(database: Database) -> None:
+    voter = Voter.enrolled(database, draw_arena(database))
+    voter.vote(voter.question_ids()[0], 2)
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0018")
+    assert "search_uploads" not in inspect(database.engine).get_table_names()
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    assert differences(database.engine) == []
+
+
+def test_a_search_about_a_picture_is_not_downgraded(database: Database) -> None:
+    voter = Voter.enrolled(database, draw_arena(database))
+    question, *_ = voter.question_ids()
+    voter.vote(question, 2)
+    with database.writing() as session:
+        session.add(
+            SearchUpload(
+                question_id=question, submit_key="press", content=b"\xff\x00jpeg", sha256="0" * 64,
+                width=2, height=1, uploaded_at=NOW,
+            )
+        )  # fmt: skip
+        session.scalars(select(SearchTurn)).one().reference_id = None
+    before = all_rows(database.engine)
+    with pytest.raises(IntegrityError):
+        downgrade(database.engine, "0018")
     assert all_rows(database.engine) == before
     assert current_revision(database.engine) == head_revision()
 

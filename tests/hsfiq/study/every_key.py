@@ -7,7 +7,7 @@ OF_OTHER_KINDS = (
     *("wording.levels", "wording.image", "wording.rank", "wording.query"),
     *("searches.task", "searches.target_seconds", "searches.rounds"),
     *("searches.history", "searches.chooser", "searches.retrievers"),
-    "searches.leaderboard",
+    *("searches.leaderboard", "searches.uploads"),
 )
 """Keys with their defaults below, because other values cannot be used with what is for pairs."""
 
@@ -114,5 +114,6 @@ rounds = 5
 history = "mean"
 chooser = "nearest"
 leaderboard = "owner"
+uploads = false
 retrievers = []
 """

@@ -463,6 +463,16 @@ def test_an_arena_needs_two_systems_and_wishes(tmp_path: Path) -> None:
     ]
 
 
+def test_pictures_are_uploaded_only_for_wishes(tmp_path: Path) -> None:
+    text = ARENA_WRONG.replace('"arena"\n[searches]', '"search"\n[searches]').replace(
+        'chooser = "top1"', "uploads = true"
+    )
+    (line,) = mistakes(tmp_path, text)
+    assert line.endswith(
+        'searches.uploads: cannot be used with task = "target-shown"; it is for own-wish'
+    )
+
+
 def test_only_an_arena_has_a_leaderboard(tmp_path: Path) -> None:
     text = ARENA_WRONG.replace('"arena"\n[searches]', '"search"\n[searches]').replace(
         'chooser = "top1"', 'leaderboard = "public"'
