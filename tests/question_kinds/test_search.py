@@ -171,7 +171,7 @@ def test_nothing_sent_names_a_system_an_image_or_a_rank(
     assert set(page.view) == {
         "step", "number", "total", "answered", "back", "text_version", "language", "messages",
         "minutes_left", "standing_at", "task", "chooser", "rounds", "start", "target",
-        "target_seconds", "turns", "awaits_list", "is_unavailable", "ending", "declared",
+        "target_seconds", "may_upload", "is_own_picture", "turns", "awaits_list", "is_unavailable",
         "earlier", "assignment", "draft",
     }  # fmt: skip
     assert set(page.view["turns"][0]) == {

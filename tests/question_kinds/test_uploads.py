@@ -81,8 +81,10 @@ def rivals(catalogue: Catalogue) -> Iterator[list[Listener]]:
 
 
 @pytest.fixture(scope="module")
-def study(catalogue: Catalogue, rivals: list[Listener]) -> str:
-    return create_search(catalogue, rivals[0], "uploads", "own-wish", "uploads = true")
+def study(catalogue: Catalogue, rivals: list[Listener]) -> Iterator[str]:
+    made = create_search(catalogue, rivals[0], "uploads", "own-wish", "uploads = true")
+    yield made
+    catalogue.hsfiq("study", "close", "--study", made)
 
 
 @pytest.fixture
