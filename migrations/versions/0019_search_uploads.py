@@ -26,7 +26,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(
             ["question_id"],
             ["questions.id"],
-            name=op.f("fk_search_uploads_question_id_questions"),
+            name=op.f("fk_search_uploads_question_id"),
         ),
         sa.PrimaryKeyConstraint("question_id", name=op.f("pk_search_uploads")),
     )

@@ -61,10 +61,13 @@ def test_the_reference_has_every_key_and_marks_changed_defaults(
 
 
 def test_the_file_of_searches_is_valid(tmp_path: Path) -> None:
-    (text,) = blocks("searches.md", "toml")
+    text, uploads = blocks("searches.md", "toml")
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     config = read_config(tmp_path / "study.toml")
     assert [retriever.name for retriever in config.searches.retrievers] == ["SPRC", "CLIP4CIR"]
+    changed = text.replace('[searches]\ntask = "target-shown"\n', uploads)
+    (tmp_path / "study.toml").write_text(changed, encoding="utf-8")
+    assert read_config(tmp_path / "study.toml").searches.uploads
 
 
 def table_of(name: str) -> list[str]:

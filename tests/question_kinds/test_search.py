@@ -172,7 +172,7 @@ def test_nothing_sent_names_a_system_an_image_or_a_rank(
         "step", "number", "total", "answered", "back", "text_version", "language", "messages",
         "minutes_left", "standing_at", "task", "chooser", "rounds", "start", "target",
         "target_seconds", "may_upload", "is_own_picture", "turns", "awaits_list", "is_unavailable",
-        "earlier", "assignment", "draft",
+        "ending", "declared", "earlier", "assignment", "draft",
     }  # fmt: skip
     assert set(page.view["turns"][0]) == {
         "number", "text", "reference", "lists", "satisfaction", "vote", "nearest"
