@@ -58,12 +58,12 @@ class EncodedTokens:
         self._images = images
         self._dtype = dtype
         self._device = device
-        self._decoders = ThreadPoolExecutor(thread_name_prefix="decode")
 
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
         """Open, preprocess and encode: [B, P, W] in `dtype`, on `device`."""
-        prepared = self._decoders.map(self._pixels, image_ids)
-        pixels = torch.stack(list(prepared))  # [B, 3, size, size]
+        with ThreadPoolExecutor(thread_name_prefix="decode") as decoders:
+            prepared = list(decoders.map(self._pixels, image_ids))
+        pixels = torch.stack(prepared)  # [B, 3, size, size]
         with torch.no_grad():
             return self._encoder.image_tokens(pixels.to(self._device)).to(self._dtype)
 

@@ -51,4 +51,4 @@ def test_the_encoder_of_the_docs_is_found_and_scores(
     assert result.code == 0, result.err
     assert len(set_scores(tmp_path / "hp.scores", "colours")) == len(loop.sets)
     unknown = score(loop, release, *options, scorer=Path("colors:0.5"))
-    assert_refused(unknown, "no installed encoder is called colors; colour-words, hf")
+    assert_refused(unknown, "no installed encoder is called colors; there are: colour-words, hf")
