@@ -78,7 +78,8 @@ SHOW = """async ([version, opening, hasOpenReason]) => {
   if (hasOpenReason) document.querySelector(".button.reason").click();
 }"""
 
-FAULTS = """(root) => {
+FAULTS = """async (root) => {
+  await new Promise(requestAnimationFrame);  // the page has reacted to its size before a frame
   const faults = [];
   const { clientWidth: width, clientHeight: height, scrollWidth } = document.documentElement;
   if (scrollWidth > width) faults.push(`the page is ${scrollWidth} wide`);
@@ -268,7 +269,7 @@ def test_extra_questions_come_after_the_main_answer(page: Page) -> None:
     ]
     assert tops == sorted(tops)
     page.set_viewport_size({"width": 1280, "height": 800})
-    assert page.locator(".question > .extra-questions").count() == 1
+    expect(page.locator(".question > .extra-questions")).to_have_count(1)
 
 
 def test_images_use_large_screens_and_small_ones(question: Page) -> None:
