@@ -178,7 +178,7 @@ class CorpusRanker:
     def _vectors_with_images(
         self, search: Search, pixels: Mapping[str, Tensor], history: History
     ) -> Tensor:
-        """The vector of one search, whose ids of images hold for it alone: [1, D]."""
+        """The vector of one search that brings images along; their ids are its own: [1, D]."""
         tokens = encoded(pixels, self._encoder, self._gallery.device)
         inference = self._inference.with_more(tokens)
         galleries = inference.gallery(list(tokens)) if tokens else ()  # [n, L, D]
