@@ -12,11 +12,12 @@ from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.data.judged import AnalysedRelease
 from hsfiq.analysis.data.metrics import Metric, MetricValues
 from hsfiq.analysis.data.parts import PARTS
-from hsfiq.analysis.data.provenance import training_notes
+from hsfiq.analysis.data.provenance import judge_notes, judges_among, training_notes
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.data.shared_triplets import SharedTriplets
 from hsfiq.analysis.equivalence import Equivalence, equivalences
 from hsfiq.analysis.json_values import JsonRecord, json_value
+from hsfiq.analysis.people.judges import JudgeAgreement, judge_agreement
 from hsfiq.analysis.people.overlap import Overlap, overlap
 from hsfiq.analysis.people.participants import Participants, participants
 from hsfiq.analysis.people.place_and_time import PlaceAndTime, place_and_time
@@ -151,6 +152,7 @@ class Analysis(JsonRecord):
         equivalences: which systems and metrics are equivalent; None if no margin was given.
         notes: cautions about the figures: a metric whose scorer was trained on these answers, pairs
             that are no random sample.
+        judges: of each metric that is a judge, whether it agrees as well as people do.
     """
 
     release: ReleaseSummary
@@ -163,6 +165,7 @@ class Analysis(JsonRecord):
     answer_model: AnswerModel | None = None
     equivalences: Sequence[Equivalence] | None = None
     notes: Sequence[str] = ()
+    judges: Mapping[str, JudgeAgreement] = field(default_factory=dict)
 
     @property
     def metric_ranks(self) -> dict[str, list[MetricRank]]:
@@ -186,6 +189,7 @@ class Analysis(JsonRecord):
             "metrics": json_value(self.metrics),
             "comparisons": json_value(self.comparisons),
             "metric_ranks": json_value(self.metric_ranks),
+            **({"judges": json_value(self.judges)} if self.judges else {}),
             **({} if self.details is None else self.details.to_json()),
             **({} if self.answer_model is None else {"answer_model": self.answer_model.to_json()}),
             **(
@@ -219,7 +223,7 @@ def analyze(
     # All values are read before anything is computed, so a wrong name is reported at once.
     values = {str(metric): metric.values(release) for metric in metrics}
     bootstrap = bootstrap or Bootstrap.of_release(release)
-    notes = training_notes(release, list(values))
+    notes = (*training_notes(release, list(values)), *judge_notes(release, list(values)))
     numbers = {name: as_numbers(each) for name, each in values.items()}
     comparisons = compare_all(release, numbers, bootstrap)
     further = details(release, values, bootstrap) if in_detail else None
@@ -241,6 +245,10 @@ def analyze(
         answer_model=answer_model(release) if with_answer_model else None,
         equivalences=tested,
         notes=(*notes, CHOSEN_PAIRS) if release.is_chosen else notes,
+        judges={
+            name: judge_agreement(release, numbers[name])
+            for name in judges_among(release, list(values))
+        },
     )
 
 

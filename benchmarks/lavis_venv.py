@@ -1,6 +1,9 @@
 """Make the environment with LAVIS, if it is missing, and print its folder.
 
 LAVIS 1.0.2 pins an old transformers and needs numpy 1, so it is never installed beside the rest.
+open_clip is there, too, because it needs torchvision, whose build on PyPI fails beside a torch for
+CPUs alone. It needs a later timm than LAVIS: both are in the folder `open_clip`, which is first on
+the path of its tests alone.
 Its environment holds what `constraints-lavis.txt` and `pyproject.toml` name, but not hsfiq itself:
 all checkouts that name the same share it. HSFIQ_LAVIS names another folder.
 """
@@ -22,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints-lavis.txt"
 EXTRAS = ("model", "lavis")
 TEST_TOOLS = ("pytest", "hypothesis")
+OPEN_CLIP = ("open_clip_torch==3.3.0", "timm==1.0.31")
 
 
 def folder() -> Path:
@@ -29,7 +33,7 @@ def folder() -> Path:
     named = os.environ.get("HSFIQ_LAVIS")
     if named:
         return Path(named).expanduser().resolve()
-    content = json.dumps(requirements()).encode() + CONSTRAINTS.read_bytes()
+    content = json.dumps([*requirements(), *OPEN_CLIP]).encode() + CONSTRAINTS.read_bytes()
     key = hashlib.sha256(content).hexdigest()[:12]
     return Path.home() / ".cache" / "hsfiq" / f"lavis-{key}"
 
@@ -65,6 +69,8 @@ def make_venv(target: Path) -> None:
         pip = [str(unfinished / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
         options = ["install", "--quiet", "--constraint", str(CONSTRAINTS)]
         subprocess.run([*pip, *options, *requirements()], check=True, stdout=sys.stderr)
+        beside = ["install", "--quiet", "--no-deps", "--target", str(unfinished / "open_clip")]
+        subprocess.run([*pip, *beside, *OPEN_CLIP], check=True, stdout=sys.stderr)
         unfinished.rename(target)
 
 

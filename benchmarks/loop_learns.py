@@ -35,6 +35,7 @@ from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.preference.retrain import retrain
 from hsfiq.model.preference.settings import Settings
 from hsfiq.model.release_scores.score_release import score_release
+from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
@@ -226,7 +227,9 @@ class Workspace:
     def retrain(self, release: Path, init: Path, out: Path) -> None:
         """Retrain a scorer as `hsfiq train preference` does."""
         settings = Settings.for_encoder("tiny").with_values(self.plan.values)
-        retrain(release, out, self.paths(init), settings, self.triplets, CPU, Callback())
+        retrain(
+            release, out, self.paths(init), settings, self.triplets, Distributed(CPU), Callback()
+        )
 
     def score(self, release: Path, checkpoint: Path, name: str) -> None:
         """Score a release as `hsfiq score` does."""

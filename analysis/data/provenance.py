@@ -27,14 +27,39 @@ def trained_on(scores: Path, name: str) -> Sequence[Mapping[str, object]]:
     Each has its name, version and content_sha256, oldest first. Empty if the scorer was retrained
     on none, or if there is no such file.
     """
-    try:
-        provenance = json.loads(scores.with_name(f"{name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return ()
-    sources = provenance.get("trained_on") if isinstance(provenance, dict) else None
+    sources = _provenance(scores, name).get("trained_on")
     if not isinstance(sources, list):
         return ()
     return [source for source in sources if isinstance(source, dict)]
+
+
+def judges_among(release: Release, metrics: Sequence[str]) -> dict[str, str]:
+    """The metrics that are answers of a judge, with what it was asked about."""
+    judges = {}
+    for name in metrics:
+        if name in release.scores:
+            judge = _provenance(release.scores[name], name).get("judge")
+            if isinstance(judge, dict):
+                judges[name] = str(judge.get("asks"))
+    return judges
+
+
+def judge_notes(release: Release, metrics: Sequence[str]) -> tuple[str, ...]:
+    """What has to be known about the metrics of judges that were asked about pairs."""
+    return tuple(
+        f'metric "{name}" has a judge\'s preferences between the two sets of a question, not '
+        "scores of single sets: its correlations with scores are not what the judge was asked for"
+        for name, asks in judges_among(release, metrics).items()
+        if asks == "pairs"
+    )
+
+
+def _provenance(scores: Path, name: str) -> Mapping[str, object]:
+    try:
+        content = json.loads(scores.with_name(f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _notes(release: Release, name: str) -> Iterator[str]:

@@ -344,6 +344,10 @@ def read_manifest(path: Path) -> dict[str, object]:
         raise AnalysisError(
             path, "no such file", "name a release folder, as `hsfiq export` writes it"
         ) from None
+    except NotADirectoryError:
+        raise AnalysisError(
+            path.parent, "is a file", "name the release's folder, as `hsfiq export` writes it"
+        ) from None
     except (OSError, ValueError) as error:
         raise AnalysisError(path, f"cannot be read ({_one_line(error)})", EXPORT_AGAIN) from error
     if not isinstance(manifest, dict):

@@ -30,6 +30,7 @@ from hsfiq.analysis.reports.sections.caveats import caveats, sentence
 from hsfiq.analysis.reports.sections.comparison import comparison_section
 from hsfiq.analysis.reports.sections.equivalence import equivalence_section
 from hsfiq.analysis.reports.sections.methods import methods_section
+from hsfiq.analysis.reports.sections.people.judges import judges_section
 from hsfiq.analysis.reports.sections.people.overlap import overlap_section
 from hsfiq.analysis.reports.sections.people.participants import (
     participants_section,
@@ -203,6 +204,7 @@ def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | Non
             ),
             categories_section(further.categories),
             overlap_section(further.overlap),
+            *((judges_section(analysis.judges),) if analysis.judges else ()),
             sensitivity_section(further.sensitivity),
             methods_section(bootstrap, analysis.comparisons),
         ),

@@ -18,6 +18,7 @@ from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
 from hsfiq.analysis.resampling.spread import LEVEL, TAIL, Bounds, Spread, student_ends
 
+NO_SPREAD = "all resamples give the same value, so the spread is unknown"
 FEW_CLUSTERS = 30
 FEW_CLUSTERS_NOTE = (
     "{n} clusters are few: the interval holds only if they are typical of all others"
@@ -140,7 +141,7 @@ def _undefined(
 def _with_ends(interval: ConfidenceInterval, low: float, high: float) -> ConfidenceInterval:
     note = None
     if low == high:
-        note = "all resamples give the same value, so the spread is unknown"
+        note = NO_SPREAD
     elif interval.n_clusters < FEW_CLUSTERS:
         note = FEW_CLUSTERS_NOTE.format(n=interval.n_clusters)
     return replace(interval, low=low, high=high, note=note)

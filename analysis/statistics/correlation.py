@@ -8,7 +8,7 @@ first remains.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import atanh, sqrt, tanh
+from math import atanh, isnan, sqrt, tanh
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.interval import ConfidenceInterval, with_interval
+from hsfiq.analysis.resampling.interval import NO_SPREAD, ConfidenceInterval, with_interval
 from hsfiq.analysis.resampling.ranks import rank_correlation, value_numbers
 from hsfiq.analysis.resampling.spearman import resampled_spearman
 from hsfiq.analysis.resampling.spread import CORRELATION, LEVEL
@@ -33,7 +33,7 @@ class Correlation(JsonRecord):
     Attributes:
         p: two-sided, from Student's t, as if the sets were independent.
         p_clustered: the same with the variance by which the clustered interval is computed; NaN
-            without a bootstrap or for one cluster.
+            without a bootstrap, for one cluster, or if all resamples give the same rho.
         n: the number of sets with both a score and a value of the metric.
         n_clusters: the number of participants that they come from.
         ci: the clustered interval; None without a bootstrap.
@@ -48,6 +48,12 @@ class Correlation(JsonRecord):
     ci: ConfidenceInterval | None = None
     independent_ci: tuple[float, float] = (UNDEFINED, UNDEFINED)
     p_clustered: float = UNDEFINED
+
+    def to_json(self) -> dict[str, object]:
+        fields = super().to_json()
+        if "reason" not in fields and self.ci is not None and isnan(self.p_clustered):
+            fields["reason"] = NO_SPREAD
+        return fields
 
 
 def spearman(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from hsfiq.active.candidates import Candidates
     from hsfiq.model.active.uncertainty import Uncertainty
+    from hsfiq.study.config import Design
 
 STRATEGIES = ("information", "random")
 
@@ -115,7 +116,7 @@ def next_(
     uncertainty = None
     if scorer:
         root = images or possible.images
-        uncertainty = uncertainty_of(scorer, candidates, seed, root, options)
+        uncertainty = uncertainty_of(scorer, candidates, wanted.config.design, seed, root, options)
     choice = choose_pairs(candidates, uncertainty, n, strategy, seed)
     status = "draft" if draft else "open"
     stored = store_study(opened, wanted, choice.pairs, choice.sets, choice.about, status=status)
@@ -126,17 +127,20 @@ def next_(
 def uncertainty_of(
     checkpoints: Sequence[Path],
     candidates: Candidates,
+    design: Design,
     seed: int,
     images: Path | None,
     options: ScorerOptions,
 ) -> Uncertainty:
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.active.priors import ExpectedAnswers
         from hsfiq.model.active.uncertainty import uncertainty
         from hsfiq.model.runtime.distributed import device_of
     paths, device = options.paths(None, images), device_of(options.device)
+    expected = ExpectedAnswers.of(design)
     with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
-        return uncertainty(checkpoints, paths, candidates, seed, device, bar)
+        return uncertainty(checkpoints, paths, candidates, expected, seed, device, bar)
 
 
 def as_text(result: dict[str, Any]) -> str:
@@ -153,7 +157,7 @@ def as_text(result: dict[str, Any]) -> str:
         lines.append(
             f"expected information of one answer each: {result['expected_information']:.3g} nats, "
             f"of as many random pairs {result['expected_information_of_random']:.3g} "
-            f"({result['uncertainty']['uncertainty']}; {result['uncertainty']['law']})"
+            f"({result['uncertainty']['uncertainty']}; {result['uncertainty']['answer_model']})"
         )
     if result["asked_before"] or result["held_out_triplets"]:
         lines.append(

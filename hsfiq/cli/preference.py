@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,6 @@ def retrain_scorer(options: TrainOptions) -> None:
     release, init = required(options.release, "--release"), required(options.init, "--init")
     existing_folder(release)
     folder = options.folder
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UnreadableInput("torchrun", f"{NAME} trains in one process", "start hsfiq alone")
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.checkpoints import checkpoint as checkpoints
@@ -31,20 +30,26 @@ def retrain_scorer(options: TrainOptions) -> None:
         from hsfiq.model.preference.retrain import retrain, summary
         from hsfiq.model.preference.settings import Settings
         from hsfiq.model.recipes.recipe import Recipe
-        from hsfiq.model.runtime.distributed import device_of
+        from hsfiq.model.runtime.distributed import join_processes
 
     checkpoint = checkpoints.read(init)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
     settings = Settings.for_encoder(recipe.encoder).with_values(options.values)
-    paths, device = options.paths(init, options.images), device_of(options.device)
-    triplets = None
-    if options.data is not None:
-        pictures = options.out / CATALOGUE if folder is None else options.images
-        triplets = read_training_data(recipe, folder, pictures, options.limit)
-    with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
-        retrained = retrain(release, options.out, paths, settings, triplets, device, bar)
-    result = summary(retrained)
-    print_result(result, as_text(result), as_json=options.as_json)
+    paths, triplets = options.paths(init, options.images), None
+    with join_processes(options.device) as distributed:
+        if options.data is not None:
+            pictures = options.out / CATALOGUE if folder is None else options.images
+            with distributed.first_process_first():  # it draws the catalogue's pictures
+                triplets = read_training_data(recipe, folder, pictures, options.limit)
+        # Only the first process prints.
+        echo: Callable[[str], None] = (
+            partial(typer.echo, err=True) if distributed.is_first else lambda _: None
+        )
+        with TrainingBar(echo, is_visible=distributed.is_first) as bar:
+            retrained = retrain(release, options.out, paths, settings, triplets, distributed, bar)
+        if distributed.is_first:
+            result = summary(retrained)
+            print_result(result, as_text(result), as_json=options.as_json)
 
 
 def required(path: Path | None, option: str) -> Path:

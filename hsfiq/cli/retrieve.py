@@ -139,7 +139,7 @@ def benchmark_of(
 ) -> Benchmark:
     """The benchmark in a folder: of the dataset that is named, or else the checkpoint's."""
     from hsfiq.model.checkpoints.checkpoint import read
-    from hsfiq.model.encoders.zero_shot.plugins import is_specification
+    from hsfiq.model.encoders.plugins import is_specification
     from hsfiq.model.retrieval.loading import recipe_of
 
     if dataset is None and is_specification(checkpoint):

@@ -25,7 +25,7 @@ class ScorerOptions:
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The published files of BLIP-2, BLIP or CLIP; else $HSFIQ_WEIGHTS.",
+            help="The model's published files; else $HSFIQ_WEIGHTS.",
         ),
     ] = None
     cache: Annotated[

@@ -20,10 +20,27 @@ if TYPE_CHECKING:
     from hsfiq.model.recipes.system_recipe import SystemRecipe
 
 
+TUNED = (
+    "encoder=hf-lora tunes the image encoder: it runs at every step, and the feature cache holds "
+    "prepared pixels, not vectors"
+)
+
+
 def register(app: typer.Typer) -> None:
     app.command(epilog="Example: hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn")(
         with_option_groups(train)
     )
+
+
+def known_recipe(name: str) -> str:
+    """The recipe's name, checked before anything else that may be missing."""
+    if name != preference.NAME:
+        with requires("model"):
+            from hsfiq.model.recipes.recipe import recipe
+            from hsfiq.model.recipes.systems import SYSTEM_RECIPES
+        if name not in SYSTEM_RECIPES:
+            recipe(name, SYSTEM_RECIPES)
+    return name
 
 
 def train(
@@ -34,6 +51,7 @@ def train(
             help="A scorer's (cirqrs-fashioniq, cirqrs-cirr, qure-fashioniq, qure-cirr) or a "
             "retrieval system's (clip4cir-fashioniq, clip4cir-cirr, ...; PAPERS.md has all), or "
             "preference: retrain --init's scorer on the answers of --release.",
+            callback=known_recipe,
         ),
     ],
     *,
@@ -59,6 +77,7 @@ def train_recipe(name: str, options: TrainOptions) -> None:
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.data.datasets import CATALOGUE, read_training_data
         from hsfiq.model.data.triplets import missing_lines
+        from hsfiq.model.recipes.recipe import Recipe
         from hsfiq.model.recipes.system_recipe import SystemRecipe
         from hsfiq.model.retrieval.training_run import train_system
         from hsfiq.model.runtime.distributed import join_processes
@@ -72,6 +91,8 @@ def train_recipe(name: str, options: TrainOptions) -> None:
         )
         if changed is not None:
             echo(changed)
+        if isinstance(recipe, Recipe) and recipe.encoder == "hf-lora":
+            echo(TUNED)
         pictures = options.images or (options.out / CATALOGUE if folder is None else None)
         with distributed.first_process_first():  # it draws the catalogue's pictures
             triplets = read_training_data(recipe, folder, pictures, options.limit)

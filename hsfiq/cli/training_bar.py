@@ -74,6 +74,9 @@ class TrainingBar(Callback):
     def ranking(self, done: int, n: int) -> None:
         self._show("ranking", done, n)
 
+    def judging(self, done: int, n: int) -> None:
+        self._show("answers of the judge", done, n)
+
     def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
         for reason in list(reasons.values())[:NAMED]:
             self._echo(reason)

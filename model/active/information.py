@@ -10,8 +10,8 @@ The information of the answers to some pairs is then
 (Lindley 1956; Chaloner and Verdinelli 1995, Bayesian D-optimality), with C the covariance of their
 latents and W their Fisher information. So if the scorer is unsure about two pairs in the same way,
 the second adds little. A greedy choice reaches at least 1 - 1/e of the best choice's information
-(Nemhauser et al. 1978), if only the number of pairs is constrained. Ties are ignored: if a study
-allows them, an answer gives slightly less or more.
+(Nemhauser et al. 1978), if only the number of pairs is constrained. Several answers to a pair are
+about the same latents: their Fisher information adds up.
 """
 
 from __future__ import annotations
@@ -54,10 +54,19 @@ class Information:
         return best
 
 
-def preference_information(margins: Tensor, side_bias: float) -> Tensor:
-    """Information of a preference about its margin, for a random order of sets: [P] -> [P]."""
-    shares = torch.stack([margins + side_bias, margins - side_bias]).sigmoid()  # [2, P]
-    return (shares * (1 - shares)).mean(dim=0)
+def preference_information(
+    margins: Tensor, side_bias: float, log_tie: float | None = None
+) -> Tensor:
+    """Information of a preference about its margin, for a random order of sets: [P] -> [P].
+
+    The logits of set 1, set 2 and a tie are m / 2, -m / 2 and log nu, so the information is the
+    variance of 1/2, -1/2 and 0 under their shares. Without ties (None) it is p (1 - p).
+    """
+    both = torch.stack([margins + side_bias, margins - side_bias])  # [2, P]
+    tie = torch.full_like(both, -torch.inf if log_tie is None else log_tie)
+    shares = torch.stack([both / 2, -both / 2, tie]).softmax(dim=0)  # [3, 2, P]
+    first, second = shares[0], shares[1]
+    return ((first + second) / 4 - ((first - second) / 2).square()).mean(dim=0)
 
 
 def score_information(latents: Tensor, thresholds: Tensor) -> Tensor:

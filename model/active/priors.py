@@ -11,6 +11,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
 from hsfiq.model.preference.response_model import N_THRESHOLDS
 from hsfiq.model.scorer.loading import Loaded
+from hsfiq.study.config import Design
 
 OWN = "its own temperature, since it has no fitted answer model"
 FITTED = "the answer model fitted to the answers that it was retrained on"
@@ -28,6 +29,23 @@ class AnswerPrior:
     side_bias: float = 0.0  # logits
     score_slope: float = 0.0  # logits of a Likert score by set score
     thresholds: tuple[float, ...] | None = None
+    log_tie: float | None = None  # log nu; None if no answer was a tie
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedAnswers:
+    """The answers that the next study asks for: to each pair on average, and whether ties occur."""
+
+    per_pair: float = 1.0
+    has_ties: bool = False
+
+    @classmethod
+    def of(cls, design: Design) -> ExpectedAnswers:
+        further = design.overlap_share * (design.annotators_per_query - 1)
+        return cls(1 + further, design.preference_ties)
+
+
+ONE_ANSWER = ExpectedAnswers()
 
 
 def prior_of(loaded: Loaded) -> AnswerPrior:
@@ -43,6 +61,7 @@ def prior_of(loaded: Loaded) -> AnswerPrior:
             side_bias=number(fitted["side_bias"]),
             score_slope=number(fitted["score_slope"]),
             thresholds=rising([number(entry) for entry in fitted["thresholds"]]),
+            log_tie=None if fitted["log_tie"] is None else number(fitted["log_tie"]),
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UnreadableInput(

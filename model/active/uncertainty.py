@@ -14,7 +14,7 @@ from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.active.information import Information, preference_information, score_information
 from hsfiq.model.active.opinions import RATE, opinions
-from hsfiq.model.active.priors import AnswerPrior, prior_of
+from hsfiq.model.active.priors import ONE_ANSWER, AnswerPrior, ExpectedAnswers, prior_of
 from hsfiq.model.release_scores.encoded_images import encode_images, find_images
 from hsfiq.model.retrieval.loading import retriever_of
 from hsfiq.model.runtime.seeds import generator
@@ -47,6 +47,7 @@ def uncertainty(
     checkpoints: Sequence[Path],
     paths: ScorerPaths,
     candidates: Candidates,
+    expected: ExpectedAnswers,
     seed: int,
     device: torch.device,
     callback: Callback,
@@ -81,7 +82,8 @@ def uncertainty(
         (opinions(sets, dropout, loaded.recipe.pooling, inference), prior)
         for loaded, prior, (inference, _) in zip(scorers, priors, encoded, strict=True)
     ]
-    latents, weights = latents_of_answers(views, torch.tensor([pair.sets for pair in pairs]))
+    places = torch.tensor([pair.sets for pair in pairs])  # [P, 2]
+    latents, weights = latents_of_answers(views, places, expected)
     return Uncertainty(
         pairs=tuple(pairs),
         sets=tuple(sets),
@@ -92,13 +94,17 @@ def uncertainty(
             "scorers": [loaded.checkpoint.sha256 for loaded in scorers],
             "uncertainty": "ensemble" if dropout is None else f"MC-dropout, rate {RATE}",
             "opinions": len(latents),
-            "law": priors[0].source,
+            "answer_model": priors[0].source,
+            "answers_per_pair": expected.per_pair,
+            "ties": "counted" if log_tie_of(priors, expected) is not None else "not counted",
         },
     )
 
 
 def latents_of_answers(
-    views: Sequence[tuple[Tensor, AnswerPrior]], places: Tensor
+    views: Sequence[tuple[Tensor, AnswerPrior]],
+    places: Tensor,
+    expected: ExpectedAnswers = ONE_ANSWER,
 ) -> tuple[Tensor, Tensor]:
     """The opinions on the latents of each pair's answer, and the answer's information about them.
 
@@ -120,11 +126,20 @@ def latents_of_answers(
     latents = torch.cat(parts)  # [J, P, A]
     mean = latents.mean(dim=0)  # [P, A]
     side_bias = sum(prior.side_bias for _, prior in views) / len(views)
-    weights = [preference_information(mean[:, 0], side_bias)]
+    log_tie = log_tie_of([prior for _, prior in views], expected)
+    weights = [preference_information(mean[:, 0], side_bias, log_tie)]
     if thresholds:
         edges = torch.stack(thresholds).mean(dim=0)
         weights += [score_information(mean[:, i], edges) for i in (1, 2)]
-    return latents, torch.stack(weights, dim=1)
+    return latents, expected.per_pair * torch.stack(weights, dim=1)
+
+
+def log_tie_of(priors: Sequence[AnswerPrior], expected: ExpectedAnswers) -> float | None:
+    """The mean log nu of scorers; None if the study has no ties, or one of them never met any."""
+    if not expected.has_ties:
+        return None
+    values = [prior.log_tie for prior in priors if prior.log_tie is not None]
+    return sum(values) / len(values) if len(values) == len(priors) else None
 
 
 def with_images(

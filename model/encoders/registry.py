@@ -10,8 +10,12 @@ import torch
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders import tiny
 from hsfiq.model.encoders.blip2_weights import default_folder
+from hsfiq.model.encoders.dual import lora
+from hsfiq.model.encoders.dual import trained as dual
+from hsfiq.model.encoders.dual.libraries import LIBRARIES
 from hsfiq.model.encoders.hf import encoder as hf
 from hsfiq.model.encoders.lavis import encoder as lavis
+from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.encoders.protocol import Encoder
 
 
@@ -20,13 +24,19 @@ def build_encoder(
 ) -> Encoder:
     """Make an encoder as it is before training.
 
-    `folder` holds BLIP-2's published files (None: the usual one); the generator draws the weights
-    of `tiny`. UnreadableInput for images of another size, and missing or broken files.
+    `folder` holds the published files (None: the usual ones of BLIP-2); the generator draws weights
+    that are trained from nothing. `hf`, `hf-lora` and `openclip` have their model's own
+    preprocessing, without `pad_ratio`. UnreadableInput for images of another size, and missing or
+    broken files.
     """
     if name == tiny.NAME:
         encoder: Encoder = tiny.Tiny(generator)
     elif name == hf.NAME:
         encoder = hf.load(folder)
+    elif name == lora.NAME:
+        encoder = lora.load(folder, generator)
+    elif name in LIBRARIES:
+        encoder = dual.load(name, folder, generator)
     else:
         encoder = lavis.load(name, folder or default_folder())
     right = encoder.preprocessing.size
@@ -34,5 +44,6 @@ def build_encoder(
         raise UnreadableInput(
             f"size={size}", f"encoder {name} takes images of {right} pixels", f"set size={right}"
         )
-    encoder.preprocessing = replace(encoder.preprocessing, pad_ratio=pad_ratio)
+    if type(encoder.preprocessing) is Preprocessing:  # not the one of a library
+        encoder.preprocessing = replace(encoder.preprocessing, pad_ratio=pad_ratio)
     return encoder

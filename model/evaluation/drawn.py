@@ -26,7 +26,7 @@ from hsfiq.model.data.datasets import (
 )
 from hsfiq.model.data.parts import with_files
 from hsfiq.model.data.texts import mining_text
-from hsfiq.model.encoders.zero_shot.plugins import is_specification
+from hsfiq.model.encoders.plugins import is_specification
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query
 from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.recipes.system_recipe import SystemRecipe

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hsfiq.model.negatives.hardness import hardness_of
 from hsfiq.model.negatives.rules import NegativeRule, negative_mask, require_pool
-from hsfiq.model.recipes.values import Pooling
+from hsfiq.model.recipes.values import UNSCORED, Pooling
 from hsfiq.model.scorer.ranks import require_columns
 from hsfiq.model.scorer.scorer import relevance
 
@@ -48,13 +48,13 @@ def draw_negatives(
         queries: [Q, D], on the device that is to compute.
         gallery: [N, L, D], the pool, as `relevance` takes it.
         targets: [Q] columns.
-        rule: for `corpus` nothing is scored.
+        rule: for those in `UNSCORED` nothing is scored.
         uniforms: [Q, T] in [0, 1). With several processes, draw them for all queries from one
             generator and give each process the rows of its queries.
         chunk: how many queries and images to score at a time.
         temperature: the scorer's, by which margins are divided.
     """
-    if rule.strategy == "corpus":
+    if rule.strategy in UNSCORED:
         return draw_from_corpus(len(gallery), targets, uniforms)
     # At least one chunk: an empty share gives an empty result.
     starts = range(0, max(len(queries), 1), chunk)

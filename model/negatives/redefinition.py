@@ -15,7 +15,7 @@ from hsfiq.model.negatives.hardness import COLUMNS, Hardness, summary
 from hsfiq.model.negatives.mining import Drawn, draw_from_corpus, draw_negatives
 from hsfiq.model.negatives.rules import NegativeRule
 from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.recipes.values import SIZED
+from hsfiq.model.recipes.values import SIZED, UNSCORED
 from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.runtime.seeds import generator
 from hsfiq.model.scorer.inference import Inference
@@ -75,7 +75,7 @@ def rule_at(recipe: Recipe, epoch: int) -> NegativeRule:
     """The rule of an epoch: the whole pool in the first period, then the strategy's."""
     n_definitions = sum(defined <= epoch for defined in recipe.definitions)
     if n_definitions == 0:
-        return NegativeRule("corpus")
+        return NegativeRule("in-batch" if recipe.strategy == "in-batch" else "corpus")
     rule = NegativeRule(
         recipe.strategy,
         k=recipe.n_neg if recipe.strategy in SIZED else None,
@@ -121,7 +121,7 @@ def define(
         ):
             if part is not None:
                 whole[rows] = distributed.gather(part.to(device), len(rows)).cpu()
-    is_scored = rule.strategy != "corpus"
+    is_scored = rule.strategy not in UNSCORED
     return Definition(
         epoch,
         str(rule),
@@ -150,7 +150,7 @@ def draw(
     targets = torch.tensor(
         [column[example.target] for example in examples], device=distributed.device
     )  # [q]
-    if rule.strategy == "corpus":  # nothing is scored
+    if rule.strategy in UNSCORED:
         return draw_from_corpus(len(images), distributed.share(targets), uniforms)
     queries = inference.queries(
         [example.reference for example in examples],

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.negatives.drops import between_drops
-from hsfiq.model.recipes.values import SIZED, Strategy
+from hsfiq.model.recipes.values import SIZED, UNSCORED, Strategy
 from hsfiq.model.scorer.ranks import require_columns, require_finite
 
 DESCRIPTIONS: Final[dict[Strategy, str]] = {
@@ -30,6 +30,7 @@ DESCRIPTIONS: Final[dict[Strategy, str]] = {
     "qure": "those between the two steepest score drops below the target",
     "qure-code": "those between the first two score drops below the target, from the steepest on,"
     " that are more than {threshold} apart",
+    "in-batch": "the other targets of the batch",
     "qure-bounded": "those between the two steepest score drops among the {k} best scored below the"
     " target",
 }
@@ -42,7 +43,7 @@ class NegativeRule:
     Attributes:
         strategy: see `DESCRIPTIONS`; `after-target` is from QuRe 5.4, `cirqrs` from CIRQRS eq. 6
             and section 5.1, `qure` from QuRe eq. 5-7, `qure-code` from its authors' code;
-            `qure-bounded` is hsfiq's own.
+            `qure-bounded` is hsfiq's own; `in-batch` is read from the batch, not drawn.
         k: how many images, for the strategies in `SIZED`.
         threshold: for `qure-code`: drops are taken from the steepest on, in pairs of neighbours in
             that order, until a pair lies more than `threshold` places apart (published: 1).
@@ -119,7 +120,7 @@ def require_pool(n_images: int) -> None:
 
 def _defined(scores: Tensor, targets: Tensor, rule: NegativeRule) -> Tensor:
     """[B, N] and [B] -> [B, N]; a row is empty if the strategy gives no image."""
-    if rule.strategy == "corpus":
+    if rule.strategy in UNSCORED:
         return _others(scores, targets)
     if rule.strategy == "top-k":
         return _best(scores, _others(scores, targets), rule.k or 0)

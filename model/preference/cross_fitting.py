@@ -68,6 +68,7 @@ def cross_fitted_scores(
         return None
     initial = {name: value.detach().clone() for name, value in retraining.parameters.items()}
     scores = done.read()
+    retraining.distributed.wait()  # until every process has read what the first one will replace
     for fold, own in enumerate(places):
         if fold in scores:
             continue
@@ -81,7 +82,8 @@ def cross_fitted_scores(
             for name, value in initial.items():
                 retraining.parameters[name].copy_(value)
         scores[fold] = own_scores.tolist()
-        done.write(scores)
+        if retraining.distributed.is_first:
+            done.write(scores)
     result = torch.zeros(len(questions), 2, dtype=torch.float64)
     for fold, own in enumerate(places):
         result[own] = torch.tensor(scores[fold], dtype=torch.float64)

@@ -11,7 +11,6 @@ import torch
 from hsfiq.errors import NothingToDo
 from hsfiq.model.data.texts import mining_text
 from hsfiq.model.data.triplets import TrainingData
-from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
 from hsfiq.model.preference.answers import Question, ReleaseAnswers, with_images
@@ -27,10 +26,12 @@ from hsfiq.model.training.run import tokens_of
 
 @dataclass(frozen=True, slots=True)
 class TripletBatch:
-    """Normalised texts of b triplets; `images` are b references, b targets, then b negatives."""
+    """The texts, references, targets and negatives of b triplets."""
 
     texts: list[str]
-    images: list[str]
+    references: list[str]
+    targets: list[str]
+    negatives: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,11 @@ class Triplets:
                     draw_negative(self.data.pools[triplet.pool], triplet.target, chances[place])
                     for place, triplet in zip(places, triplets, strict=True)
                 ]
-                references = [triplet.reference for triplet in triplets]
-                targets = [triplet.target for triplet in triplets]
                 yield TripletBatch(
-                    texts=[normalise(mining_text(triplet.captions)) for triplet in triplets],
-                    images=references + targets + negatives,
+                    texts=[mining_text(triplet.captions) for triplet in triplets],
+                    references=[triplet.reference for triplet in triplets],
+                    targets=[triplet.target for triplet in triplets],
+                    negatives=negatives,
                 )
             round_ += 1
 
@@ -89,7 +90,7 @@ def prepare_inputs(
     answers: ReleaseAnswers,
     loaded: Loaded,
     data: TrainingData | None,
-    device: torch.device,
+    distributed: Distributed,
     callback: Callback,
 ) -> Inputs:
     """Find images, compute missing tokens; NothingToDo if no training question has its images."""
@@ -98,7 +99,13 @@ def prepare_inputs(
     sets = [released for question in (*train, *test) for released in question.sets]
     tokens = FeatureCache.open(paths.cache, encoder)
     with images_of_release(sets, release, paths.images) as files:
-        report = tokens.fill(files, device=device, on_progress=callback.caching)
+        report = tokens.fill(
+            files,
+            device=distributed.device,
+            on_progress=callback.caching,
+            rank=distributed.rank,
+            processes=distributed.size,
+        )
         available = files.keys() - report.unreadable.keys()
     complete, incomplete = with_images(train, available)
     complete_test, incomplete_test = with_images(test, available)
@@ -109,7 +116,7 @@ def prepare_inputs(
     triplets = None
     if data is not None:
         source, kept = tokens_of(
-            without_held_out(data, answers), encoder, paths.cache, Distributed(device), callback
+            without_held_out(data, answers), encoder, paths.cache, distributed, callback
         )
         triplets = Triplets(kept, source)
     return Inputs(complete, complete_test, incomplete + incomplete_test, tokens, triplets)

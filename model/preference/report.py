@@ -16,7 +16,6 @@ from hsfiq.model.preference.inputs import Inputs
 from hsfiq.model.preference.response_model import AnswerModel, fit_preferences, with_errors
 from hsfiq.model.preference.training_loop import Retrained, set_scores
 from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import Loaded
 from hsfiq.model.training.validation import ranks
@@ -37,10 +36,9 @@ def score_held_out(inputs: Inputs, loaded: Loaded, inference: Inference) -> Held
     """Score what the report needs; `inference` is of the questions' images."""
     target_ranks: dict[str, Tensor] = {}
     if inputs.triplets is not None:
-        distributed = Distributed(loaded.scorer.encoder.temperature.device)
         target_ranks = ranks(
             inputs.triplets.data,
-            Inference(loaded.scorer.encoder, inputs.triplets.tokens, distributed),
+            inference.with_tokens(inputs.triplets.tokens),
             loaded.recipe.pooling,
             without_reference=loaded.recipe.dataset == "cirr",
         )

@@ -51,10 +51,12 @@ def retrain(
     paths: ScorerPaths,
     settings: Settings,
     data: TrainingData | None,
-    device: torch.device,
+    distributed: Distributed,
     callback: Callback,
 ) -> Checkpoint:
     """Retrain a scorer, unless the folder holds the same retraining; refuse another run's folder.
+
+    Several processes share each batch of questions; the first one writes.
 
     `paths` are of the checkpoint to start from, images, weights and cache; `data` are triplets to
     measure recall on, and to mix in if `settings.mix` is above 0. `report.json` and the other files
@@ -64,12 +66,12 @@ def retrain(
     if settings.mix and data is None:
         raise UnreadableInput("mix", "needs triplets to mix in", "give --data")
     answers = read_answers(release)
-    loaded = load_scorer(paths.required("checkpoint"), paths.weights, device)
+    loaded = load_scorer(paths.required("checkpoint"), paths.weights, distributed.device)
     provenance = provenance_of(answers, loaded, settings, data)
     earlier = same_retraining(out, provenance)
     if earlier is not None:
         return earlier
-    inputs = prepare_inputs(release, paths, answers, loaded, data, device, callback)
+    inputs = prepare_inputs(release, paths, answers, loaded, data, distributed, callback)
     weights = {question.participant: 1.0 for question in inputs.train}
     if settings.reliability == "on":
         weights = reliability_weights(inputs.train, dropped_contradictions(release))
@@ -80,8 +82,8 @@ def retrain(
         inputs.train,
         answer_tensors(inputs.train, weights),
         inputs.tokens,
-        Distributed(device),
-        training_dtype(loaded.recipe, device),
+        distributed,
+        training_dtype(loaded.recipe, distributed.device),
         inputs.triplets,
     )
     before = score_held_out(inputs, loaded, retraining.inference)
@@ -102,9 +104,11 @@ def retrain(
         **report_agreement(release, answers, inputs, before, after, retrained, settings.seed),
         **report_retrieval(loaded.recipe, before, after, settings.seed),
     }
-    checkpoint = write(out, provenance, loaded, retrained, report)
-    done.remove()
-    return checkpoint
+    if distributed.is_first:
+        write(out, provenance, loaded, retrained, report)
+        done.remove()
+    distributed.wait()
+    return checkpoints.read(out)
 
 
 def training_dtype(recipe: Recipe, device: torch.device) -> torch.dtype:
@@ -158,7 +162,7 @@ def write(
     loaded: Loaded,
     retrained: Retrained,
     report: Mapping[str, Any],
-) -> Checkpoint:
+) -> None:
     """Write the files beside the checkpoint, then the checkpoint."""
     fitted = {"before": retrained.before.to_json(), "after": retrained.final.to_json()}
     if retrained.cross_fitted is not None:
@@ -169,7 +173,7 @@ def write(
         write_whole(out / REPORT, to_json(report))
         write_retraining_card(out, provenance, fitted, report)
     parts = {"scorer": trained_parameters(loaded.scorer)}
-    return checkpoints.save(out, LAST, {**provenance, **ABOUT}, parts)
+    checkpoints.save(out, LAST, {**provenance, **ABOUT}, parts)
 
 
 def summary(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 Before every epoch the answer model is fitted to the current scores (`response_model`); then the
 scorer takes an AdamW step for each batch of questions. Both maximise the same likelihood; the
 answer model can be fitted exactly, and so needs no learning rate. If triplets are mixed in, each
-step also has a batch of triplets, each with a negative drawn from its whole pool.
+step also has a batch of triplets, each with a negative drawn from its whole pool. Several processes
+share each batch, and add up their gradients.
 """
 
 from __future__ import annotations
@@ -125,37 +126,48 @@ class Retraining:
         """Train on every question once; return the mean losses."""
         n, batch = len(self.questions), self.settings.batch
         order = torch.randperm(n, generator=generator(self.settings.seed, "order", epoch))  # [Q]
-        triplet_margins = self.triplet_margins(epoch)
+        triplet_losses = self.triplet_losses(epoch)
         sums: dict[str, float] = {}
         for step, start in enumerate(range(0, n, batch)):
             places = order[start : start + batch]  # [B]
             torch.manual_seed(seed_for(self.settings.seed, "step", epoch, step))  # for dropout
-            for name, loss in self.step(places, model, triplet_margins).items():
+            for name, loss in self.step(places, model, triplet_losses).items():
                 sums[name] = sums.get(name, 0.0) + loss * len(places) / n
         return sums
 
     def step(
-        self, places: Tensor, model: AnswerModel, triplet_margins: Iterator[Tensor]
+        self, places: Tensor, model: AnswerModel, triplet_losses: Iterator[Tensor]
     ) -> dict[str, float]:
         """Take one step of the optimiser; return mean losses, and their weighted sum as "loss"."""
-        sets = self.sets(places)  # [B, 2]
-        answers = self.answers.part(places, sets.device)
-        preferences, scores = model.losses(sets, answers)  # [B], [B]
-        weights = answers.weights.to(sets)  # [B]
-        losses = {
-            "preference": (weights * preferences).mean(),
-            "score": (weights * scores).mean(),
-        }
+        own, share = self.own_rows(places)  # [b]
+        sets = self.sets(own)  # [b, 2]
+        answers = self.answers.part(own, sets.device)
+        preferences, scores = model.losses(sets, answers)  # [b], [b]
+        weights = share * answers.weights.to(sets)  # [b]
+        losses = {"preference": (weights * preferences).sum(), "score": (weights * scores).sum()}
         total = losses["preference"] + self.settings.score_weight * losses["score"]
-        margins = next(triplet_margins, None)
-        if margins is not None:
-            losses["triplet"] = bradley_terry_loss(margins.float()).mean()
+        triplet_loss = next(triplet_losses, None)
+        if triplet_loss is not None:
+            losses["triplet"] = triplet_loss
             total = total + self.settings.mix * losses["triplet"]
-        if not total.isfinite():
+        losses["loss"] = total
+        of_all = self.distributed.total(torch.stack(list(losses.values())).detach())
+        if not of_all.isfinite().all():
             raise Diverged("the loss is not finite; try a lower lr, or another --init")
         self.optimizer.backward(total)
+        for parameter in self.parameters.values():
+            if parameter.grad is not None:
+                parameter.grad = self.distributed.total(parameter.grad)
         self.optimizer.step()
-        return {name: loss.item() for name, loss in {**losses, "loss": total}.items()}
+        return dict(zip(losses, of_all.tolist(), strict=True))
+
+    def own_rows(self, rows: Tensor) -> tuple[Tensor, float]:
+        """This process's share of rows [B], and each row's weight in a mean over all of them.
+
+        Every process takes part in every step: without a share, with a row of weight 0.
+        """
+        own = self.distributed.share(rows)
+        return (own, 1 / len(rows)) if len(own) else (rows[:1], 0.0)
 
     def sets(self, places: Tensor) -> Tensor:
         """The scores of the questions' sets, with gradients: [B] -> [B, 2] float32.
@@ -184,15 +196,25 @@ class Retraining:
         means: Tensor = sums / owner.bincount(minlength=len(sets))
         return means.view(-1, 2)
 
-    def triplet_margins(self, epoch: int) -> Iterator[Tensor]:
-        """Yield the margins of batches of triplets, [b] each; nothing if none are mixed in."""
+    def triplet_losses(self, epoch: int) -> Iterator[Tensor]:
+        """Yield this process's part of each batch's mean loss; nothing if none are mixed in."""
         if self.triplets is None or not self.settings.mix:
             return
+        encoder = self.scorer.encoder
         for batch in self.triplets.batches(self.settings, epoch):
-            tokens = self.triplets.tokens.tokens(batch.images).to(self.distributed.device)
+            own, share = self.own_rows(torch.arange(len(batch.texts)))  # [b]
+            rows = own.tolist()
+            images = [
+                of_rows[row]
+                for of_rows in (batch.references, batch.targets, batch.negatives)
+                for row in rows
+            ]
+            tokens = self.triplets.tokens.tokens(images).to(self.distributed.device)
             references, targets, negatives = tokens.chunk(3)  # [b, P, W]
+            texts = [encoder.clean_text(batch.texts[row]) for row in rows]
             with autocast(self.distributed.device, self.dtype):
-                yield self.scorer(references, batch.texts, targets, negatives)
+                margins = self.scorer(references, texts, targets, negatives)  # [b]
+            yield share * bradley_terry_loss(margins.float()).sum()
 
     def read(self, images: Sequence[str]) -> Tensor:
         return self.tokens.tokens(images).to(self.distributed.device)

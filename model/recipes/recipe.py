@@ -10,6 +10,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.recipes.base import RecipeBase
 from hsfiq.model.recipes.values import (
     SIZED,
+    UNSCORED,
     CaptionRule,
     EncoderName,
     Pooling,
@@ -25,10 +26,11 @@ class Recipe(RecipeBase):
     """Every number that training depends on, besides the data.
 
     Attributes:
-        encoder: BLIP-2 with ViT-L or ViT-g (through LAVIS or, `blip2-hf`, transformers), or the
-            small one.
+        encoder: BLIP-2 with ViT-L or ViT-g (through LAVIS or, `blip2-hf`, transformers), a model
+            with two encoders of transformers (`hf`, or `hf-lora` to
+            tune its image encoder, too) or open_clip (`openclip`), or the small one.
         size: the side of the square that an image becomes, in pixels.
-        pad_ratio: of an image's sides, from which on it is padded.
+        pad_ratio: of an image's sides, from which on it is padded; `hf` and `openclip` do not.
         batch: triplets per step of the optimiser, all processes and parts together.
         accumulate: equal parts in which a batch is computed, to save memory.
         lr: the learning rate of the first epoch.
@@ -90,9 +92,10 @@ class Recipe(RecipeBase):
     def definitions(self) -> tuple[int, ...]:
         """The epochs, counted from 0, before which the negative sets are redefined.
 
-        None for `corpus`, whose sets are always the whole pool (both papers, Algorithm 1).
+        None for `corpus`, whose sets are always the whole pool (both papers, Algorithm 1), and for
+        `in-batch`.
         """
-        if self.strategy == "corpus":
+        if self.strategy in UNSCORED:
             return ()
         return tuple(range(self.period, self.epochs, self.period))
 
@@ -106,6 +109,8 @@ class Recipe(RecipeBase):
             yield f"n_def is {self.n_def}, more than its {self.epochs} epochs"
         if self.batch % self.accumulate:
             yield f"a batch of {self.batch} has no {self.accumulate} equal parts (accumulate)"
+        if self.strategy == "in-batch" and self.accumulate > 1:
+            yield "strategy in-batch needs accumulate=1: a part of a batch has fewer negatives"
         if self.strategy in SIZED and self.n_neg is None:
             yield f"strategy {self.strategy} needs n_neg, a number of images"
 

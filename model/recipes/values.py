@@ -16,13 +16,18 @@ from hsfiq.errors import UnreadableInput
 
 NONE: Final = "none"
 
-EncoderName = Literal["blip2-vitL", "blip2-vitg", "blip2-hf", "tiny"]
+EncoderName = Literal["blip2-vitL", "blip2-vitg", "blip2-hf", "hf", "hf-lora", "openclip", "tiny"]
 
 Pooling = Literal["max", "mean"]
 """How an image's score comes from those of its L vectors."""
 
-Strategy = Literal["corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code", "qure-bounded"]
+Strategy = Literal[
+    "corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code", "qure-bounded", "in-batch"
+]
 """How negative sets are defined (`hsfiq.model.negatives.rules`)."""
+
+UNSCORED: Final = ("corpus", "in-batch")
+"""The strategies whose negatives do not depend on the scorer."""
 
 SIZED: Final = ("top-k", "after-target", "cirqrs", "qure-bounded")
 """The strategies that take a number of images from the recipe."""

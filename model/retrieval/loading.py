@@ -12,8 +12,8 @@ from torch import nn
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import checkpoint as checkpoints
 from hsfiq.model.checkpoints.checkpoint import Checkpoint
+from hsfiq.model.encoders.plugins import build_retriever, is_specification
 from hsfiq.model.encoders.protocol import FrozenEncoder, Retriever
-from hsfiq.model.encoders.zero_shot.plugins import build_retriever, is_specification
 from hsfiq.model.recipes.recipe import Recipe
 from hsfiq.model.recipes.system_recipe import SystemRecipe
 from hsfiq.model.recipes.systems import system_recipe_from_json

@@ -28,26 +28,41 @@ class Scorer(nn.Module):
         self.pooling: Pooling = pooling
 
     def forward(
-        self, references: Tensor, texts: Sequence[str], targets: Tensor, negatives: Tensor
+        self, references: Tensor, texts: Sequence[str], targets: Tensor, negatives: Tensor | None
     ) -> Tensor:
-        """Compare each query's target with its negative.
+        """Compare each query's target with its negative, or with the batch's other targets (None).
 
         Takes B normalised texts, and tokens [B, P, W] of the references, targets and negatives.
 
         Returns:
             [B] margins (s(target) - s(negative)) / temperature in fp32: the log odds that the
-            target is preferred (Bradley-Terry; CIRQRS eq. 2, QuRe eq. 2).
+            target is preferred (Bradley-Terry; CIRQRS eq. 2, QuRe eq. 2), or chosen among all
+            targets (see `in_batch_margins`).
         """
         queries = self.encoder.compose(references, texts)  # [B, D]
         with torch.autocast(targets.device.type, enabled=False):  # on a CPU it cannot join fp16
-            candidates = torch.cat([targets, negatives])  # [2B, P, W]
-        images = self.encoder.gallery(candidates)  # [2B, L, D]
+            candidates = targets if negatives is None else torch.cat([targets, negatives])
+        images = self.encoder.gallery(candidates)  # [B or 2B, L, D]
         # Cosines lie close together: in bf16, one margin in twenty would be exactly 0.
         with torch.autocast(targets.device.type, enabled=False):
+            if negatives is None:
+                logits = all_relevance(queries.float(), images.float(), self.pooling)  # [B, B]
+                return in_batch_margins(logits / self.encoder.temperature.float())
             scores = paired_relevance(queries.float().repeat(2, 1), images.float(), self.pooling)
             positive, negative = scores.chunk(2)  # [B] each
             margins: Tensor = (positive - negative) / self.encoder.temperature.float()  # [B]
         return margins
+
+
+def in_batch_margins(logits: Tensor) -> Tensor:
+    """The log odds of each row's own column against all others: [B, B] -> [B].
+
+    Their `bradley_terry_loss` is the cross-entropy of InfoNCE (van den Oord et al., arXiv
+    1807.03748, eq. 4). A row alone has no negative: its loss is 0.
+    """
+    own = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    others = logits.masked_fill(own, torch.finfo(logits.dtype).min)  # finite: gradients stay so
+    return logits.diagonal() - others.logsumexp(dim=1)
 
 
 def bradley_terry_loss(margins: Tensor) -> Tensor:

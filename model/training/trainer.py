@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from hsfiq.errors import UnreadableInput
 from hsfiq.model.data.texts import training_text
 from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.features.tokens import TokenSource
@@ -48,7 +49,7 @@ class Batch:
     texts: list[str]
     references: Tensor  # [b, P, W] tokens
     targets: Tensor  # [b, P, W]
-    negatives: Tensor  # [b, P, W]
+    negatives: Tensor | None  # [b, P, W]; None for the batch's other targets
     weight: float
     """Of each triplet in the loss: 1 / n; 0 if this process has none and stands in with one."""
     n: int
@@ -64,7 +65,7 @@ class Batch:
                 texts=self.texts[part],
                 references=self.references[part],
                 targets=self.targets[part],
-                negatives=self.negatives[part],
+                negatives=None if self.negatives is None else self.negatives[part],
             )
             for part in (slice(i, i + size) for i in range(0, len(self.texts), size))
         ]
@@ -84,8 +85,13 @@ class Trainer:
     ) -> None:
         """Start a run with a scorer on the device of `distributed`, or resume the one in `folder`.
 
-        UnreadableInput if the folder holds another run, or a broken checkpoint.
+        UnreadableInput if the folder holds another run, or a broken checkpoint, and for `in-batch`
+        in several processes.
         """
+        if recipe.strategy == "in-batch" and distributed.size > 1:
+            raise UnreadableInput(
+                "strategy=in-batch", "trains in one process", "start hsfiq without torchrun"
+            )
         self.scorer, self.data, self.recipe, self.tokens = scorer, data, recipe, tokens
         self.folder, self.distributed, self.callbacks = folder, distributed, callbacks
         self.parameters = trained_parameters(scorer)
@@ -180,10 +186,11 @@ class Trainer:
         images = [
             *(triplet.reference for triplet in triplets),
             *(triplet.target for triplet in triplets),
-            *(pool[column] for pool, column in zip(pools, columns.tolist(), strict=True)),
         ]
+        if self.recipe.strategy != "in-batch":
+            images += [pool[column] for pool, column in zip(pools, columns.tolist(), strict=True)]
         tokens = staged(self.tokens.tokens(images), self.distributed.device)
-        references, targets, negatives = tokens.chunk(3)  # [b, P, W] each
+        references, targets, *rest = tokens.chunk(len(images) // len(triplets))  # [b, P, W]
         return Batch(
             triplet_ids=[triplet.triplet_id for triplet in triplets],
             texts=[
@@ -194,7 +201,7 @@ class Trainer:
             ],
             references=references,
             targets=targets,
-            negatives=negatives,
+            negatives=rest[0] if rest else None,
             weight=weight,
             n=n,
         )
@@ -231,7 +238,7 @@ class Trainer:
                 moved(batch.references, device),
                 batch.texts,
                 moved(batch.targets, device),
-                moved(batch.negatives, device),
+                None if batch.negatives is None else moved(batch.negatives, device),
             )
         return margins
 

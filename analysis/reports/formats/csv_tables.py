@@ -46,7 +46,7 @@ def to_csv(table: Table, *, simulated: bool) -> str:
 def _fields(cell: Cell) -> dict[str, str]:
     """A cell's value under the empty name, then its n, its bounds and where they come from."""
     if not isinstance(cell, NumberCell):
-        return {"": str(cell)}
+        return {"": spreadsheet_text(str(cell))}
     fields = {"": _number(cell.value)}
     if cell.n is not None:
         fields["n"] = str(cell.n)
@@ -55,6 +55,11 @@ def _fields(cell: Cell) -> dict[str, str]:
     if cell.ci is not None:
         fields |= {name: str(getattr(cell.ci, name)) for name in PROVENANCE}
     return fields
+
+
+def spreadsheet_text(text: str) -> str:
+    """A text that spreadsheets show and do not run; `hsfiq.text.spreadsheet_text` is equal."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def _number(value: float) -> str:

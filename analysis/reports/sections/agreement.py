@@ -22,9 +22,8 @@ from hsfiq.analysis.reports.sections.distribution import (
     distribution_table,
     normality_table,
 )
+from hsfiq.analysis.resampling.interval import NO_SPREAD
 from hsfiq.analysis.statistics.correlation import Correlation
-
-NO_SPREAD = "all resamples give the same value, so the spread is unknown"
 
 
 def agreement_section(analysis: Analysis, distribution: ScoreDistribution) -> Section:

@@ -13,6 +13,7 @@ from hsfiq.analysis.reports.rules import RULES, base_rates, rates_by_rule
 from hsfiq.analysis.reports.text.answer_model import answer_model_lines
 from hsfiq.analysis.reports.text.details import details_text
 from hsfiq.analysis.reports.text.format import folded, interval_text, line, p_text
+from hsfiq.analysis.reports.text.judges import judges_lines
 from hsfiq.analysis.reports.text.systems import metric_ranks_lines
 from hsfiq.analysis.reports.text.within_query import equivalence_lines
 from hsfiq.analysis.resampling.interval import ConfidenceInterval
@@ -41,6 +42,8 @@ def analysis_text(analysis: Analysis) -> str:
     ]
     if analysis.comparisons:
         blocks.append(metric_ranks_lines(analysis.metric_ranks))
+    if analysis.judges:
+        blocks.append(judges_lines(analysis.judges))
     paragraphs = ["\n".join(block) for block in blocks]
     if analysis.details is not None:
         paragraphs.append(details_text(analysis.details))

@@ -9,25 +9,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
-
-import openai
-from openai.types.chat import ChatCompletionMessageParam
+from typing import Any
 
 from hsfiq.atomic_files import explained_write_errors, write_whole
-from hsfiq.errors import HsfiqError
-
-LONGEST_ANSWER = 300
-"""Tokens of an answer."""
-
-RETRIES = 3
-SEED = 0
-
-
-class EndpointFailed(HsfiqError):
-    """No usable answer; a play goes on with the same command."""
-
-    exit_code = 1
+from hsfiq.sessions.simulators.chat import Chat, EndpointFailed
 
 
 @dataclass(slots=True)
@@ -58,8 +43,7 @@ class Endpoint:
     """
 
     def __init__(self, url: str, key: str | None, cache: Path) -> None:
-        # Local servers want no key, but the client insists on one.
-        self._client = openai.OpenAI(base_url=url, api_key=key or "none", max_retries=RETRIES)
+        self._chat = Chat(url, key)
         self._url, self._cache = url, cache
         self.costs = Costs()
         self._asking: defaultdict[str, Lock] = defaultdict(Lock)
@@ -87,34 +71,8 @@ class Endpoint:
 
     def _ask(
         self, model: str, content: str | Sequence[Mapping[str, Any]]
-    ) -> tuple[str, dict[str, int]]:
-        message = cast("ChatCompletionMessageParam", {"role": "user", "content": content})
-        try:
-            reply = self._client.chat.completions.create(
-                model=model,
-                messages=[message],
-                temperature=0,
-                seed=SEED,
-                max_tokens=LONGEST_ANSWER,
-            )
-        except openai.OpenAIError as error:
-            raise EndpointFailed(
-                f"gives no answer ({first_line(error)})",
-                where=self._url,
-                remedy="the same command goes on where this one stopped",
-            ) from error
-        text = reply.choices[0].message.content if reply.choices else None
-        answer = " ".join((text or "").split())
-        if not answer:
+    ) -> tuple[str, Mapping[str, int]]:
+        reply = self._chat.ask(model, content)
+        if not reply.text:
             raise EndpointFailed(f"{model} answers nothing", where=self._url)
-        if reply.usage is None:
-            return answer, {}
-        usage = reply.usage
-        return answer, {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-        }
-
-
-def first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]
+        return reply.text, reply.usage

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping
-from mimetypes import guess_type
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.folder import ImageFolder
 from hsfiq.live.protocol import LONGEST_TEXT
 from hsfiq.sessions.play import Progress
+from hsfiq.sessions.simulators.chat import picture_part, text_part
 from hsfiq.sessions.simulators.endpoint import Endpoint
 from hsfiq.sessions.simulators.prompts import Prompt
 from hsfiq.sessions.simulators.simulated_user import Simulator
@@ -53,16 +52,9 @@ class LanguageModel(Simulator):
         return self._endpoint.answer(self._describing_model, parts)
 
     def _picture(self, image: str) -> Mapping[str, object]:
-        """An image's file as a data URI."""
         path = self._images.find(image)
         if path is None:
             raise UnreadableInput(
                 str(self._images.root), f"has no file of image {image}", "name --images"
             )
-        kind = guess_type(path.name)[0] or "image/jpeg"
-        uri = f"data:{kind};base64,{b64encode(path.read_bytes()).decode()}"
-        return {"type": "image_url", "image_url": {"url": uri}}
-
-
-def text_part(text: str) -> Mapping[str, object]:
-    return {"type": "text", "text": text}
+        return picture_part(path)

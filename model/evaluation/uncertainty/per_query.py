@@ -16,6 +16,7 @@ from hsfiq.atomic_files import require_new, write_whole
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation.benchmarks import Benchmark, Query, SystemLists
 from hsfiq.model.evaluation.metrics import SUMMARY, measures_of
+from hsfiq.text import spreadsheet_text
 
 FORMATS = (".csv", ".jsonl", ".parquet")
 MEAN = "mean"
@@ -93,7 +94,13 @@ def to_csv(entries: Entries) -> bytes:
     text = StringIO(newline="")
     writer = csv.DictWriter(text, list(entries[0]))
     writer.writeheader()
-    writer.writerows(entries)
+    writer.writerows(
+        {
+            key: spreadsheet_text(value) if isinstance(value, str) else value
+            for key, value in entry.items()
+        }
+        for entry in entries
+    )
     return text.getvalue().encode()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hsfiq.model.active.information import Information, preference_information, score_information
-from hsfiq.model.active.priors import FITTED, AnswerPrior
+from hsfiq.model.active.priors import FITTED, AnswerPrior, ExpectedAnswers
 from hsfiq.model.active.uncertainty import latents_of_answers
 from hsfiq.model.preference.likelihood import preference_loss, score_loss
 
@@ -87,6 +87,20 @@ def test_repeating_a_question_gives_less_information() -> None:
     assert float(doubled.gains([1])[0]) < first
 
 
+def test_several_answers_to_a_pair_are_as_many_questions_about_it() -> None:
+    scores = [torch.rand(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))]
+    views = [(scores[0], AnswerPrior(FITTED, 4.0, 0.1, 5.0, tuple(THRESHOLDS.tolist()), -1.0))]
+    places = torch.tensor([[0, 1], [2, 3]])
+    three = Information(*latents_of_answers(views, places, ExpectedAnswers(3.0, has_ties=True)))
+    latents, weights = latents_of_answers(views, places, ExpectedAnswers(has_ties=True))
+    repeated = Information(latents.repeat(1, 3, 1), weights.repeat(3, 1))
+    for place in (0, 2, 4):  # three times the first pair
+        repeated.take(place)
+    three.take(0)
+    assert three.total == pytest.approx(repeated.total, rel=1e-9)
+    assert not torch.equal(weights, latents_of_answers(views, places)[1])  # ties count
+
+
 def test_agreeing_samples_give_no_information() -> None:
     latents = torch.randn(1, 4, 3, dtype=torch.float64).repeat(5, 1, 1)
     information = Information(latents, torch.ones(4, 3, dtype=torch.float64))
@@ -123,19 +137,23 @@ def test_score_information_is_the_expected_curvature_of_the_loss(latent: float) 
     assert float(information[0]) == pytest.approx(total, rel=1e-9)
 
 
+@pytest.mark.parametrize("log_tie", [None, -2.0, 0.3])
 @pytest.mark.parametrize(("margin", "bias"), list(product((-3.0, 0.0, 1.2), (0.0, 0.6))))
-def test_preference_information_is_the_mean_over_both_orders(margin: float, bias: float) -> None:
+def test_preference_information_is_the_mean_over_both_orders(
+    margin: float, bias: float, log_tie: float | None
+) -> None:
+    nu = None if log_tie is None else torch.tensor(log_tie, dtype=torch.float64)
+
     def loss(value: Tensor, preferred: int, sign: float) -> Tensor:
         logits = (sign * value + bias).reshape(1)
-        return preference_loss(logits, torch.tensor([preferred]), None)[0]
+        return preference_loss(logits, torch.tensor([preferred]), nu)[0]
 
     point, total = torch.tensor(margin, dtype=torch.float64), 0.0
-    for sign, preferred in product((1.0, -1.0), (1, 2)):
+    for sign, preferred in product((1.0, -1.0), (1, 2) if nu is None else (0, 1, 2)):
         slope = float(torch.func.grad(loss)(point, preferred, sign))
         total += math.exp(-float(loss(point, preferred, sign))) * slope**2 / 2
-    assert float(preference_information(point.reshape(1), bias)[0]) == pytest.approx(
-        total, rel=1e-9
-    )
+    information = preference_information(point.reshape(1), bias, log_tie)
+    assert float(information[0]) == pytest.approx(total, rel=1e-9)
 
 
 def test_far_from_every_threshold_the_information_is_zero_not_nan() -> None:

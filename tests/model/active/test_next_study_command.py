@@ -18,7 +18,7 @@ from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.active.opinions import RATE, SAMPLES, dropout_masks, opinions
-from hsfiq.model.active.priors import FITTED, OWN, prior_of
+from hsfiq.model.active.priors import FITTED, OWN, ExpectedAnswers, prior_of
 from hsfiq.model.active.uncertainty import uncertainty
 from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
 from hsfiq.model.release_scores.encoded_images import encode_images
@@ -28,6 +28,7 @@ from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
 from hsfiq.releases.reader import read_sets
+from hsfiq.study.config import Design
 from tests.model.preference.helpers import QUICK, Answered
 from tests.model.training.helpers import CPU, CommandResult, files_below, hsfiq
 
@@ -138,8 +139,8 @@ def test_opinions_of_one_scorer_come_from_dropout(
     assert set(result["categories"].values()) == {4}
     assert set(result["systems"].values()) == {6}
     assert result["expected_information"] > result["expected_information_of_random"] > 0
-    assert result["chosen_by"]["law"] == FITTED
-    assert result["uncertainty"]["law"] == FITTED
+    assert result["chosen_by"]["answer_model"] == FITTED
+    assert result["uncertainty"]["answer_model"] == FITTED
     assert result["chosen_by"]["uncertainty"] == f"MC-dropout, rate {RATE}"
     sha256 = load_scorer(retrained, None, CPU).checkpoint.sha256
     assert result["chosen_by"]["scorers"] == [sha256]
@@ -155,7 +156,7 @@ def test_an_ensemble_chooses_the_same_pairs_again(
     first = next_study(answered, study, *words, "--json").result
     assert first["chosen_by"]["uncertainty"] == "ensemble"
     assert first["chosen_by"]["opinions"] == 2
-    assert first["chosen_by"]["law"] == FITTED
+    assert first["chosen_by"]["answer_model"] == FITTED
     shutil.copyfile(answered.pictures.parent / "hsfiq.db", tmp_path / "other.db")
     second = next_study(answered, f"sqlite:///{tmp_path / 'other.db'}", *words, "--json").result
     assert second == first
@@ -216,10 +217,12 @@ def test_pairs_that_lack_an_image_are_excluded(answered: Answered, tmp_path: Pat
         [answered.init],
         ScorerPaths(images=tmp_path / "images", cache=answered.cache),
         Candidates(sets, pairs, {1: "a", 2: "b", 3: "c"}, 0, 0),
+        ExpectedAnswers.of(Design(annotators_per_query=3, overlap_share=0.5)),
         seed=0,
         device=CPU,
         callback=Callback(),
     )
     assert result.pairs == pairs[:1]
     assert result.missing == (garments[7],)
+    assert (result.about["answers_per_pair"], result.about["ties"]) == (2.0, "not counted")
     assert result.latents.shape == (SAMPLES, 1, 1)

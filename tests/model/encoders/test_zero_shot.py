@@ -24,8 +24,10 @@ from transformers import (
 )
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.zero_shot.dual import DualEncoder, digest_of, features
-from hsfiq.model.encoders.zero_shot.plugins import build_retriever, is_specification
+from hsfiq.model.encoders.dual.towers import digest_of
+from hsfiq.model.encoders.dual.transformers_towers import TransformersTowers, features
+from hsfiq.model.encoders.dual.zero_shot import DualEncoder
+from hsfiq.model.encoders.plugins import build_retriever, is_specification
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.images import open_image
 from hsfiq.model.retrieval.loading import load_retriever
@@ -89,7 +91,8 @@ def test_queries_and_images_are_the_librarys_vectors(folder: Path, tmp_path: Pat
     images = draw_images(tmp_path / "images", 2)
     retriever = build_retriever(f"hf:{folder}")
     assert isinstance(retriever, DualEncoder)
-    model, processor = retriever.model, retriever.preprocessing
+    assert isinstance(retriever.towers, TransformersTowers)
+    model, processor = retriever.towers.model, retriever.preprocessing
     with open_image(images["i0"]) as first, open_image(images["i1"]) as second:
         pixels = torch.stack([processor(first), processor(second)])
     image = F.normalize(features(model.get_image_features(pixel_values=pixels)), dim=1)
@@ -142,9 +145,9 @@ def test_unusable_arguments(argument: str, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["vocab.txt", "merges.txt", "spiece.model"])
 def test_another_vocabulary_is_another_model(name: str, tmp_path: Path) -> None:
-    before = digest_of(tmp_path)
+    before = digest_of(tmp_path, TransformersTowers.files)
     (tmp_path / name).write_text("is\nred\n")
-    assert digest_of(tmp_path) != before
+    assert digest_of(tmp_path, TransformersTowers.files) != before
 
 
 def test_a_model_without_two_encoders_is_refused(tmp_path: Path) -> None:
@@ -178,7 +181,7 @@ def test_an_installed_package_adds_an_encoder(
     (about / "entry_points.txt").write_text("[hsfiq.encoders]\nseeded = seeded_encoder:load\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert load_retriever(Path("seeded:3"), None, CPU).system == "seeded:3"
-    with pytest.raises(UnreadableInput, match=r"is called other; there are: hf, seeded"):
+    with pytest.raises(UnreadableInput, match=r"is called other; there are: hf, openclip, seeded"):
         build_retriever("other:3")
 
 

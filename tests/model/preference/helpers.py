@@ -16,9 +16,10 @@ from hsfiq.model.checkpoints.checkpoint import Checkpoint
 from hsfiq.model.data.triplets import TrainingData
 from hsfiq.model.preference.retrain import retrain
 from hsfiq.model.preference.settings import Settings
+from hsfiq.model.runtime.distributed import Distributed
 from hsfiq.model.scorer.paths import ScorerPaths
 from hsfiq.model.training.callbacks import Callback
-from tests.model.training.helpers import CPU, Drawn, hsfiq, options
+from tests.model.training.helpers import ONE_PROCESS, Drawn, hsfiq, options
 
 QUICK = replace(Settings.for_encoder("tiny"), epochs=2, batch=16, lr=1e-3, folds=0)
 
@@ -44,7 +45,9 @@ class Answered:
         release: Path | None = None,
         data: TrainingData | None = None,
     ) -> Checkpoint:
-        return retrain(release or self.release, out, self.paths, settings, data, CPU, Callback())
+        return retrain(
+            release or self.release, out, self.paths, settings, data, ONE_PROCESS, Callback()
+        )
 
 
 def make_answered(folder: Path, drawn: Drawn) -> Answered:
@@ -78,3 +81,14 @@ def rewrite(release: Path, table: str, change: Callable[[dict[str, Any]], object
     for row in entries:
         change(row)
     pq.write_table(pa.Table.from_pylist(entries, schema=schema), path)
+
+
+def retrain_shared(
+    distributed: Distributed,
+    answered: Answered,
+    settings: Settings,
+    data: TrainingData | None,
+    out: Path,
+) -> None:
+    """One process's part of a retraining."""
+    retrain(answered.release, out, answered.paths, settings, data, distributed, Callback())

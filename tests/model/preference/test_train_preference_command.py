@@ -241,13 +241,6 @@ def test_another_runs_folder(answered: Answered, tmp_path: Path) -> None:
     assert files_below(run) == before
 
 
-def test_torchrun_is_refused(
-    answered: Answered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert_refused(train(answered, tmp_path / "out"), "preference trains in one process")
-
-
 def test_incomplete_releases_are_refused(answered: Answered, tmp_path: Path) -> None:
     release = shutil.copytree(answered.release, tmp_path / "hp")
     manifest = json.loads((release / "manifest.json").read_text())

@@ -207,7 +207,8 @@ def random_recipes(draw: st.DrawFn) -> Recipe:
         elif key != "name":
             values[key] = draw(st.sampled_from(get_args(kind)))
     values["n_def"] = min(values["n_def"], values["epochs"])
-    values["accumulate"] = draw(st.sampled_from([1, values["batch"]]))
+    in_parts = values["strategy"] != "in-batch"
+    values["accumulate"] = draw(st.sampled_from([1, values["batch"]] if in_parts else [1]))
     if values["strategy"] in SIZED:
         values["n_neg"] = values["n_neg"] or 1
     return Recipe(**values)

@@ -1,14 +1,22 @@
-"""Scoring a release with models that were not trained here; docs/encoders.md is followed."""
+"""Scoring a release with image-text models, untrained and trained; docs/encoders.md is followed."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.model.encoders.test_zero_shot import clip, saved
+from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.training.job import TrainingJob
+from hsfiq.model.training.run import run
+from tests.model.encoders.test_zero_shot import blip, clip, saved, siglip
 from tests.model.release_scores.scored_release import Loop, about, assert_refused, score, set_scores
+from tests.model.training.helpers import ONE_PROCESS, SMALL, Drawn, hsfiq
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("scored release")]
 
@@ -34,6 +42,26 @@ def test_a_model_of_transformers_scores_a_release(
     assert by_name["clip"] != by_name["clip-text"]
 
 
+@pytest.mark.parametrize("make", [clip, siglip, blip])
+def test_a_trained_model_of_transformers_is_a_metric(
+    make: Callable[[], tuple[Any, Any]], loop: Loop, release: Path, drawn: Drawn, tmp_path: Path
+) -> None:
+    model, trained = saved(make, tmp_path / "model"), tmp_path / "run"
+    paths = ScorerPaths(weights=model, cache=tmp_path / "cache")
+    recipe = replace(SMALL, encoder="hf", size=28, epochs=1, n_def=1, batch=8)
+    run(recipe, TrainingJob(drawn.first(16), trained, paths, ONE_PROCESS, Callback()))
+    options = ("--weights", model, "--images", loop.pictures, "--name", "trained")
+    result = score(loop, release, *options, scorer=trained)
+    assert result.code == 0, result.err
+    assert about(tmp_path / "hp.scores", "trained")["recipe"]["encoder"] == "hf"
+    figures = hsfiq("analyze", release, "--metric", "trained", "--resamples", "20", "--json").result
+    assert figures["metrics"]["trained"]["spearman"]["n"] == len(loop.sets)
+    other = saved(make, tmp_path / "other")
+    (other / "vocab.txt").write_text("another\n")
+    refused = score(loop, release, "--weights", other, *options[2:], scorer=trained)
+    assert_refused(refused, "was trained on another image encoder than this hf")
+
+
 def test_the_encoder_of_the_docs_is_found_and_scores(
     loop: Loop, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,4 +79,6 @@ def test_the_encoder_of_the_docs_is_found_and_scores(
     assert result.code == 0, result.err
     assert len(set_scores(tmp_path / "hp.scores", "colours")) == len(loop.sets)
     unknown = score(loop, release, *options, scorer=Path("colors:0.5"))
-    assert_refused(unknown, "no installed encoder is called colors; there are: colour-words, hf")
+    assert_refused(
+        unknown, "no installed encoder is called colors; there are: colour-words, hf, openclip"
+    )

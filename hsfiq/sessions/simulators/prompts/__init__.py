@@ -49,7 +49,7 @@ def read_prompt(name: str) -> Prompt:
         )
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also numbers that are too long
         raise UnreadableInput(name, f"broken TOML ({error})") from error
     return checked(name, values, sha256(text.encode()).hexdigest())
 

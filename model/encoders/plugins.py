@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.encoders.dual.libraries import LIBRARIES
+from hsfiq.model.encoders.dual.zero_shot import load
 from hsfiq.model.encoders.protocol import Retriever
-from hsfiq.model.encoders.zero_shot import dual
 from hsfiq.text import first_few
 
 GROUP: Final = "hsfiq.encoders"
-OURS: Final[dict[str, Callable[[str], Retriever]]] = {"hf": dual.load}
+OURS: Final[dict[str, Callable[[str], Retriever]]] = {
+    library: partial(load, library) for library in LIBRARIES
+}
 
 _SPECIFICATION = re.compile(r"(?P<name>[A-Za-z][\w-]+):(?P<argument>.*)", re.DOTALL)
 

@@ -1,0 +1,1 @@
+"""Image-text models with one encoder for images and one for texts, untrained or trained further."""

@@ -1,1 +1,0 @@
-"""Image-text models as retrievers without any training."""

@@ -1,0 +1,1 @@
+"""Judging retrieved sets with models that were trained for other tasks."""
