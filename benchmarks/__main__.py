@@ -33,9 +33,12 @@ NAMES = (
     "reliability",
     "ablation",
     "loop-learns",
+    "active-choice",
+    "gpu",
     "monitoring",
     "mapnet",
     "bi-directional",
+    "export-million",
 )
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name.
 
@@ -53,9 +56,11 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, help="folder of ablation's files and figures; else runs/ablation"
     )
+    parser.add_argument("--device", help="of gpu: cuda, or cpu to try it; else the GPU")
     options = parser.parse_args()
     module = importlib.import_module(f"benchmarks.{options.name.replace('-', '_')}")
-    result = module.run(seed=options.seed, full=options.full)
+    of_gpu = {"device": options.device} if options.name == "gpu" else {}
+    result = module.run(seed=options.seed, full=options.full, **of_gpu)
     if hasattr(module, "write"):
         result["files"] = module.write(result, options.out or Path("runs") / options.name)
     as_text = getattr(module, "markdown", table)

@@ -129,7 +129,7 @@ def covered(seed: int, number: int, design: Design, studies: int) -> list[dict[s
         "sd participants": SD_PARTICIPANTS,
         "sd triplets": SD_TRIPLETS,
     }
-    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in truth}
+    by_name: dict[str, list[tuple[float, float, float]]] = {name: [] for name in truth}
     start, failed = perf_counter(), 0
     for study in range(studies):
         model = fit_scores(simulate(np.random.default_rng((seed, number, study)), design))
@@ -137,7 +137,7 @@ def covered(seed: int, number: int, design: Design, studies: int) -> list[dict[s
             failed += 1
             continue
         for name, estimate in estimates(model).items():
-            found[name].append(estimate)
+            by_name[name].append(estimate)
     seconds = (perf_counter() - start) / studies
     return [
         {
@@ -150,7 +150,7 @@ def covered(seed: int, number: int, design: Design, studies: int) -> list[dict[s
             "undefined": failed,
             "seconds": round(seconds, 2),
         }
-        for name, values in found.items()
+        for name, values in by_name.items()
     ]
 
 

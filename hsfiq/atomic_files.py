@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hsfiq.errors import UnreadableInput
+
+if sys.platform != "win32":  # where nothing is locked, nor cleared away
+    import fcntl
+
+DRAFT, OLD = ".draft", "-old"
+"""How the names of temporary folders end, and those of folders that are being replaced."""
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -93,18 +101,72 @@ def names_in_folder(folder: Path) -> set[str]:
 @contextmanager
 def draft_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that replaces `folder` at the end; nothing changes if the block raises."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with temporary_folder_beside(folder) as draft:
         yield draft
-        draft.chmod(0o755)  # mkdtemp makes folders that only their owner can read
-        for path in (*draft.rglob("*"), draft):
-            sync(path)
-        swap_folder(draft, folder)
-        sync(folder.parent)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+        put_folder_in_place(draft, folder)
+
+
+@contextmanager
+def temporary_folder_beside(folder: Path) -> Iterator[Path]:
+    """A temporary folder on the same disk; at the end it is deleted, unless it has been moved.
+
+    What earlier processes left when they were killed is cleared away first: their temporary folders
+    are deleted, and a folder that was being replaced is back in its place.
+    """
+    missing = [parent for parent in folder.parents if not parent.exists()]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    clear_abandoned(folder)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=DRAFT, dir=folder.parent))
+    try:
+        with locked(draft):
+            yield draft
+    finally:
+        if draft.exists():
+            shutil.rmtree(draft, ignore_errors=True)
+        if not folder.exists():
+            for parent in missing:
+                with suppress(OSError):
+                    parent.rmdir()
+
+
+def put_folder_in_place(draft: Path, folder: Path) -> None:
+    """Move a temporary folder to its place, after all of its files have reached the disk."""
+    draft.chmod(0o755)  # mkdtemp makes folders that only their owner can read
+    for path in (*draft.rglob("*"), draft):
+        sync(path)
+    swap_folder(draft, folder)
+    sync(folder.parent)
+
+
+def clear_abandoned(folder: Path) -> None:
+    """Clear away the temporary folders of this folder that no running process has locked."""
+    if sys.platform == "win32":
+        return
+    pattern = re.compile(rf"\.{re.escape(folder.name)}-\w{{8}}{re.escape(DRAFT)}({OLD})?")
+    for path in sorted(folder.parent.iterdir()):
+        match = pattern.fullmatch(path.name)
+        if match is None or not path.is_dir() or not any(path.iterdir()):
+            continue
+        draft = path.with_name(path.name.removesuffix(OLD))
+        with suppress(OSError), locked(draft if draft.exists() else path):
+            if match[1] and not folder.exists():
+                path.rename(folder)
+            else:
+                shutil.rmtree(path)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder, which ends with the process at the latest; `OSError` if another one has."""
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
 
 
 def swap_folder(draft: Path, folder: Path) -> None:
@@ -112,7 +174,7 @@ def swap_folder(draft: Path, folder: Path) -> None:
     if not folder.is_dir() or not any(folder.iterdir()):
         draft.rename(folder)
         return
-    old = draft.with_name(f"{draft.name}-old")
+    old = draft.with_name(f"{draft.name}{OLD}")
     folder.rename(old)
     try:
         draft.rename(folder)
@@ -137,4 +199,6 @@ def explained_write_errors(path: Path, remedy: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UnreadableInput(str(path), f"cannot be written ({error.strerror})", remedy) from error
+        raise UnreadableInput(
+            str(path), f"cannot be written ({error.strerror or error})", remedy
+        ) from error

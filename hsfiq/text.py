@@ -43,3 +43,17 @@ def joined(captions: Sequence[str]) -> str:
 def is_storable_text(text: str) -> bool:
     """Whether databases can store a text: JSON allows NUL and lone surrogates, databases do not."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def spreadsheet_text(text: str) -> str:
+    """A text of a CSV file that spreadsheets show instead of running it as a formula.
+
+    For texts that people wrote, not for numbers.
+
+    >>> spreadsheet_text("=1+1"), spreadsheet_text("is red")
+    ("'=1+1", 'is red')
+    """
+    return f"'{text}" if text.startswith(RUN_BY_SPREADSHEETS) else text

@@ -105,7 +105,7 @@ def add_turn_with_vote(
         )  # fmt: skip
     session.add(
         SearchFeedback(
-            turn_id=turn.id, preference=preference, both_bad=both_bad, images="s s",
+            turn_id=turn.id, preference=preference, both_bad=both_bad, images="s s s",
             active_seconds=1.0, given_at=NOW + timedelta(minutes=number),
         )
     )  # fmt: skip

@@ -29,6 +29,7 @@ from hsfiq.db.tables import (
     System,
     Triplet,
 )
+from hsfiq.db.types import digest_of, new_token
 from hsfiq.study.config import Checks, Design, Presentation, Queries, Recruitment, StudyConfig
 from hsfiq.study.design import draw_study
 
@@ -175,6 +176,13 @@ class Seat:
     def participant(self) -> Participant:
         with self.database.reading() as session:
             return session.get_one(Participant, self.participant_id)
+
+    def known_token(self) -> str:
+        """Give the participant a new token, of which the database has the digest only."""
+        token = new_token()
+        with self.database.writing() as session:
+            session.get_one(Participant, self.participant_id).token_hash = digest_of(token)
+        return token
 
     def set_status(self, status: str) -> None:
         with self.database.writing() as session:

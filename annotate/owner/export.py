@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import io
+import shutil
 import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import BinaryIO
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.owner.identity import require_owner
-from hsfiq.annotate.owner.login import OWNER, password_in
+from hsfiq.annotate.owner.login import OWNER, owner_in
 from hsfiq.db.engine import Database
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
-from hsfiq.releases import Filters, Release, build
+from hsfiq.releases import Filters, Source
+from hsfiq.releases.content import write_files
 from hsfiq.releases.kinds import release_kinds_of
 
 LIVE = "0.0.0"
@@ -30,37 +36,48 @@ TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 def add_export(app: FastAPI, database: Database, signer: Signer) -> None:
     @app.get(f"{OWNER}/export/{{study_id}}/{{kind}}")
     def export(request: Request, study_id: int, kind: str) -> Response:
-        require_owner(request.headers, request.cookies, signer, password_in(database))
+        require_owner(request.headers, request.cookies, signer, owner_in(database))
         with database.reading() as session:
             study = session.get(Study, study_id) if study_id < 2**31 else None
             if study is None:
                 return JSONResponse({"error": "there is no such study"}, status_code=404)
             if kind not in release_kinds_of(study.kind):
                 return JSONResponse({"error": "the study has no such release"}, status_code=404)
+            source = Source(session, study, kind, Filters())
             try:
-                release = build(
-                    session, study, kind, Filters(),
-                    schema_revision=head_revision(), version=LIVE,
-                )  # fmt: skip
+                archive = zipped(source)
             except NothingToDo as error:
                 return JSONResponse({"error": str(error)}, status_code=409)
-        name = ascii_name(f"{release.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
-        content = zipped(release)
+        name = ascii_name(f"{source.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
         return StreamingResponse(
-            (content[start : start + CHUNK] for start in range(0, len(content), CHUNK)),
+            chunks(archive),
             media_type="application/zip",
             headers={"Content-Disposition": f'attachment; filename="{name}.zip"'},
         )
 
 
-def zipped(release: Release) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, data in sorted(release.files.items()):
-            member = zipfile.ZipInfo(f"{release.name}/{path}", TIMESTAMP)
-            member.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(member, data)
-    return buffer.getvalue()
+def zipped(source: Source) -> BinaryIO:
+    """A temporary file with the release as an archive; `NothingToDo` if there are no answers."""
+    with TemporaryDirectory() as name, ExitStack() as on_error:
+        folder = Path(name)
+        write_files(source, folder, schema_revision=head_revision(), version=LIVE)
+        file = on_error.enter_context(TemporaryFile())
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(folder.iterdir()):
+                member = zipfile.ZipInfo(f"{source.name}/{path.name}", TIMESTAMP)
+                member.compress_type = zipfile.ZIP_DEFLATED
+                member.file_size = path.stat().st_size
+                with path.open("rb") as content, archive.open(member, "w") as copy:
+                    shutil.copyfileobj(content, copy)
+        on_error.pop_all()
+    file.seek(0)
+    return file
+
+
+def chunks(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while chunk := file.read(CHUNK):
+            yield chunk
 
 
 def ascii_name(name: str) -> str:

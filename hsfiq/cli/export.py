@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +23,8 @@ from hsfiq.cli.common import (
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.releases import Outcome, Split
+    from hsfiq.releases import Outcome, Source, Split
+    from hsfiq.releases.filtering.sieve import Funnel, FunnelStep
 
 
 class SplitBy(StrEnum):
@@ -44,6 +46,22 @@ class Kind(StrEnum):
     QUERY = "query"
     SEARCH = "search"
     ARENA = "arena"
+
+
+class LayoutName(StrEnum):
+    """A layout besides the tables."""
+
+    HPFIQ = "hpfiq"
+    TRL = "trl"
+    CSV = "csv"
+    WEBDATASET = "webdataset"
+
+
+class LeftOutName(StrEnum):
+    """What a release can be without."""
+
+    TEXTS = "texts"
+    PARTICIPANT_ANSWERS = "participant-answers"
 
 
 def register(app: typer.Typer) -> None:
@@ -85,8 +103,25 @@ def export(
     ] = False,
     min_seconds: Annotated[
         float | None,
-        typer.Option(metavar="N", help="Drop questions answered in less active time.", min=0),
+        typer.Option(
+            metavar="N",
+            help="Drop questions answered in less active time: --filter 'too-fast(seconds=N)'.",
+            min=0,
+        ),
     ] = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="NAME",
+            help="A filter by its name, again for each one: invalid, failed-checks, unseen, "
+            "too-fast(seconds=2), straight-lining(run=10).",
+        ),
+    ] = None,
+    is_explained: Annotated[
+        bool,
+        typer.Option("--explain", help="Print what each rule would drop, and write nothing."),
+    ] = False,
     split: Annotated[
         SplitBy | None,
         typer.Option(
@@ -101,6 +136,37 @@ def export(
     test_share: Annotated[
         float | None,
         typer.Option(metavar="T", help="With --split: the share to hold out [0.2]."),
+    ] = None,
+    layout: Annotated[
+        list[LayoutName] | None,
+        typer.Option(
+            metavar="hpfiq|trl|csv|webdataset",
+            help="Also in this layout, again for each one: the published file (hp has it anyway), "
+            "TRL's preference rows, CSV, or shards of WebDataset.",
+        ),
+    ] = None,
+    with_images: Annotated[
+        bool,
+        typer.Option(
+            "--with-images",
+            help="Publish the image files, too: images.parquet. Only with a licence, and only if "
+            "you may.",
+        ),
+    ] = False,
+    without: Annotated[
+        list[LeftOutName] | None,
+        typer.Option(
+            metavar="texts|participant-answers",
+            help="Leave out what participants wrote, or their answers to the questions at the end.",
+        ),
+    ] = None,
+    about: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A TOML file whose table [release] holds licence, citation, authors, contact, url "
+            "and date [those of study.toml].",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -120,24 +186,42 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write a study's answers as releases (HS and HP of pairs), each with its funnel."""
-    from hsfiq.releases import Filters, export_releases
+    from hsfiq.releases import Filters, export_releases, sources_of
+    from hsfiq.releases.filters import parse_filters
+    from hsfiq.releases.layouts.options import Extras
+    from hsfiq.study.publishing.publication_file import read_publication
 
     if min_seconds is not None and not math.isfinite(min_seconds):
         raise UnreadableInput("--min-seconds", f"{min_seconds} is not a number of seconds")
-    filters = Filters(
-        invalid=filter_invalid,
-        failed_checks=drop_failed_checks,
-        unseen=drop_unseen,
-        min_seconds=min_seconds,
+    chosen = parse_filters(
+        filters or (),
+        Filters(
+            invalid=filter_invalid,
+            failed_checks=drop_failed_checks,
+            unseen=drop_unseen,
+            min_seconds=min_seconds,
+        ),
     )
     options = chosen_split(split, split_seed, test_share)
+    extras = Extras(
+        layouts=tuple(each.value for each in layout or ()),
+        images=with_images,
+        without=tuple(each.value for each in without or ()),
+        publication=None if about is None else read_publication(about),
+    )
     with open_chosen(ctx, database, create=False).reading() as session:
+        row, kinds = chosen_study(session, study), [release.value] if release else None
+        if is_explained:
+            sources = sources_of(session, row, kinds, chosen, options, extras)
+            print_explained(sources, as_json=as_json)
+            return
         outcomes = export_releases(
             session,
-            chosen_study(session, study),
-            [release.value] if release else None,
-            filters,
+            row,
+            kinds,
+            chosen,
             options,
+            extras,
             parent=out or RELEASES,
             folder=out if release else None,
             version=version,
@@ -145,6 +229,19 @@ def export(
         )
     text = "\n\n".join(describe(outcome) for outcome in outcomes)
     print_result({"releases": [as_result(outcome) for outcome in outcomes]}, text, as_json=as_json)
+
+
+def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:
+    """Print what each rule would drop of these releases, and how many broke it in all."""
+    from hsfiq.releases import explain
+
+    texts, results = [], []
+    for source in sources:
+        funnel, split = explain(source)
+        lines = funnel_lines(funnel, split, is_explained=True)
+        texts.append("\n".join([f"{source.name}: nothing written", *lines]))
+        results.append({"name": source.name, "kind": source.kind} | as_counts(funnel, split))
+    print_result({"releases": results}, "\n\n".join(texts), as_json=as_json)
 
 
 def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None) -> Split | None:
@@ -166,21 +263,42 @@ def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None)
 
 def describe(outcome: Outcome) -> str:
     """Describe a release: its folder, its funnel and its split."""
+    release = outcome.release
+    state = "written" if outcome.written else "unchanged, nothing written"
+    return "\n".join(
+        [
+            f"{outcome.folder}: {state}",
+            *funnel_lines(release.funnel, release.split),
+            *(f"  {note}" for note in release.notes),
+            *(f"  warning: {warning}" for warning in release.warnings),
+        ]
+    )
+
+
+def funnel_lines(
+    funnel: Funnel, split: Mapping[str, Any] | None, *, is_explained: bool = False
+) -> list[str]:
+    """Describe a funnel, and the parts of a split if there is one."""
     from hsfiq.releases.filters import NOT_RECORDED
 
-    questions = outcome.release.questions
-    state = "written" if outcome.written else "unchanged, nothing written"
-    lines = [f"{outcome.folder}: {state}", f"  {'assigned':<14}{'':>8}{questions.n_assigned:>9,}"]
+    def remark(step: FunnelStep) -> str:
+        if step.dropped is None:
+            return f"  ({NOT_RECORDED})"
+        return f"  ({step.broken_by:,} broke it)" if is_explained else ""
+
+    width = max([12, *(len(step.rule) for step in funnel.steps)]) + 2
+    lines = [f"  {'assigned':<{width}}{'':>8}{funnel.n_assigned:>9,}"]
     lines += [
-        f"  {step.rule:<14}{'' if step.dropped is None else f'{-step.dropped:,}':>8}{step.left:>9,}"
-        f"{f'  ({NOT_RECORDED})' if step.dropped is None else ''}"
-        for step in questions.funnel
+        f"  {step.rule:<{width}}{'' if step.dropped is None else f'{-step.dropped:,}':>8}"
+        f"{step.left:>9,}{remark(step)}"
+        for step in funnel.steps
     ]
-    if outcome.release.split is not None:
-        split = outcome.release.split.summary()
+    if split is not None:
         lines += [f"  split by {split['by']}"]
-        lines += [f"    {part:<12}{'':>8}{count:>9,}" for part, count in split["n"].items()]
-    return "\n".join(lines + [f"  {note}" for note in outcome.release.notes])
+        lines += [
+            f"    {part:<{width - 2}}{'':>8}{count:>9,}" for part, count in split["n"].items()
+        ]
+    return lines
 
 
 def as_result(outcome: Outcome) -> dict[str, Any]:
@@ -192,9 +310,17 @@ def as_result(outcome: Outcome) -> dict[str, Any]:
         "version": release.version,
         "kind": release.kind,
         "written": outcome.written,
-        "assigned": release.questions.n_assigned,
-        "funnel": [asdict(step) for step in release.questions.funnel],
-        "kept": len(release.questions.kept),
-        "split": release.split.summary() if release.split else None,
+        **as_counts(release.funnel, release.split),
         "notes": list(release.notes),
+        "warnings": list(release.warnings),
+    }
+
+
+def as_counts(funnel: Funnel, split: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the JSON result for a funnel and a split."""
+    return {
+        "assigned": funnel.n_assigned,
+        "funnel": [asdict(step) for step in funnel.steps],
+        "kept": funnel.n_kept,
+        "split": split,
     }

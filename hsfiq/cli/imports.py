@@ -59,6 +59,35 @@ def hpfiq(
     report({f"study {study}": done}, "questions", as_json=as_json)
 
 
+@app.command(epilog="Example: hsfiq import release releases/my-study-hp-1.0.0")
+def release(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A release folder, made by hsfiq export.")
+    ],
+    study: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The study's name; by default its own.")
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import a release as a finished study, whose release is the same again.
+
+    It is verified first. Releases of searches and of arenas cannot be imported.
+    """
+    from hsfiq.importing.datasets import Imported
+    from hsfiq.releases.restoring.restore import open_valid, restore
+    from hsfiq.study.config import require_study_name
+
+    if study is not None:
+        require_study_name(study)
+    opened = open_valid(folder)
+    with open_chosen(ctx, database).writing() as session:
+        done = restore(session, opened, study)
+    counts = Imported(done.n_questions, 0) if done.is_new else Imported(0, done.n_questions)
+    report({f"study {done.study}": counts}, "questions", as_json=as_json)
+
+
 @app.command(epilog="Example: hsfiq import fashioniq fashion-iq --category shirt --split val")
 def fashioniq(
     ctx: typer.Context,

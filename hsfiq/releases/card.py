@@ -7,6 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from hsfiq.releases.cards.front_matter import front_matter
+from hsfiq.releases.cards.sections import (
+    citation_section,
+    judges_section,
+    licence_section,
+    limits_section,
+    pairs_section,
+    table_1_section,
+)
+from hsfiq.releases.cards.table_section import table_section
 from hsfiq.releases.filters import NOT_RECORDED
 from hsfiq.releases.instrument.words import instrument_section
 from hsfiq.releases.kinds import ReleaseKind
@@ -24,44 +34,39 @@ SPLIT_RULES = {
 def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: ReleaseKind) -> str:
     """Return the card as Markdown; its front matter tells `datasets` where the tables are."""
     counts, funnel = manifest["counts"], manifest["funnel"]
-    # `datasets` cannot load a table without rows; only `exclusions` can be empty.
-    loadable = [
-        table for table in schemas if table != "exclusions" or funnel["kept"] < funnel["assigned"]
-    ]
-    configs = "".join(
-        f"- config_name: {table}\n  data_files: {table}.parquet\n"
-        + ("  default: true\n" if table == kind.main else "")
-        for table in loadable
-    )
+    # `datasets` cannot load a table without rows.
+    loadable = [table for table in schemas if manifest["rows"].get(table, 1)]
     steps = "".join(
         f"| {step['rule']} | {step_text(step)} | {step['left']:,} |\n" for step in funnel["steps"]
     )
-    tables = "\n".join(
-        f"### {table}\n\n{capitalised(kind.description(table))}.\n\n"
-        f"Columns: {', '.join(f'`{column.name}`' for column in schema)}.\n"
-        f"{column_list(kind.described_columns(table))}"
-        for table, schema in schemas.items()
-    )
+    all_tables = kind.all_tables()
+    tables = "\n".join(table_section(all_tables[table]) for table in schemas)
     simulated = (
         "> The answers of this release come from **simulated annotators**, not from people.\n\n"
         if manifest["simulated"]
         else ""
     )
     sets = f"{counts['sets']:,} {kind.sets_are}, " if kind.sets_are else ""
-    notes = "".join(f"- {note}\n" for note in manifest["notes"])
+    chosen = (
+        choice_section(manifest[CHOSEN_BY]) if CHOSEN_BY in manifest else pairs_section(manifest)
+    )
+    without_lines = "; `images` as `.parquet` alone" if "images" in schemas else ""
+    title = f"{manifest['name']} {manifest['version']}"
     return (
-        f"---\npretty_name: {manifest['name']} {manifest['version']}\nconfigs:\n{configs}---\n\n"
-        f"# {manifest['name']} {manifest['version']}\n\n{simulated}"
+        f"---\n{front_matter(manifest, loadable, kind)}---\n\n# {title}\n\n{simulated}"
         f"{manifest['title']}: {kind.about} for composed image retrieval. "
         f"{count_text(counts['questions'], 'question')} about "
         f"{count_text(counts['queries'], 'query', 'queries')}, "
-        f"{sets}{count_text(counts['participants'], 'participant')}.\n\n"
-        f"{instrument_section(manifest)}"
+        f"{sets}{count_text(counts['participants'], 'participant')}."
+        f"{' ' if kind.other else ''}{kind.other}\n\n"
+        f"{licence_section(manifest)}{citation_section(manifest)}"
+        f"{instrument_section(manifest)}{judges_section(manifest)}"
+        f"{chosen}"
         f"## What was dropped\n\n| rule | dropped | left |\n|---|---|---|\n"
-        f"| (assigned) | | {funnel['assigned']:,} |\n{steps}\n{notes}"
-        f"{choice_section(manifest[CHOSEN_BY]) if CHOSEN_BY in manifest else ''}"
+        f"| (assigned) | | {funnel['assigned']:,} |\n{steps}\n{table_1_section(manifest)}"
+        f"{limits_section(manifest, kind)}"
         f"{split_section(manifest['split']) if 'split' in manifest else ''}"
-        f"## Tables\n\nEach as `.parquet` and `.jsonl`.\n\n{tables}\n"
+        f"## Tables\n\nEach as `.parquet` and `.jsonl`{without_lines}.\n\n{tables}\n"
         f"Made by {manifest['tool']['name']} {manifest['tool']['version']}; "
         "`manifest.json` holds the digest of every file.\n"
     )
@@ -70,16 +75,6 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: Re
 def step_text(step: Mapping[str, Any]) -> str:
     """How many questions a step of the funnel dropped."""
     return NOT_RECORDED if step["dropped"] is None else f"{step['dropped']:,}"
-
-
-def capitalised(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
-def column_list(descriptions: Mapping[str, str]) -> str:
-    """Describe the columns whose names do not say all."""
-    lines = "".join(f"- `{name}`: {text}\n" for name, text in descriptions.items())
-    return f"\n{lines}" if lines else ""
 
 
 def choice_section(chosen_by: Mapping[str, Any]) -> str:

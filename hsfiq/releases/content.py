@@ -1,61 +1,170 @@
 """The files of a release: the same database state and options give the same bytes.
 
 So no file contains the time of the export or a path on this machine. Rows are in the study's order.
+
+The questions are read some participants at a time, and their rows are written as they come. In
+memory stay the funnel's counts, what the questions are about (queries, pairs, retrieved sets) and
+the forms; with a split, the ids of triplets and participants.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 import hsfiq
-from hsfiq.collect.checks import MIRRORED
 from hsfiq.collect.outcomes.questionnaire import answers_by_participant
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import Dataset, Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases.card import card
+from hsfiq.releases.cards.empty_columns import empty_columns_of
+from hsfiq.releases.cards.facts import NO_LICENCE, publication_facts, study_facts
 from hsfiq.releases.croissant import croissant
-from hsfiq.releases.filters import FilteredQuestions, Filters, Kind, filter_questions
-from hsfiq.releases.instrument.extra_answers import extra_tables
+from hsfiq.releases.filtering.sieve import Exclusion, Funnel, Sieve
+from hsfiq.releases.filters import Filters, Kind
+from hsfiq.releases.instrument.extra_answers import answer_tables, field_rows
 from hsfiq.releases.instrument.words import instrument_of
 from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
+from hsfiq.releases.layouts.layouts import layout_files, write_layouts
+from hsfiq.releases.layouts.options import Extras
+from hsfiq.releases.layouts.parts import write_parts
+from hsfiq.releases.layouts.pictures import Pictures
 from hsfiq.releases.manifest import MANIFEST
-from hsfiq.releases.rows import read_questions
+from hsfiq.releases.privacy.texts import WrittenTexts
+from hsfiq.releases.reader import Part
+from hsfiq.releases.reading.batches import read_batches
+from hsfiq.releases.restoring.earlier import earlier_of
+from hsfiq.releases.rows import QueryRow, QuestionRow
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
+from hsfiq.releases.writing.further import Kept, closed_on_error
+from hsfiq.releases.writing.repeats import repeat_rows
+from hsfiq.releases.writing.tables import TableRows, TableWriter
 from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.editing.text_versions import published_versions
 from hsfiq.study.extensions.extension import extensions_of
+from hsfiq.study.publishing.publication import Publication
 
 FIRST_VERSION = "1.0.0"
 
+PLAIN = Extras()
 TEXT_VERSIONS = "text_versions.json"
 """The texts that participants read, by version; studies without recorded versions have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release that is not on disk yet.
+    """A release whose files have been written.
 
     `content_sha256` digests the data, the filters and the split's options, independent of the
-    versions of the release and of hsfiq. `notes` say what the release lacks, and why.
+    versions of the release and of hsfiq. `split` is the split as the manifest describes it. `notes`
+    say what the release lacks, and why. `warnings` are for the owner alone.
     """
 
     name: str
     version: str
     kind: Kind
-    questions: FilteredQuestions
-    split: DrawnSplit | None
-    files: dict[str, bytes]
+    funnel: Funnel
+    split: Mapping[str, Any] | None
     content_sha256: str
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseInMemory(Release):
+    """A release that is in no folder: its files by path."""
+
+    files: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is exported: a study's answers, as one release of them has them.
+
+    The session reads one consistent state of the database from beginning to end.
+    """
+
+    session: Session
+    study: Study
+    kind: Kind
+    filters: Filters
+    split: Split | None = None
+    extras: Extras = PLAIN
+
+    @property
+    def publication(self) -> Publication:
+        """What the owner says of the release."""
+        return self.extras.publication or config_of(self.study).release
+
+    @property
+    def name(self) -> str:
+        return f"{self.study.name}-{self.kind}"
+
+    @property
+    def release_kind(self) -> ReleaseKind:
+        return RELEASE_KINDS[self.kind]
+
+    def sifted(self, sieve: Sieve) -> Iterator[tuple[list[QuestionRow], list[Exclusion]]]:
+        """The questions kept and those dropped, some participants at a time."""
+        for questions in read_batches(self.session, self.study):
+            yield sieve.sift(questions)
+
+    def require_kept(self, sieve: Sieve) -> None:
+        """Raise `NothingToDo` if no question was kept."""
+        if not sieve.n_kept:
+            steps = ", ".join(f"{step.rule} -{step.dropped or 0}" for step in sieve.steps())
+            raise NothingToDo(
+                f"nothing to export ({sieve.n_assigned} questions: {steps})",
+                where=f"study {self.study.name}",
+            )
+
+    def kept(self) -> Iterator[QuestionRow]:
+        """The questions kept; `NothingToDo` in the end if there is none."""
+        sieve = self.sieve()
+        for kept, _ in self.sifted(sieve):
+            yield from kept
+        self.require_kept(sieve)
+
+    def pictures(self, datasets: Iterable[str]) -> Pictures | None:
+        """The image files of these datasets; None if the owner does not publish them."""
+        if not self.extras.images:
+            return None
+        rows = self.session.execute(
+            select(Dataset.name, Dataset.image_root).where(Dataset.name.in_(datasets))
+        )
+        return Pictures({name: Path(root) for name, root in rows if root is not None})
+
+    def sieve(self) -> Sieve:
+        sieve = Sieve(self.kind, self.filters)
+        sieve.add_earlier(earlier_of(self.study).steps)
+        return sieve
+
+    def drawn(self) -> DrawnSplit | None:
+        """The split, drawn from the questions kept, for which they are read once more."""
+        if self.split is None:
+            return None
+        return draw_split(self.kept(), self.split)
+
+
+def explain(source: Source) -> tuple[Funnel, Mapping[str, Any] | None]:
+    """The funnel and the split of a release that is not written.
+
+    Raises:
+        NothingToDo: no answered question is kept, or too few to split.
+    """
+    drawn, sieve, parts = source.drawn(), source.sieve(), Counter[Part]()
+    for kept, _ in source.sifted(sieve):
+        parts.update(drawn.part_of(question) for question in kept if drawn)
+    return sieve.funnel(), drawn.summary(parts) if drawn else None
 
 
 def build(
@@ -65,111 +174,171 @@ def build(
     filters: Filters,
     split: Split | None = None,
     *,
+    extras: Extras = PLAIN,
     schema_revision: str,
     version: str = FIRST_VERSION,
-) -> Release:
-    """Make a release of the study. The split, if any, is drawn from the questions kept.
+) -> ReleaseInMemory:
+    """Make a release in memory, which is meant for small ones.
 
     Raises:
         NothingToDo: no answered question is kept, or too few to split.
     """
-    release_kind = RELEASE_KINDS[kind]
-    questions = filter_questions(read_questions(session, study), kind, filters)
-    kept = questions.kept
-    if not kept:
-        steps = ", ".join(f"{step.rule} -{step.dropped or 0}" for step in questions.funnel)
-        raise NothingToDo(
-            f"nothing to export ({questions.n_assigned} questions: {steps})",
-            where=f"study {study.name}",
-        )
-    drawn = draw_split(kept, split) if split else None
-    tables = make_tables(questions, release_kind) | ({"splits": drawn.rows()} if drawn else {})
-    if "repeats" in release_kind.columns and (repeats := repeat_rows(questions)):
-        tables["repeats"] = repeats
-    at_end = answers_by_participant(session, study)
-    tables |= extra_tables(config_of(study).questionnaire, kept, at_end)
-    schemas = {table: schema for table, schema in release_kind.schemas().items() if table in tables}
-    files = {}
-    for table, rows in tables.items():
-        files[f"{table}.parquet"] = parquet(rows, schemas[table])
-        files[f"{table}.jsonl"] = jsonl(rows)
-    further, notes = release_kind.files(session, study, kept)
-    files |= further
+    source = Source(session, study, kind, filters, split, extras)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        release = write_files(source, folder, schema_revision=schema_revision, version=version)
+        files = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    facts = {field: getattr(release, field) for field in Release.__slots__}
+    return ReleaseInMemory(**facts, files=files)
+
+
+def write_files(source: Source, folder: Path, *, schema_revision: str, version: str) -> Release:
+    """Write the files of a release into an empty folder.
+
+    Raises:
+        NothingToDo: no answered question is kept, or too few to split; some files may be there.
+    """
+    session, study, kind = source.session, source.study, source.release_kind
+    drawn, sieve = source.drawn(), source.sieve()
+    schemas = kind.schemas()
+    with TableWriter(folder, schemas) as writer:
+        written = Written(source, writer)
+        with closed_on_error(kind.files(session, study, folder)) as further:
+            for kept, excluded in source.sifted(sieve):
+                parts = [drawn.part_of(question) for question in kept] if drawn else None
+                written.add(Kept(kept, parts), excluded)
+                for file in further:
+                    file.add(Kept(kept, parts))
+            source.require_kept(sieve)
+        written.finish()
+    notes = [note for file in further for note in file.close()] + written.texts.notes()
+    notes += write_layouts(folder, writer.files, source.extras, source.pictures(written.datasets))
+    layouts = layout_files(folder, source.extras.layouts)
+    in_parts = write_parts(folder, kind.parted_tables(writer.files)) if drawn else {}
     if versions := published_versions(session, study):
-        files[TEXT_VERSIONS] = indented_json(versions)
-    name = f"{study.name}-{kind}"
-    content_sha256 = digest_content(files, name, filters, split)
+        (folder / TEXT_VERSIONS).write_bytes(indented_json(versions))
+    digests = digests_of(folder, writer)
+    content_sha256 = digest_content(digests, source)
+    summary = drawn.summary(written.parts) if drawn else None
+    funnel = sieve.funnel()
+    extensions = extensions_of(session, study)
     manifest: dict[str, Any] = {
-        "name": name,
+        "name": source.name,
         "version": version,
-        "kind": kind,
+        "kind": kind.name,
         "study": study.name,
         "title": study.title,
         "origin": study.origin,
         **instrument_of(study),
         "simulated": study.origin == "simulated",
-        "filters": asdict(filters),
+        "publication": publication_facts(source.publication),
+        **study_facts(study),
+        "datasets": written.datasets,
+        "not_recorded": empty_columns_of(folder, writer.files, kind),
+        "filters": source.filters.described(),
         "funnel": {
-            "assigned": questions.n_assigned,
-            "steps": [asdict(step) for step in questions.funnel],
-            "kept": len(kept),
+            "assigned": funnel.n_assigned,
+            "steps": [asdict(step) for step in funnel.steps],
+            "kept": funnel.n_kept,
         },
         "counts": {
-            "questions": len(kept),
-            "sets": len(tables.get("sets", ())),
-            "queries": len(tables["queries"]),
-            "participants": len({question.participant_id for question in kept}),
+            "questions": funnel.n_kept,
+            "sets": writer.n_rows("sets"),
+            "queries": len(written.queries),
+            "participants": written.n_participants,
         },
-        **({"split": drawn.summary()} if drawn else {}),
+        "rows": {table: writer.n_rows(table) for table in sorted(writer.files)},
+        **({"split": summary, "parts": in_parts} if summary else {}),
+        **({"layouts": layouts} if layouts else {}),
+        **({"images": True} if source.extras.images else {}),
         **({CHOSEN_BY: study.design[CHOSEN_BY]} if CHOSEN_BY in study.design else {}),
-        **({"extensions": extensions} if (extensions := extensions_of(session, study)) else {}),
+        **({"extensions": extensions} if extensions else {}),
+        **({"imported_from": source_of} if (source_of := earlier_of(study).source) else {}),
         "notes": notes,
         "content_sha256": content_sha256,
         "tool": {"name": "hsfiq", "version": hsfiq.__version__},
         "schema_revision": schema_revision,
     }
-    files["croissant.json"] = indented_json(croissant(manifest, files, schemas, release_kind))
-    files["README.md"] = card(manifest, schemas, release_kind).encode()
-    manifest["files"] = {
-        path: {"sha256": sha256(data), "bytes": len(data)} for path, data in sorted(files.items())
+    tables = {
+        table: schema
+        for table, schema in schemas.items()
+        if table in writer.files or (table == "images" and source.extras.images)
     }
-    files[MANIFEST] = indented_json(manifest)
-    return Release(name, version, kind, questions, drawn, files, content_sha256, tuple(notes))
+    texts = {
+        "croissant.json": indented_json(croissant(manifest, digests, tables, kind)),
+        "README.md": card(manifest, tables, kind).encode(),
+    }
+    for name, data in texts.items():
+        (folder / name).write_bytes(data)
+        digests[name] = sha256(data)
+    manifest["files"] = {
+        name: {"sha256": digest, "bytes": (folder / name).stat().st_size}
+        for name, digest in sorted(digests.items())
+    }
+    (folder / MANIFEST).write_bytes(indented_json(manifest))
+    warnings = (*written.texts.warnings(), *([] if source.publication.licence else [NO_LICENCE]))
+    return Release(
+        source.name, version, source.kind, funnel, summary, content_sha256, tuple(notes), warnings
+    )
 
 
 # ------------------------------------------------------------------------------------------ tables
 
 
-def make_tables(questions: FilteredQuestions, kind: ReleaseKind) -> dict[str, list[dict[str, Any]]]:
-    queries = {question.query_id: question.query for question in questions.kept}
-    return {
-        "queries": [
+class Written:
+    """What the tables of a release have so far, and what of it is still to be written."""
+
+    def __init__(self, source: Source, writer: TableWriter) -> None:
+        self.kind, self.writer = source.release_kind, writer
+        self.questionnaire = config_of(source.study).questionnaire
+        self.texts = WrittenTexts(self.questionnaire, source.extras.without)
+        self.at_end = answers_by_participant(source.session, source.study)
+        self.queries: dict[int, QueryRow] = {}
+        self.parts: Counter[Part] = Counter()
+        self.n_participants = 0
+        self.struck: list[dict[str, Any]] = []
+        writer.add(field_rows(self.questionnaire))
+        earlier = earlier_of(source.study)
+        if earlier.exclusions:
+            writer.add({"exclusions": earlier.exclusions})
+        if earlier.repeats:
+            writer.add({"repeats": earlier.repeats})
+
+    def add(self, kept: Kept, excluded: list[Exclusion]) -> None:
+        questions = kept.questions
+        tables: dict[str, TableRows] = {
+            **self.kind.tables(questions),
+            "exclusions": [exclusion.row() for exclusion in excluded],
+            **self.texts.answers(answer_tables(self.questionnaire, questions, self.at_end)),
+        }
+        if "repeats" in self.kind.all_tables() and (repeats := repeat_rows(questions, excluded)):
+            tables["repeats"] = repeats
+        if reasons := self.texts.reasons(questions):
+            tables["reasons"] = reasons
+        if kept.parts is not None:
+            ids = [question.question_id for question in questions]
+            tables["splits"] = {"question_id": ids, "part": kept.parts}
+            self.parts.update(kept.parts)
+        self.writer.add(tables)
+        self.queries.update((question.query.key, question.query) for question in questions)
+        self.n_participants += len({question.participant_id for question in questions})
+        self.struck += self.kind.struck(questions)
+        self.texts.look_at_searches(questions)
+
+    @property
+    def datasets(self) -> list[str]:
+        return sorted({query.dataset for query in self.queries.values()})
+
+    def finish(self) -> None:
+        """Write what comes last: the queries, by their keys, and the texts that were struck."""
+        rows = [
             {name: value for name, value in asdict(query).items() if name != "key"}
-            for query in sorted(queries.values(), key=lambda query: query.key)
-        ],
-        **kind.tables(questions.kept),
-        "exclusions": [
-            *(exclusion.row() for exclusion in questions.excluded),
-            *kind.struck(questions.kept),
-        ],
-    }
+            for _, query in sorted(self.queries.items())
+        ]
+        self.writer.add({"queries": rows, "exclusions": self.struck})
 
 
 # ------------------------------------------------------------------------------------------- bytes
-
-
-def parquet(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
-    return sink.getvalue()
-
-
-def jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
-    """Return the rows as JSON lines, times in ISO 8601."""
-    return "".join(
-        json.dumps(row, ensure_ascii=False, default=lambda time: time.isoformat()) + "\n"
-        for row in rows
-    ).encode()
 
 
 def indented_json(value: object) -> bytes:
@@ -180,37 +349,25 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def digest_content(
-    files: dict[str, bytes], name: str, filters: Filters, split: Split | None
-) -> str:
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digests_of(folder: Path, writer: TableWriter) -> dict[str, str]:
+    """The digest of each file that has been written, by name; those of the lines are known."""
+    known = {files.lines_name: files.lines_sha256 for files in writer.files.values()}
+    return {path.name: known.get(path.name) or sha256_of(path) for path in sorted(folder.iterdir())}
+
+
+def digest_content(digests: Mapping[str, str], source: Source) -> str:
     """Digest the options and the text files; Parquet files differ between versions of pyarrow."""
-    digests = {path: sha256(data) for path, data in files.items() if not path.endswith(".parquet")}
-    # Without a split nothing is added, so that releases older than splits keep their digest.
-    options = [asdict(filters), *([asdict(split)] if split else [])]
-    return sha256(json.dumps([name, *options, digests], sort_keys=True).encode())
-
-
-def repeat_rows(questions: FilteredQuestions) -> list[dict[str, Any]]:
-    """The rows of `repeats`: answered repeated questions, with the sides of the first question."""
-    kept = {question.question_id: question for question in questions.kept}
-    rows = []
-    for exclusion in questions.excluded:
-        again = exclusion.question
-        if again.repeats not in kept or again.preferred is None:
-            continue
-        scores, preferred = (again.score_1, again.score_2), again.preferred
-        if again.swapped != kept[again.repeats].swapped:
-            scores, preferred = scores[::-1], MIRRORED[preferred]
-        rows.append(
-            {
-                "question_id": again.question_id,
-                "repeated_id": again.repeats,
-                "participant_id": again.participant_id,
-                "query_id": again.query_id,
-                "score_1": scores[0],
-                "score_2": scores[1],
-                "preferred": preferred,
-                "active_seconds": again.active_seconds,
-            }
-        )
-    return rows
+    texts = {name: digest for name, digest in digests.items() if not name.endswith(".parquet")}
+    # Nothing is added without a split, further options, and what the owner says of the release.
+    options: list[Any] = [
+        source.filters.names(),
+        *([asdict(source.split)] if source.split else []),
+        *([extras] if (extras := source.extras.options()) else []),
+        *([asdict(stated)] if (stated := source.publication) != Publication() else []),
+    ]
+    return sha256(json.dumps([source.name, *options, texts], sort_keys=True).encode())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from hsfiq.releases.cards.front_matter import languages_of
+from hsfiq.releases.cards.sections import citation_of
 from hsfiq.releases.kinds import ReleaseKind
+from hsfiq.releases.schemas import Column, Table
+from hsfiq.study.publishing.publication import licence_address
 
 DATA_TYPES = {
     pa.string(): "sc:Text",
@@ -17,6 +20,7 @@ DATA_TYPES = {
     pa.int32(): "sc:Integer",
     pa.float64(): "sc:Float",
     pa.timestamp("us", tz="UTC"): "sc:DateTime",
+    pa.binary(): "sc:ImageObject",
     pa.list_(pa.string()): "sc:Text",
     pa.list_(pa.int32()): "sc:Integer",
     pa.list_(pa.float64()): "sc:Float",
@@ -65,17 +69,19 @@ CONTEXT = {
 
 def croissant(
     manifest: Mapping[str, Any],
-    files: Mapping[str, bytes],
+    digests: Mapping[str, str],
     schemas: Mapping[str, pa.Schema],
     kind: ReleaseKind,
 ) -> dict[str, Any]:
+    tables = [table for name, table in kind.all_tables().items() if name in schemas]
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": manifest["name"],
         "version": manifest["version"],
-        "description": manifest["title"],
+        "description": f"{manifest['title']}: {kind.about} for composed image retrieval.",
+        **published(manifest),
         "distribution": [
             {
                 "@type": "cr:FileObject",
@@ -83,38 +89,50 @@ def croissant(
                 "name": f"{table}.parquet",
                 "contentUrl": f"{table}.parquet",
                 "encodingFormat": "application/x-parquet",
-                "sha256": hashlib.sha256(files[f"{table}.parquet"]).hexdigest(),
+                "sha256": digests[f"{table}.parquet"],
             }
             for table in schemas
         ],
         "recordSet": [
             {
                 "@type": "cr:RecordSet",
-                "@id": table,
-                "name": table,
-                "description": kind.description(table),
-                "field": [
-                    describe_column(table, column, kind.described_columns(table))
-                    for column in schema
-                ],
+                "@id": table.name,
+                "name": table.name,
+                "description": table.meaning,
+                "field": [describe_column(table, column) for column in table],
             }
-            for table, schema in schemas.items()
+            for table in tables
         ],
     }
 
 
-def describe_column(
-    table: str, column: pa.Field[Any], descriptions: Mapping[str, str]
-) -> dict[str, Any]:
-    description = descriptions.get(column.name)
+def published(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What Croissant recommends, as far as it is known."""
+    publication = manifest["publication"]
+    values = {
+        "license": publication["licence"] and licence_address(publication["licence"]),
+        "citeAs": citation_of(manifest),
+        "creator": [{"@type": "sc:Person", "name": name} for name in publication["authors"] or ()]
+        or None,
+        "url": publication["url"],
+        "datePublished": publication["date"],
+        "inLanguage": languages_of(manifest) or None,
+        "keywords": ["composed image retrieval", "human judgements"],
+        "isLiveDataset": False,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def describe_column(table: Table, column: Column) -> dict[str, Any]:
+    unit = f" (in {column.unit})" if column.unit else ""
     return {
         "@type": "cr:Field",
-        "@id": f"{table}/{column.name}",
+        "@id": f"{table.name}/{column.name}",
         "name": column.name,
-        **({"description": description} if description else {}),
+        "description": f"{column.meaning}{unit}; {column.null_rule}",
         "dataType": DATA_TYPES[column.type],
         "source": {
-            "fileObject": {"@id": f"{table}.parquet"},
+            "fileObject": {"@id": f"{table.name}.parquet"},
             "extract": {"column": column.name},
         },
         **({"repeated": True} if pa.types.is_list(column.type) else {}),

@@ -1,201 +1,177 @@
-"""The filters of a release: which questions it keeps, and why it drops the others.
+"""The optional filters of a release, and their names.
 
-The rules of `invalid` and their order are the papers' (CIRQRS Table 1; QuRe section 5.1): both
-releases drop questions flagged irrelevant, `hp` also those whose preferred set has the strictly
-lower score.
+A filter's name can be given to `hsfiq export --filter` and is the rule's name in the funnel, in
+`exclusions` and in the manifest: `invalid`, `too-fast(seconds=2)`. `invalid` stands for the papers'
+two rules (`hsfiq.releases.filtering.rules`), which have names of their own there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from typing import Any
 
-from hsfiq import answer_rules
-from hsfiq.releases.rows import QuestionRow
+from hsfiq.errors import UnreadableInput
 
 Kind = str
 """A name in `hsfiq.releases.kinds`."""
 
-Rule = Callable[[QuestionRow], str | None]
-"""Returns the value for which it drops a question; None to keep the question."""
-
 NOT_RECORDED = "not recorded"
 
-ONLY_IF_IT_DROPS = {"handed-on", "check", "excluded"}
-"""Rules that are in the funnel only if they drop a question."""
+OPTION = "--filter"
+_NAME = re.compile(r"([a-z-]+)\s*(?:\(\s*([a-z]+)\s*=\s*([^\s()=,]+)\s*\))?")
+DEFAULT_RUN = 10
+SHORTEST_RUN = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The optional filters; each is a step of the funnel.
+    """The optional filters that are applied, in the order of the funnel.
 
     Attributes:
         invalid: drop questions flagged irrelevant and, for `hp`, contradicting ones.
         failed_checks: drop forms in which an attention check failed.
         unseen: drop questions answered without every image painted.
         min_seconds: drop questions answered in less active time.
+        straight_run: drop answers that are among so many of the same in a row.
     """
 
     invalid: bool = False
     failed_checks: bool = False
     unseen: bool = False
     min_seconds: float | None = None
+    straight_run: int | None = None
+
+    def names(self) -> list[str]:
+        return [str(NamedFilter.of(self, name)) for name in FILTERS if is_on(self, name)]
+
+    def described(self) -> list[dict[str, Any]]:
+        """The filters with their parameters, as the manifest has them."""
+        described = []
+        for name, choice in FILTERS.items():
+            if is_on(self, name):
+                value = getattr(self, choice.field)
+                parameters = {choice.parameter: value} if choice.parameter else {}
+                described.append({"name": name, "parameters": parameters})
+        return described
+
+
+def is_on(filters: Filters, name: str) -> bool:
+    return is_given(getattr(filters, FILTERS[name].field))
+
+
+def is_given(value: float | None) -> bool:
+    """Whether a field of `Filters` is on; 0 seconds are."""
+    return value is not None and value is not False
 
 
 @dataclass(frozen=True, slots=True)
-class Exclusion:
-    question: QuestionRow
-    rule: str
-    value: str
+class NamedFilter:
+    """A filter by its name, and the value of its parameter if it has one.
 
-    def row(self) -> dict[str, Any]:
-        """Return the row of `exclusions`."""
-        return {
-            "question_id": self.question.question_id,
-            "participant_id": self.question.participant_id,
-            "query_id": self.question.query_id,
-            "rule": self.rule,
-            "value": self.value,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class FunnelStep:
-    """A rule of the funnel: how many questions it dropped and how many were left.
-
-    `dropped` is None if what the rule needs was not recorded of any question.
+    >>> str(NamedFilter("too-fast", "seconds", 2.0)), str(NamedFilter("unseen"))
+    ('too-fast(seconds=2)', 'unseen')
     """
 
-    rule: str
-    dropped: int | None
-    left: int
+    name: str
+    parameter: str | None = None
+    value: float | None = None
+
+    def __str__(self) -> str:
+        if self.parameter is None or self.value is None:
+            return self.name
+        number = int(self.value) if self.value == int(self.value) else self.value
+        return f"{self.name}({self.parameter}={number})"
+
+    @classmethod
+    def of(cls, filters: Filters, name: str) -> NamedFilter:
+        choice = FILTERS[name]
+        if choice.parameter is None:
+            return cls(name)
+        return cls(name, choice.parameter, getattr(filters, choice.field))
 
 
 @dataclass(frozen=True, slots=True)
-class FilteredQuestions:
-    n_assigned: int
-    kept: list[QuestionRow]
-    excluded: list[Exclusion]
-    funnel: list[FunnelStep]
+class Choice:
+    """A filter that can be chosen: its field of `Filters`, and its parameter if it has one.
+
+    `read` reads the parameter's value from a text and raises `ValueError`. Without a `default` the
+    parameter is required.
+    """
+
+    field: str
+    parameter: str | None = None
+    read: Callable[[str], float] = float
+    default: float | None = None
 
 
-def always(_question: QuestionRow) -> bool:
-    return True
+def seconds_from(text: str) -> float:
+    seconds = float(text)
+    if not math.isfinite(seconds) or seconds < 0:
+        raise ValueError("not a number of seconds")
+    return seconds
 
 
-RECORDED: dict[str, Callable[[QuestionRow], bool]] = {
-    "irrelevant": lambda question: question.irrelevant is not None,
-    "failed-checks": lambda question: question.failed_checks is not None,
-    "unseen": lambda question: question.images is not None,
-    "min-seconds": lambda question: question.active_seconds is not None,
+def run_from(text: str) -> int:
+    run = int(text)
+    if run < SHORTEST_RUN:
+        raise ValueError(f"less than {SHORTEST_RUN}")
+    return run
+
+
+FILTERS = {
+    "invalid": Choice("invalid"),
+    "failed-checks": Choice("failed_checks"),
+    "unseen": Choice("unseen"),
+    "too-fast": Choice("min_seconds", "seconds", seconds_from),
+    "straight-lining": Choice("straight_run", "run", run_from, DEFAULT_RUN),
 }
-"""For the rules that need what some studies lack: whether it is known of a question."""
+"""By name, in the order in which they are applied."""
 
 
-def filter_questions(
-    questions: Sequence[QuestionRow], kind: Kind, filters: Filters
-) -> FilteredQuestions:
-    """Apply the rules in their order; the first that drops a question excludes it."""
-    kept = list(questions)
-    excluded: list[Exclusion] = []
-    funnel = []
-    for name, rule in rules(kind, filters):
-        is_recorded = not kept or any(RECORDED.get(name, always)(question) for question in kept)
-        left = []
-        for question in kept:
-            value = rule(question)
-            if value is None:
-                left.append(question)
-            else:
-                excluded.append(Exclusion(question, name, value))
-        n_dropped = len(kept) - len(left)
-        kept = left
-        if n_dropped or name not in ONLY_IF_IT_DROPS:
-            funnel.append(FunnelStep(name, n_dropped if is_recorded else None, len(kept)))
-    return FilteredQuestions(len(questions), kept, excluded, funnel)
+def parse_filters(texts: Iterable[str], given: Filters | None = None) -> Filters:
+    """The filters with these names, beside those that are given.
+
+    >>> parse_filters(["unseen", "too-fast(seconds=2)"]).names()
+    ['unseen', 'too-fast(seconds=2)']
+
+    Raises:
+        UnreadableInput: a name or a parameter is unknown, or a filter is given twice.
+    """
+    values = {field.name: getattr(given or Filters(), field.name) for field in fields(Filters)}
+    for text in texts:
+        name, value = parse_filter(text)
+        field = FILTERS[name].field
+        if is_given(values[field]):
+            raise UnreadableInput(OPTION, f"{name} is given twice")
+        values[field] = value
+    return Filters(**values)
 
 
-def rules(kind: Kind, filters: Filters) -> Iterator[tuple[str, Rule]]:
-    """Yield the rules in their order, with their names in `exclusions` and in the funnel."""
-    yield "handed-on", reassigned
-    yield "check", attention_check
-    yield "unanswered", unanswered
-    yield "skipped", skipped
-    yield "excluded", excluded_participant
-    if filters.invalid:
-        yield "irrelevant", irrelevant
-    if filters.invalid and kind == "hp":
-        yield "contradicts", contradicts
-    if filters.failed_checks:
-        yield "failed-checks", failed_checks
-    if filters.unseen:
-        yield "unseen", unseen
-    if filters.min_seconds is not None:
-        yield "min-seconds", faster_than(filters.min_seconds)
+def parse_filter(text: str) -> tuple[str, float | bool]:
+    """The filter's name, and the value of its parameter or True."""
+    match = _NAME.fullmatch(text.strip())
+    if match is None or match[1] not in FILTERS:
+        known = ", ".join(usage(name) for name in FILTERS)
+        raise UnreadableInput(OPTION, f"{text!r} is not a filter", f"use one of {known}")
+    name, parameter, value = match.groups()
+    choice = FILTERS[name]
+    if parameter != choice.parameter and (parameter or choice.default is None):
+        raise UnreadableInput(OPTION, f"{text!r} is not how it is given", f"use {usage(name)}")
+    if choice.parameter is None:
+        return name, True
+    if value is None and choice.default is not None:
+        return name, choice.default
+    try:
+        return name, choice.read(value)
+    except (ValueError, OverflowError):
+        what = f"{value!r} is not a valid value of {parameter} in {text!r}"
+        raise UnreadableInput(OPTION, what, f"use {usage(name)}") from None
 
 
-def reassigned(question: QuestionRow) -> str | None:
-    """Left by its participant, and now in another participant's form."""
-    if not question.reassigned or question.is_left_search:
-        return None
-    return "left by its participant"
-
-
-def attention_check(question: QuestionRow) -> str | None:
-    """A gold question or a repeated one."""
-    return question.check
-
-
-def excluded_participant(question: QuestionRow) -> str | None:
-    """Answered by a participant whom the owner, or the rule about checks, has excluded."""
-    if question.participant_status != "excluded":
-        return None
-    return ": ".join(filter(None, ("participant excluded", question.excluded_by_rule)))
-
-
-def unanswered(question: QuestionRow) -> str | None:
-    """A search with turns that its participant left is kept: what was searched is known."""
-    return None if question.revision or question.is_left_search else "no response"
-
-
-def skipped(question: QuestionRow) -> str | None:
-    """Without scores, because an image was missing."""
-    return question.skipped
-
-
-def irrelevant(question: QuestionRow) -> str | None:
-    return "flagged" if question.irrelevant else None
-
-
-def contradicts(question: QuestionRow) -> str | None:
-    """The preferred set has the strictly lower score."""
-    score_1, score_2, preferred = question.score_1, question.score_2, question.preferred
-    if score_1 is None or score_2 is None or preferred is None:
-        return None
-    if not answer_rules.contradicts(preferred, score_1, score_2):
-        return None
-    return f"prefers set {preferred}, scores {score_1} and {score_2}"
-
-
-def failed_checks(question: QuestionRow) -> str | None:
-    """A check of its form failed: a sum, a gold question or a repeated one."""
-    return f"{question.failed_checks} failed" if question.failed_checks else None
-
-
-def unseen(question: QuestionRow) -> str | None:
-    """Answered without every image painted; answers whose images are unknown are kept."""
-    images = question.images
-    if images is None or images.are_painted:
-        return None
-    return f"{images.n_painted} of {len(images)} images painted"
-
-
-def faster_than(seconds: float) -> Rule:
-    """Answered in less active time than this; answers without times are kept."""
-
-    def rule(question: QuestionRow) -> str | None:
-        spent = question.active_seconds
-        return f"{spent} seconds" if spent is not None and spent < seconds else None
-
-    return rule
+def usage(name: str) -> str:
+    """How a filter is given, with an example of its parameter."""
+    choice = FILTERS[name]
+    return str(NamedFilter(name, choice.parameter, choice.default or 2))

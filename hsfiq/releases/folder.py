@@ -8,9 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hsfiq.atomic_files import write_folder
+from hsfiq.atomic_files import (
+    explained_write_errors,
+    put_folder_in_place,
+    temporary_folder_beside,
+)
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases.content import FIRST_VERSION, Release, sha256
+from hsfiq.releases.content import FIRST_VERSION, Release, sha256_of
 from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.manifest import MANIFEST, read_manifest
 from hsfiq.releases.reader import read_exclusions, read_rows
@@ -28,33 +32,50 @@ class Outcome:
     written: bool
 
 
-def write_release(release: Release, folder: Path, *, force: bool = False) -> Outcome:
+Make = Callable[[Path, str], Release]
+"""Writes the files of a release with a version into an empty folder."""
+
+
+def write_release(make: Make, folder: Path, version: str, *, force: bool = False) -> Outcome:
     """Write the release; unchanged content writes nothing, only `force` replaces another one."""
+    require_folder(folder)
+    with explained_write_errors(folder), temporary_folder_beside(folder) as draft:
+        release = make(draft, version)
+        is_written = is_replaced(folder, release, force=force)
+        if is_written:
+            put_folder_in_place(draft, folder)
+        return Outcome(folder, release, is_written)
+
+
+def require_folder(folder: Path) -> None:
+    """Raise `UnreadableInput` if no release can be in this place."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UnreadableInput(str(folder), "exists and is not a folder")
-    if folder.is_dir() and any(folder.iterdir()):
-        content = content_of(folder)
-        if content == release.content_sha256:
-            return Outcome(folder, release, written=False)
-        if not force:
-            what = "another release" if content else "something that is not a complete release"
-            raise UnreadableInput(str(folder), f"holds {what}", "name another folder, or --force")
-        if read_manifest(folder) is None:
-            raise UnreadableInput(
-                str(folder), "holds no release, and --force replaces only releases"
-            )
     if Path.cwd().is_relative_to(folder.resolve()):
         raise UnreadableInput(str(folder), "is the current folder", "name another folder")
-    write_folder(folder, release.files)
-    return Outcome(folder, release, written=True)
+
+
+def is_replaced(folder: Path, release: Release, *, force: bool) -> bool:
+    """Whether the release replaces what the folder holds; not if it has the same content."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return True
+    content = content_of(folder)
+    if content == release.content_sha256:
+        return False
+    if not force:
+        what = "another release" if content else "something that is not a complete release"
+        raise UnreadableInput(str(folder), f"holds {what}", "name another folder, or --force")
+    if read_manifest(folder) is None:
+        raise UnreadableInput(str(folder), "holds no release, and --force replaces only releases")
+    return True
 
 
 def write_next_version(
-    build: Callable[[str], Release], parent: Path, name: str, version: str | None, *, force: bool
+    make: Make, parent: Path, name: str, version: str | None, *, force: bool
 ) -> Outcome:
     """Write `parent/<name>-<version>`, unless the newest version there has the same content.
 
-    `build` makes the release with a given version, by default the newest, or 1.0.0.
+    Without a version it is the newest, or 1.0.0.
 
     Raises:
         UnreadableInput: the content has changed and neither a version nor `force` is given, or the
@@ -62,20 +83,23 @@ def write_next_version(
     """
     versions = versions_in(parent, name)
     newest = versions[-1] if versions else None
-    release = build(version or newest or FIRST_VERSION)
-    if newest is not None:
-        folder = parent / f"{name}-{newest}"
-        if version in (None, newest) and content_of(folder) == release.content_sha256:
-            return Outcome(folder, release, written=False)
-        if version is None and not force:
+    if version is not None and newest is not None and version_key(version) < version_key(newest):
+        raise UnreadableInput("--version", f"{version} is lower than {newest}, the newest")
+    chosen = version or newest or FIRST_VERSION
+    folder = parent / f"{name}-{chosen}"
+    is_new_version_needed = version is None and newest is not None and not force
+
+    def make_or_ask_for_version(draft: Path, version: str) -> Release:
+        release = make(draft, version)
+        if is_new_version_needed and content_of(folder) != release.content_sha256:
             raise UnreadableInput(
                 str(folder),
                 "the answers, filters or split have changed since this release",
                 "name the new release's version with --version",
             )
-        if version is not None and version_key(version) < version_key(newest):
-            raise UnreadableInput("--version", f"{version} is lower than {newest}, the newest")
-    return write_release(release, parent / f"{name}-{release.version}", force=force)
+        return release
+
+    return write_release(make_or_ask_for_version, folder, chosen, force=force)
 
 
 def require_version(version: str | None) -> None:
@@ -92,7 +116,7 @@ def content_of(folder: Path) -> str | None:
         return None
     for name, entry in files.items():
         path, expected = folder / name, entry.get("sha256") if isinstance(entry, dict) else None
-        if not path.is_file() or sha256(path.read_bytes()) != expected:
+        if not path.is_file() or sha256_of(path) != expected:
             return None
     return str(manifest["content_sha256"])
 

@@ -1,184 +1,135 @@
-"""The tables of pairs and those of all releases: their columns and their descriptions."""
+"""The one description of a release's tables: columns with their types, units, meanings and nulls.
+
+Everything else that names columns is made of it: the Parquet schema, the dataset card,
+croissant.json, docs/releases.md, and the checks of a release. To use it:
+
+- `RELEASE_KINDS[kind].all_tables()` (`hsfiq.releases.kinds`) has the tables of a kind by name, in
+  the order of the card. A release has those for which there is something: see `Table.present`.
+- `table.arrow()` is the pyarrow schema to write Parquet with. A column without a null rule is not
+  nullable in it, so that pyarrow refuses to write a null there.
+- `table.columns` are in the order of the files; `table["score"]` is a column by name.
+- `table.key` identifies a row, `column.refers_to` ("queries.query_id") names the column that has
+  the value, and `column.values`, `lowest` and `highest` say which values there can be; of a column
+  with `on_scale`, the highest is `points_of(folder)` (`hsfiq.releases.manifest`). Of a list they
+  are about its members.
+
+A column is added here or in a module of `hsfiq.releases.kinds`, and nowhere else. Releases that
+were exported before lack it, so readers of releases ask whether it is there.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
 import pyarrow as pa
 
-from hsfiq.answer_rules import CONFIRMED_DIFFERENCE
-
 TEXT, TEXTS = pa.string(), pa.list_(pa.string())
+FLAG = pa.bool_()
+POINTS, WHOLE, WHOLES = pa.int8(), pa.int32(), pa.list_(pa.int32())
+NUMBER, NUMBERS = pa.float64(), pa.list_(pa.float64())
 TIME = pa.timestamp("us", tz="UTC")
+CONTENT = pa.binary()
 
-COLUMNS: dict[str, dict[str, pa.DataType]] = {
-    "preferences": {
-        "question_id": TEXT,
-        "participant_id": TEXT,
-        "form": TEXT,
-        "place": pa.int32(),
-        "query_id": TEXT,
-        "pair_id": TEXT,
-        "swapped": pa.bool_(),
-        "text": TEXT,
-        "set_1": TEXT,
-        "set_2": TEXT,
-        "system_1": TEXT,
-        "system_2": TEXT,
-        "score_1": pa.int8(),
-        "score_2": pa.int8(),
-        "preferred": pa.int8(),
-        "confirmed": pa.bool_(),
-        "irrelevant": pa.bool_(),
-        "reason": TEXT,
-        "revision": pa.int32(),
-        "served_at": TIME,
-        "first_interaction_at": TIME,
-        "submitted_at": TIME,
-        "active_seconds": pa.float64(),
-        "failed_checks": pa.int32(),
-        "images_painted": pa.bool_(),
-        "images_enlarged": pa.int32(),
-        "reference_state": TEXT,
-        "text_version": pa.int32(),
-        "language": TEXT,
-    },
-    "sets": {
-        "set_id": TEXT,
-        "question_id": TEXT,
-        "side": pa.int8(),
-        "participant_id": TEXT,
-        "query_id": TEXT,
-        "system": TEXT,
-        "image_ids": TEXTS,
-        "shown_order": pa.list_(pa.int32()),
-        "image_states": TEXTS,
-        "score": pa.int8(),
-    },
-    "repeats": {
-        "question_id": TEXT,
-        "repeated_id": TEXT,
-        "participant_id": TEXT,
-        "query_id": TEXT,
-        "score_1": pa.int8(),
-        "score_2": pa.int8(),
-        "preferred": pa.int8(),
-        "active_seconds": pa.float64(),
-    },
-    "queries": {
-        "query_id": TEXT,
-        "triplet_id": TEXT,
-        "dataset": TEXT,
-        "category": TEXT,
-        "split": TEXT,
-        "reference_id": TEXT,
-        "target_id": TEXT,
-        "text": TEXT,
-        "text_shown": TEXT,
-        "captions": TEXTS,
-    },
-    "exclusions": {
-        "question_id": TEXT,
-        "participant_id": TEXT,
-        "query_id": TEXT,
-        "rule": TEXT,
-        "value": TEXT,
-    },
-    "splits": {"question_id": TEXT, "part": TEXT},
-    "fields": {
-        "field": TEXT,
-        "asked": TEXT,
-        "type": TEXT,
-        "wording": TEXT,
-        "options": TEXTS,
-        "required": pa.bool_(),
-    },
-    "extra_answers": {
-        "question_id": TEXT,
-        "participant_id": TEXT,
-        "field": TEXT,
-        "number": pa.float64(),
-        "value": TEXT,
-    },
-    "participant_answers": {
-        "participant_id": TEXT,
-        "field": TEXT,
-        "number": pa.float64(),
-        "value": TEXT,
-    },
+TYPE_NAMES: dict[pa.DataType, str] = {
+    TEXT: "text",
+    TEXTS: "list of texts",
+    FLAG: "true or false",
+    POINTS: "whole number",
+    WHOLE: "whole number",
+    WHOLES: "list of whole numbers",
+    NUMBER: "number",
+    NUMBERS: "list of numbers",
+    TIME: "time (UTC)",
+    CONTENT: "bytes of a file",
 }
-SHARED = ("queries", "exclusions", "splits", "fields", "extra_answers", "participant_answers")
-"""The tables that releases of every kind have.
+"""For people, in the card and in docs/releases.md."""
 
-`splits` only if asked for, the last three only if the owner has extra questions of that kind.
-"""
+UNKNOWN = "it is unknown"
 
-DESCRIPTIONS = {
-    "preferences": "one row a question: both scores, the preferred set (0 = tie), flags and times",
-    "sets": "one row a retrieved set as judged: its images, best first, and its score, from 1",
-    "repeats": "one row a repeated question (an attention check): the second answer, with the "
-    "sides of the first",
-    "queries": "one row a query: reference, target and text; each may be absent",
-    "exclusions": "one row a dropped question, with the rule and the value that dropped it",
-    "splits": "one row a question: its part, train, test or unused (in neither)",
-    "fields": "one row an extra question of the study's owner: its type, wording and options",
-    "extra_answers": "one row an answer to an extra question: each chosen option has its row, and "
-    "without an answer number and value are null",
-    "participant_answers": "one row an answer to a question at the end, as in extra_answers; none "
-    "of participants who did not reach the end",
-}
 
-_STATES = (
-    "missing (no file), unloaded, loaded (but never in view), shown (its middle was in view) or "
-    "enlarged; null if unknown"
-)
-_ANSWER = {
-    "number": "the number itself, or that of the option, from 1; null for texts",
-    "value": "the option's wording, or the text; null for numbers",
-}
-TEXT_VERSION = (
-    "the version of the study's texts that the page showed, as in text_versions.json; null if "
-    "unknown"
-)
-COLUMN_DESCRIPTIONS = {
-    "queries": {
-        "reference_id": "null if the query is a text alone",
-        "target_id": "null if it is unknown",
-        "text": "exactly as in its source; empty if the query is an image alone",
-    },
-    "preferences": {
-        "confirmed": "true if the participant was asked whether the preference for the set scored "
-        f"{CONFIRMED_DIFFERENCE} or more points lower is meant, and kept it; null if not asked, or "
-        "unknown",
-        "irrelevant": "whether the question was flagged irrelevant; null if flags were not "
-        "recorded",
-        "active_seconds": "of all revisions together; null if times were not recorded",
-        "failed_checks": "of the question's form; null if no check was answered",
-        "images_painted": "whether every image was shown or enlarged before the answer; null if "
-        "unknown",
-        "images_enlarged": "how many images were enlarged before the answer, the reference "
-        "included; null if unknown",
-        "reference_state": "how the reference image, if there is one, stood when the answer was "
-        f"given: {_STATES}",
-    },
-    "repeats": {
-        "question_id": "of the repeated question, which is not in preferences",
-        "repeated_id": "the question_id of the first answer, in preferences",
-        "score_1": "of set 1 of the first question, on whichever side it was shown again",
-        "preferred": "1, 2 (sets of the first question) or 0 for a tie",
-    },
-    "fields": {
-        "field": "the name of the question, as in the tables of answers",
-        "asked": "after each question; or once, at the end",
-        "type": "choice (one option), choices (any options), scale (ordered options), number or "
-        "text",
-        "wording": "as annotators read it",
-        "options": "in the order shown; null for numbers and texts",
-    },
-    "extra_answers": _ANSWER,
-    "participant_answers": _ANSWER,
-    "sets": {
-        "shown_order": "the places of the images in image_ids, in the order in which they were "
-        "shown; null if shown best first",
-        "image_states": "how each image of image_ids stood when the answer was given: " + _STATES,
-    },
-}
-"""Of the columns whose names do not say all, by table."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        meaning: what a value says, without the name, the type or the unit.
+        unit: such as "seconds"; None for ids, texts, flags and places.
+        null: when the value is null, as in "null if {null}"; None if it never is.
+        values: all that there can be, if they are few.
+        refers_to: the table and the column that have the value, as in "queries.query_id".
+    """
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    unit: str | None = None
+    null: str | None = None
+    values: tuple[str | int, ...] = ()
+    lowest: float | None = None
+    highest: float | None = None
+    on_scale: bool = False
+    refers_to: str | None = None
+
+    @property
+    def type_name(self) -> str:
+        return TYPE_NAMES[self.type]
+
+    @property
+    def null_rule(self) -> str:
+        """For example: "null if times were not recorded", or "never null"."""
+        return f"null if {self.null}" if self.null else "never null"
+
+    def arrow(self) -> pa.Field[pa.DataType]:
+        return pa.field(self.name, self.type, nullable=self.null is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a release.
+
+    Attributes:
+        meaning: what a row is, as in "one row a question: ...".
+        key: the columns that identify a row; empty if rows may be equal.
+        present: the condition under which a release has the table; empty for always.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    present: str = ""
+    _by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_name = {column.name: column for column in self.columns}
+        if len(by_name) < len(self.columns) or not by_name.keys() >= set(self.key):
+            raise ValueError(f"table {self.name} has a column twice, or lacks one of its key")
+        object.__setattr__(self, "_by_name", by_name)
+
+    def __getitem__(self, column: str) -> Column:
+        return self._by_name[column]
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._by_name)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether the table is also there as JSON lines, which cannot hold files."""
+        return all(column.type != CONTENT for column in self.columns)
+
+    def arrow(self) -> pa.Schema:
+        return pa.schema([column.arrow() for column in self.columns])
+
+
+def without(columns: tuple[Column, ...], *names: str) -> tuple[Column, ...]:
+    """The columns but those with these names."""
+    return tuple(column for column in columns if column.name not in names)
+
+
+def renamed(columns: tuple[Column, ...], suffix: str) -> tuple[Column, ...]:
+    return tuple(replace(column, name=f"{column.name}{suffix}") for column in columns)

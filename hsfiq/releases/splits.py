@@ -6,8 +6,7 @@ the other order, belong to the same triplet.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,22 +50,44 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class DrawnSplit:
-    """A split: the part of each question by its id, and the held-out triplets and participants."""
+    """The held-out triplets and participants: what a question's part depends on.
+
+    `triplet_ids` has the triplet of each triplet id of the questions.
+    """
 
     split: Split
-    parts: dict[str, Part]
+    triplet_ids: Mapping[str, str]
     triplets: frozenset[str]
     participants: frozenset[str]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of `splits`."""
-        return [{"question_id": question, "part": part} for question, part in self.parts.items()]
+    def part_of(self, question: QuestionRow) -> Part:
+        """The part of one of the questions that the split was drawn from.
 
-    def summary(self) -> dict[str, Any]:
-        """Return the split as the manifest describes it."""
-        counts = Counter(self.parts.values())
+        Questions with a held-out triplet or participant are test questions, the others are train
+        questions. By `both`, a question with only one of the two held out is unused, since it would
+        leak into the other part.
+        """
+        by_triplet = self.triplet_ids[question.query.triplet_id] in self.triplets
+        by_participant = question.participant_id in self.participants
+        if self.split.by == "both" and by_triplet != by_participant:
+            return "unused"
+        return "test" if by_triplet or by_participant else "train"
+
+    def summary(self, counts: Mapping[Part, int]) -> dict[str, Any]:
+        """Return the split as the manifest describes it; `counts` are the questions of each part.
+
+        Raises:
+            NothingToDo: a part would be empty.
+        """
+        for part in ("train", "test"):
+            if not counts.get(part):
+                raise NothingToDo(
+                    f"no question is left to {part}",
+                    where=f"--split {self.split.by}",
+                    remedy="choose another --test-share or --split-seed",
+                )
         return asdict(self.split) | {
-            "n": {part: counts[part] for part in PARTS},
+            "n": {part: counts.get(part, 0) for part in PARTS},
             "held_out_triplets": len(self.triplets),
             "held_out_participants": len(self.participants),
         }
@@ -75,43 +96,25 @@ class DrawnSplit:
 # ---------------------------------------------------------------------------------------- drawing
 
 
-def draw_split(questions: Sequence[QuestionRow], split: Split) -> DrawnSplit:
-    """Put each question into a part.
-
-    Questions with a held-out triplet or participant are test questions, the others are train
-    questions. By `both`, a question with only one of the two held out is unused, since it would
-    leak into the other part.
+def draw_split(questions: Iterable[QuestionRow], split: Split) -> DrawnSplit:
+    """Draw what is held out. The questions are gone through once.
 
     Raises:
-        NothingToDo: there are fewer than two triplets or participants, or a part would be empty.
+        NothingToDo: there are fewer than two triplets or participants.
     """
-    known = {question.query.triplet_id for question in questions}
+    known: set[str] = set()
+    people: set[str] = set()
+    for question in questions:
+        known.add(question.query.triplet_id)
+        people.add(question.participant_id)
     triplet_ids = {id_: triplet_of(id_, known) for id_ in known}
     triplets: frozenset[str] = frozenset()
     participants: frozenset[str] = frozenset()
     if split.by != "participant":
         triplets = held_out(triplet_ids.values(), "triplet", split)
     if split.by != "triplet":
-        ids = (question.participant_id for question in questions)
-        participants = held_out(ids, "participant", split)
-    parts: dict[str, Part] = {}
-    for question in questions:
-        is_held_out = {
-            triplet_ids[question.query.triplet_id] in triplets,
-            question.participant_id in participants,
-        }
-        if split.by == "both" and len(is_held_out) == 2:
-            parts[question.question_id] = "unused"
-        else:
-            parts[question.question_id] = "test" if True in is_held_out else "train"
-    for part in ("train", "test"):
-        if part not in parts.values():
-            raise NothingToDo(
-                f"no question is left to {part}",
-                where=f"--split {split.by}",
-                remedy="choose another --test-share or --split-seed",
-            )
-    return DrawnSplit(split, parts, triplets, participants)
+        participants = held_out(people, "participant", split)
+    return DrawnSplit(split, triplet_ids, triplets, participants)
 
 
 def held_out(ids: Iterable[str], noun: str, split: Split) -> frozenset[str]:

@@ -17,6 +17,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KINDS, KindName, KindOptions, Rules
 from hsfiq.study.instrument.questionnaire import Questionnaire
 from hsfiq.study.instrument.wording import Wording
+from hsfiq.study.publishing.publication import Publication
 from hsfiq.study.searching.config import Searches
 
 T = TypeVar("T")
@@ -200,6 +201,7 @@ class StudyConfig:
     wording: Wording = field(default_factory=Wording)
     questionnaire: Questionnaire = field(default_factory=Questionnaire)
     searches: Searches = field(default_factory=Searches)
+    release: Publication = field(default_factory=Publication)
 
 
 def n_sets_of(design: Design) -> int:

@@ -64,6 +64,8 @@ def read_config(path: Path, *, needs_language_files: bool = True) -> StudyConfig
         raise ConfigErrors([f"{path}: {where}: broken TOML ({what})"]) from error
     except RecursionError as error:
         raise ConfigErrors([f"{path}: the TOML is nested too deeply"]) from error
+    except ValueError as error:
+        raise ConfigErrors([f"{path}: a number is too long"]) from error
     reader = _Reader(path, text, needs_language_files=needs_language_files)
     config = reader.config(content)
     if reader.errors:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from hsfiq.analysis.analyze import CHOSEN_PAIRS, Analysis, analyze
 from hsfiq.analysis.data.metrics import Recall, ScoreColumn
@@ -35,8 +35,19 @@ def nulls_without_reason(value: object, path: str = "") -> list[str]:
     ]
 
 
+SAME = Question(
+    preferred=0,
+    scores=(5, 1),
+    images=("ebcda", "abcde"),
+    target="e",
+    participant="p1",
+    values=(None, None),
+)
+
+
 @few
 @given(studies)
+@example([SAME, replace(SAME, participant="p2")])  # every resample has the same rho
 def test_the_json_keys_that_other_tools_read(study: list[Question]) -> None:
     small = make_release(study)
     bootstrap = bootstrap_of(small, 50)

@@ -15,30 +15,36 @@ ASKED = {"after_each": "after each question", "at_end": "once, at the end"}
 """When the questions of each list are asked."""
 
 
-def extra_tables(
+def field_rows(questionnaire: Questionnaire) -> dict[str, Rows]:
+    """The table of what was asked, by its name; none without extra questions."""
+    if not questionnaire.after_each and not questionnaire.at_end:
+        return {}
+    rows = [
+        {
+            "field": question.name,
+            "asked": asked,
+            "type": question.type,
+            "wording": question.text,
+            "options": list(question.options) or None,
+            "required": question.required,
+        }
+        for name, asked in ASKED.items()
+        for question in getattr(questionnaire, name)
+    ]
+    return {"fields": rows}
+
+
+def answer_tables(
     questionnaire: Questionnaire,
     kept: Sequence[QuestionRow],
     at_end: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Rows]:
-    """The tables by name; none without extra questions.
+    """The tables of answers by name, of some of the questions kept, all of each participant.
 
     `at_end` has the answers to the questions at the end by participant. Those of participants of
     whom no question is kept are left out.
     """
     tables: dict[str, Rows] = {}
-    if questionnaire.after_each or questionnaire.at_end:
-        tables["fields"] = [
-            {
-                "field": question.name,
-                "asked": asked,
-                "type": question.type,
-                "wording": question.text,
-                "options": list(question.options) or None,
-                "required": question.required,
-            }
-            for name, asked in ASKED.items()
-            for question in getattr(questionnaire, name)
-        ]
     if questionnaire.after_each:
         tables["extra_answers"] = [
             {"question_id": row.question_id, "participant_id": row.participant_id, **answer}

@@ -3,39 +3,133 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
-from hsfiq.releases.kinds.kind import ANSWERED, ASKED, Columns, ReleaseKind, Rows, answer_row
+from hsfiq.releases.kinds.columns import ANSWERED, ASKED, IDS
+from hsfiq.releases.kinds.kind import ReleaseKind, Rows, answer_row
 from hsfiq.releases.kinds.search import (
-    ASKED_AT_TURN,
-    IDS,
-    LIST,
-    SAID,
-    SESSION,
-    SESSION_COLUMNS,
-    TURN_COLUMNS,
+    SEARCH_ID,
     ids_of,
     searches_in,
     session_values,
     struck,
 )
+from hsfiq.releases.kinds.search_columns import (
+    ASKED_AT_TURN,
+    LIST,
+    LIST_STATES,
+    SAID,
+    SESSION,
+    TURN,
+)
 from hsfiq.releases.rows import QuestionRow
-from hsfiq.releases.schemas import TEXT, TEXTS, TIME
+from hsfiq.releases.schemas import (
+    FLAG,
+    NUMBER,
+    POINTS,
+    TEXT,
+    TIME,
+    UNKNOWN,
+    WHOLE,
+    Column,
+    Table,
+    renamed,
+    without,
+)
 from hsfiq.releases.searching.rows import SearchRow, TurnRow
 
 SIDES = (1, 2)
-SYSTEMS: Columns = {f"system_{side}": TEXT for side in SIDES}
-OF_LIST: Columns = {name: LIST[name] for name in LIST if name not in ("rank", "ties")}
+SYSTEMS = (
+    Column("system_1", TEXT, "of the list on the left (on a phone, above), for the whole search"),
+    Column("system_2", TEXT, "of the list on the right (on a phone, below), for the whole search"),
+)
+OF_LIST = without(LIST, "rank", "ties")
 """What a list has without a target."""
 
-LISTS: Columns = {f"{name}_{side}": type_ for side in SIDES for name, type_ in OF_LIST.items()}
-VOTE: Columns = {"preference": pa.int8(), "both_bad": pa.bool_()}
-VOTE_COLUMNS = {
-    "preference": "the better list, 1 or 2; 0 if neither is better",
-    "both_bad": "whether both lists are bad; true only with preference 0",
-}
+PREFERENCE = Column(
+    "preference",
+    POINTS,
+    "the better list, 1 or 2; 0 if neither is better",
+    null="the participant did not vote",
+    values=(0, 1, 2),
+)
+BOTH_BAD = Column(
+    "both_bad",
+    FLAG,
+    "whether both lists are bad; true only with preference 0",
+    null="the participant did not vote",
+)
+VOTE = (PREFERENCE, BOTH_BAD)
+NEAREST_LIST = Column(
+    "nearest_list",
+    POINTS,
+    "the list of the nearest image, 1 or 2",
+    null="none is nearest",
+    values=(1, 2),
+)
+SESSIONS = Table(
+    "sessions",
+    "one row a search: its two systems, how it stopped, how it went, flags and times",
+    (
+        *ASKED,
+        *SYSTEMS,
+        *SESSION,
+        Column(
+            "declared_list",
+            POINTS,
+            "the list of the declared image, 1 or 2",
+            null="none was declared",
+            values=(1, 2),
+        ),
+        *ANSWERED,
+    ),
+    key=("question_id",),
+)
+TURNS = Table(
+    "turns",
+    "one row a turn: what both systems were asked, the two lists, and the feedback on them",
+    (
+        SEARCH_ID,
+        *IDS[1:],
+        *SYSTEMS,
+        *ASKED_AT_TURN[:-1],
+        replace(
+            ASKED_AT_TURN[-1],
+            meaning="when both lists were stored; neither is shown before",
+            null="the lists did not come",
+        ),
+        *renamed(OF_LIST, "_1"),
+        *renamed(OF_LIST, "_2"),
+        *VOTE,
+        NEAREST_LIST,
+        *SAID,
+        *(replace(LIST_STATES, name=f"image_states_{side}") for side in SIDES),
+    ),
+    key=("question_id", "turn"),
+    present="a search has a turn",
+)
+VOTES = Table(
+    "votes",
+    "one row a vote between the two lists of a turn",
+    (
+        SEARCH_ID,
+        *IDS[1:],
+        TURN,
+        Column("triplet_id", TEXT, "of the query"),
+        *SYSTEMS,
+        *(replace(column, null=None) for column in VOTE),
+        Column("answered_at", TIME, "when the vote was given"),
+        Column("session_place", WHOLE, "of the search among the participant's, from 1", lowest=1),
+        NEAREST_LIST,
+        Column(
+            "common_images", WHOLE, "the number of images that both lists have", "images", lowest=0
+        ),
+        Column("active_seconds", NUMBER, "the time with the lists in use", "seconds", null=UNKNOWN),
+    ),
+    key=("question_id", "turn"),
+    present="there is a vote",
+)
 
 
 def tables(kept: Sequence[QuestionRow]) -> dict[str, Rows]:
@@ -59,18 +153,26 @@ def session_row(question: QuestionRow, search: SearchRow) -> dict[str, Any]:
 
 
 def systems_of(search: SearchRow) -> dict[str, str]:
-    return dict(zip(SYSTEMS, search.systems, strict=True))
+    return dict(zip((column.name for column in SYSTEMS), search.systems, strict=True))
 
 
 def turn_row(question: QuestionRow, search: SearchRow, turn: TurnRow) -> dict[str, Any]:
     return {
         **ids_of(question),
         **systems_of(search),
-        **{name: getattr(turn, name) for name in ASKED_AT_TURN},
-        **{f"{name}_{side}": turn.of_list(side, name) for side in SIDES for name in OF_LIST},
-        **{name: getattr(turn, name) for name in (*VOTE, "nearest_list", *SAID)},
+        **values_of(turn, ASKED_AT_TURN),
+        **{
+            f"{column.name}_{side}": turn.of_list(side, column.name)
+            for side in SIDES
+            for column in OF_LIST
+        },
+        **values_of(turn, (*VOTE, NEAREST_LIST, *SAID)),
         **{f"image_states_{side}": turn.states_of_list(side) for side in SIDES},
     }
+
+
+def values_of(turn: TurnRow, columns: Sequence[Column]) -> dict[str, Any]:
+    return {column.name: getattr(turn, column.name) for column in columns}
 
 
 def vote_row(question: QuestionRow, search: SearchRow, turn: TurnRow) -> dict[str, Any]:
@@ -80,7 +182,7 @@ def vote_row(question: QuestionRow, search: SearchRow, turn: TurnRow) -> dict[st
         "turn": turn.turn,
         "triplet_id": question.query.triplet_id,
         **systems_of(search),
-        **{name: getattr(turn, name) for name in VOTE},
+        **values_of(turn, VOTE),
         "answered_at": turn.given_at,
         "session_place": search.place,
         "nearest_list": turn.nearest_list,
@@ -94,65 +196,7 @@ ARENA = ReleaseKind(
     question_kind="arena",
     about="votes of people who search with two systems side by side",
     main="sessions",
-    columns={
-        "sessions": {**ASKED, **SYSTEMS, **SESSION, "declared_list": pa.int8(), **ANSWERED},
-        "turns": {
-            **IDS,
-            **SYSTEMS,
-            **ASKED_AT_TURN,
-            **LISTS,
-            **VOTE,
-            "nearest_list": pa.int8(),
-            **SAID,
-            **{f"image_states_{side}": TEXTS for side in SIDES},
-        },
-        "votes": {
-            **IDS,
-            "turn": pa.int32(),
-            "triplet_id": TEXT,
-            **SYSTEMS,
-            **VOTE,
-            "answered_at": TIME,
-            "session_place": pa.int32(),
-            "nearest_list": pa.int8(),
-            "common_images": pa.int32(),
-            "active_seconds": pa.float64(),
-        },
-    },
-    descriptions={
-        "sessions": "one row a search: its two systems, how it stopped, how it went, flags and "
-        "times",
-        "turns": "one row a turn: what both systems were asked, the two lists, and the feedback on "
-        "them",
-        "votes": "one row a vote between the two lists of a turn",
-    },
-    column_descriptions={
-        "sessions": {
-            **SESSION_COLUMNS,
-            "system_1": "of the list on the left (on a phone, above), for the whole search",
-            "stop": "found-other (an image was declared), enough, gave-up, technical (as the "
-            "participant said), max-rounds, or idle (the participant left during the search); null "
-            "if they left after stopping it",
-            "turns": "the number of texts",
-            "declared_list": "the list of the declared image, 1 or 2",
-        },
-        "turns": {
-            **TURN_COLUMNS,
-            "listed_at": "when both lists were stored; neither is shown before",
-            "image_ids_1": "the list of system_1 as shown, best first; null if it did not come",
-            "retriever_seconds_1": "how long the retriever took to answer",
-            **VOTE_COLUMNS,
-            "nearest_list": "the list of the nearest image, 1 or 2; null if none is nearest",
-        },
-        "votes": {
-            "question_id": "of the search, in sessions",
-            "turn": "of the search, from 1, as in turns",
-            **VOTE_COLUMNS,
-            "session_place": "of the search among the participant's, from 1",
-            "nearest_list": "the list of the nearest image, 1 or 2; null if none is nearest",
-            "common_images": "the number of images that both lists have",
-        },
-    },
+    own_tables=(SESSIONS, TURNS, VOTES),
     tables=tables,
     struck=struck,
     sets_are="",

@@ -1,65 +1,26 @@
-"""What every kind of release has, and the columns that the answers of several kinds share."""
+"""What every kind of release has, and the rows that several kinds share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import Study
 from hsfiq.ids import set_id
+from hsfiq.releases.kinds.columns import ANSWERED, ASKED
+from hsfiq.releases.kinds.shared_tables import SHARED_TABLES
 from hsfiq.releases.rows import QuestionRow
-from hsfiq.releases.schemas import (
-    COLUMN_DESCRIPTIONS,
-    COLUMNS,
-    DESCRIPTIONS,
-    SHARED,
-    TEXT,
-    TEXT_VERSION,
-    TIME,
-)
+from hsfiq.releases.schemas import Table
+from hsfiq.releases.writing.further import FurtherFiles, no_files
+from hsfiq.releases.writing.tables import TableRows
 
-Columns = Mapping[str, pa.DataType]
 Rows = list[dict[str, Any]]
-Files = tuple[dict[str, bytes], list[str]]
-"""Further files by name, and notes on what the release lacks."""
-
-ASKED: Columns = {
-    "question_id": TEXT,
-    "participant_id": TEXT,
-    "form": TEXT,
-    "place": pa.int32(),
-    "query_id": TEXT,
-    "item_id": TEXT,
-    "text": TEXT,
-}
-ANSWERED: Columns = {
-    "irrelevant": pa.bool_(),
-    "reason": TEXT,
-    "revision": pa.int32(),
-    "served_at": TIME,
-    "first_interaction_at": TIME,
-    "submitted_at": TIME,
-    "active_seconds": pa.float64(),
-    "failed_checks": pa.int32(),
-    "images_painted": pa.bool_(),
-    "images_enlarged": pa.int32(),
-    "reference_state": TEXT,
-    "text_version": pa.int32(),
-    "language": TEXT,
-}
-ITEM = "what was judged: the same for everybody who judged it"
 
 
 def nothing_struck(_kept: Sequence[QuestionRow]) -> Rows:
     return []
-
-
-def no_files(_session: Session, _study: Study, _kept: Sequence[QuestionRow]) -> Files:
-    return {}, []
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +31,12 @@ class ReleaseKind:
         about: what its answers are, for the dataset card.
         sets_are: what its sets are, as in "8 scored sets"; empty if it has none.
         main: the table with a row for each question, or for each part of one.
-        columns: those of its own tables, by table; `main` comes first.
-        descriptions: of its own tables.
-        tables: the rows of its own tables, of the questions kept.
+        own_tables: `main` comes first; all kinds share the others.
+        tables: the rows of its own tables, of some of the questions kept; a table that has none may
+            be left out.
         files: its further files.
+        other: what another release of the same study has, for the dataset card.
+        default_config: the table that `datasets` loads by default; "" for `main`.
         struck: the rows of `exclusions` about texts that releases leave out.
     """
 
@@ -81,26 +44,28 @@ class ReleaseKind:
     question_kind: str
     about: str
     main: str
-    columns: Mapping[str, Columns]
-    descriptions: Mapping[str, str]
-    tables: Callable[[Sequence[QuestionRow]], dict[str, Rows]]
-    column_descriptions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    files: Callable[[Session, Study, Sequence[QuestionRow]], Files] = no_files
+    own_tables: tuple[Table, ...]
+    tables: Callable[[Sequence[QuestionRow]], Mapping[str, TableRows]]
+    files: FurtherFiles = no_files
     struck: Callable[[Sequence[QuestionRow]], Rows] = nothing_struck
     sets_are: str = "scored sets"
+    other: str = ""
+    default_config: str = ""
+
+    @property
+    def default_table(self) -> str:
+        return self.default_config or self.main
+
+    def all_tables(self) -> dict[str, Table]:
+        """By name, in the order of the dataset card and of the Croissant metadata."""
+        return {table.name: table for table in (*self.own_tables, *SHARED_TABLES)}
+
+    def parted_tables(self, present: Collection[str]) -> list[str]:
+        """Its own tables that a split divides, as far as the release has them."""
+        return [table.name for table in self.own_tables if table.name in present]
 
     def schemas(self) -> dict[str, pa.Schema]:
-        """In the order of the dataset card and of the Croissant metadata."""
-        columns = {**self.columns, **{table: COLUMNS[table] for table in SHARED}}
-        return {table: pa.schema(of_table) for table, of_table in columns.items()}
-
-    def description(self, table: str) -> str:
-        return self.descriptions.get(table) or DESCRIPTIONS[table]
-
-    def described_columns(self, table: str) -> Mapping[str, str]:
-        """Descriptions of the columns whose names do not say all."""
-        described = self.column_descriptions.get(table, COLUMN_DESCRIPTIONS.get(table, {}))
-        return {**described, "text_version": TEXT_VERSION} if table == self.main else described
+        return {name: table.arrow() for name, table in self.all_tables().items()}
 
 
 def set_rows(question: QuestionRow, scores: Sequence[int | None]) -> Iterator[dict[str, Any]]:
@@ -122,6 +87,6 @@ def set_rows(question: QuestionRow, scores: Sequence[int | None]) -> Iterator[di
 
 def answer_row(question: QuestionRow, **own: object) -> dict[str, Any]:
     """A row with the shared columns, and its own between them."""
-    asked = {name: getattr(question, name) for name in ASKED}
-    answered = {name: getattr(question, name) for name in ANSWERED}
+    asked = {column.name: getattr(question, column.name) for column in ASKED}
+    answered = {column.name: getattr(question, column.name) for column in ANSWERED}
     return {**asked, **own, **answered}

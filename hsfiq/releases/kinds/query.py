@@ -4,9 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hsfiq.releases.kinds.kind import ANSWERED, ASKED, ITEM, ReleaseKind, Rows, answer_row
+from hsfiq.kinds.query import VERDICTS
+from hsfiq.releases.kinds.columns import ANSWERED, ASKED
+from hsfiq.releases.kinds.kind import ReleaseKind, Rows, answer_row
 from hsfiq.releases.rows import QuestionRow
-from hsfiq.releases.schemas import TEXT
+from hsfiq.releases.schemas import TEXT, Column, Table
+
+QUERY_RATINGS = Table(
+    "query_ratings",
+    "one row a question: the verdict on the query, flags and times",
+    (
+        *ASKED,
+        Column(
+            "verdict",
+            TEXT,
+            "VALIDATED, INVALID_TEXT_QUERY, INVALID_IMAGE_QUERY, INVALID_TARGET_IMAGE or "
+            "QUERY_TOO_BROAD (the rubric of CIRCUS)",
+            values=VERDICTS,
+        ),
+        *ANSWERED,
+    ),
+    key=("question_id",),
+)
 
 
 def tables(kept: Sequence[QuestionRow]) -> dict[str, Rows]:
@@ -22,15 +41,7 @@ QUERY = ReleaseKind(
     question_kind="query",
     about="human judgements of whether queries are well formed,",
     main="query_ratings",
-    columns={"query_ratings": {**ASKED, "verdict": TEXT, **ANSWERED}},
-    descriptions={"query_ratings": "one row a question: the verdict on the query, flags and times"},
-    column_descriptions={
-        "query_ratings": {
-            "item_id": ITEM,
-            "verdict": "VALIDATED, INVALID_TEXT_QUERY, INVALID_IMAGE_QUERY, INVALID_TARGET_IMAGE "
-            "or QUERY_TOO_BROAD (the rubric of CIRCUS)",
-        }
-    },
+    own_tables=(QUERY_RATINGS,),
     tables=tables,
     sets_are="",
 )

@@ -5,20 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from hsfiq.ids import set_id
-from hsfiq.releases.kinds.kind import (
-    ANSWERED,
-    ASKED,
-    ITEM,
-    ReleaseKind,
-    Rows,
-    answer_row,
-    set_rows,
-)
+from hsfiq.releases.kinds.columns import ANSWERED, ASKED, SET_COLUMNS
+from hsfiq.releases.kinds.kind import ReleaseKind, Rows, answer_row, set_rows
 from hsfiq.releases.rows import QuestionRow
-from hsfiq.releases.schemas import COLUMNS, TEXTS
+from hsfiq.releases.schemas import POINTS, TEXTS, WHOLES, Column, Table
+
+RANKINGS = Table(
+    "rankings",
+    "one row a question: its sets as shown and their ranks, flags and times",
+    (
+        *ASKED,
+        Column("set_ids", TEXTS, "in the order shown", refers_to="sets.set_id"),
+        Column("systems", TEXTS, "in the order shown; null in it if systems were not named"),
+        Column(
+            "ranks",
+            WHOLES,
+            "in the order shown; 1 is the best, and tied sets have the same rank",
+            lowest=1,
+        ),
+        *ANSWERED,
+    ),
+    key=("question_id",),
+)
+RANKED_SETS = Table(
+    "sets",
+    "one row a retrieved set as judged: its images, best first, and its rank",
+    (
+        *SET_COLUMNS,
+        Column("rank", POINTS, "1 is the best; tied sets have the same rank", lowest=1),
+    ),
+    key=("set_id",),
+)
 
 
 def tables(kept: Sequence[QuestionRow]) -> dict[str, Rows]:
@@ -45,34 +63,12 @@ def ranked_sets(question: QuestionRow) -> Iterator[dict[str, Any]]:
         yield row | {"rank": rank}
 
 
-SETS = {name: kind for name, kind in COLUMNS["sets"].items() if name != "score"}
-
 RANKING = ReleaseKind(
     name="ranking",
     question_kind="ranking",
     about="human rankings of retrieved sets",
     main="rankings",
-    columns={
-        "rankings": {
-            **ASKED,
-            "set_ids": TEXTS,
-            "systems": TEXTS,
-            "ranks": pa.list_(pa.int32()),
-            **ANSWERED,
-        },
-        "sets": SETS | {"rank": pa.int8()},
-    },
-    descriptions={
-        "rankings": "one row a question: its sets as shown and their ranks, flags and times",
-        "sets": "one row a retrieved set as judged: its images, best first, and its rank",
-    },
-    column_descriptions={
-        "rankings": {
-            "item_id": ITEM,
-            "set_ids": "in the order shown, as are systems and ranks",
-            "ranks": "1 is the best; tied sets have the same rank",
-        },
-    },
+    own_tables=(RANKINGS, RANKED_SETS),
     tables=tables,
     sets_are="ranked sets",
 )

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
-from hsfiq.releases.kinds.kind import (
-    ANSWERED,
-    ASKED,
-    ITEM,
-    ReleaseKind,
-    Rows,
-    answer_row,
-    set_rows,
-)
+from hsfiq.releases.kinds.columns import ANSWERED, ASKED, SCORE, SETS, SYSTEM
+from hsfiq.releases.kinds.kind import ReleaseKind, Rows, answer_row, set_rows
 from hsfiq.releases.rows import QuestionRow
-from hsfiq.releases.schemas import COLUMNS, TEXT
+from hsfiq.releases.schemas import TEXT, Column, Table
+
+SCORES = Table(
+    "scores",
+    "one row a question: the set's score from 1, flags and times",
+    (
+        *ASKED,
+        Column("set_id", TEXT, "the set", refers_to="sets.set_id"),
+        SYSTEM,
+        SCORE,
+        *ANSWERED,
+    ),
+    key=("question_id",),
+)
 
 
 def tables(kept: Sequence[QuestionRow]) -> dict[str, Rows]:
@@ -41,17 +45,6 @@ SINGLE = ReleaseKind(
     question_kind="single",
     about="human scores of retrieved sets, each shown alone,",
     main="scores",
-    columns={
-        "scores": {
-            **ASKED,
-            "set_id": TEXT,
-            "system": TEXT,
-            "score": pa.int8(),
-            **ANSWERED,
-        },
-        "sets": COLUMNS["sets"],
-    },
-    descriptions={"scores": "one row a question: the set's score from 1, flags and times"},
-    column_descriptions={"scores": {"item_id": ITEM}},
+    own_tables=(SCORES, SETS),
     tables=tables,
 )

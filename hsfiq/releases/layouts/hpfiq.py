@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -12,59 +16,141 @@ from hsfiq.answer_rules import HIGHEST_SCORE, Answer
 from hsfiq.db.tables import Study
 from hsfiq.readers import hpfiq
 from hsfiq.records import JudgedPair, PublishedForm
-from hsfiq.releases.rows import QuestionRow, read_forms
+from hsfiq.releases.reading.forms import FormRow, read_forms
+from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.writing.further import Kept
 from hsfiq.study.config import config_of
 
 
-def layout_obstacle(study: Study, kept: Sequence[QuestionRow]) -> str | None:
-    """Return why the questions cannot be written in the published layout; None if they can."""
-    if obstacle := answer_obstacle(study, kept):
-        return obstacle
-    parts = ["reference_id", "target_id"]
-    if study.origin != "imported":  # a published file may have empty sentences, which stay so
-        parts.append("text")
-    for part in parts:
-        if not all(getattr(question.query, part) for question in kept):
-            name = part.removesuffix("_id")
-            return f"a query has no {name}, and the published layout names one for each"
-    if any(not question.category for question in kept):
-        if any(question.query.category for question in kept):
+class Obstacle:
+    """Why a study's questions cannot be written in the published layout."""
+
+    def __init__(self, study: Study) -> None:
+        self.points, self.k = config_of(study).wording.points, study.k
+        # A published file may have empty sentences, which stay so.
+        self.parts = ("reference_id", "target_id") + (
+            () if study.origin == "imported" else ("text",)
+        )
+        self.n = self.ties = 0
+        self.lacking: set[str] = set()
+        self.lacks_category = self.has_query_category = False
+
+    def add(self, kept: Sequence[QuestionRow]) -> None:
+        self.n += len(kept)
+        self.ties += sum(question.preferred == 0 for question in kept)
+        for part in self.parts:
+            if not all(getattr(question.query, part) for question in kept):
+                self.lacking.add(part)
+        self.lacks_category |= not all(question.category for question in kept)
+        self.has_query_category |= any(question.query.category for question in kept)
+
+    def text(self) -> str | None:
+        """The first reason, about the questions that were added; None if they can be written."""
+        if obstacle := self.of_answers():
+            return obstacle
+        for part in self.parts:
+            if part in self.lacking:
+                name = part.removesuffix("_id")
+                return f"a query has no {name}, and the published layout names one for each"
+        return self.of_categories()
+
+    def of_answers(self) -> str | None:
+        """What the published layout cannot hold of the answers or of the sets."""
+        if self.ties:
+            return (
+                f"{self.ties} of {self.n} preferences are ties, and the published layout has none"
+            )
+        if self.points != HIGHEST_SCORE:
+            return (
+                f"scores are from 1 to {self.points}, and those of the published layout "
+                f"from 1 to {HIGHEST_SCORE}"
+            )
+        if self.k != hpfiq.K:
+            return f"sets of {self.k} images, and the published layout has {hpfiq.K}"
+        return None
+
+    def of_categories(self) -> str | None:
+        """What it cannot hold of the categories: each form has one."""
+        if not self.lacks_category:
+            return None
+        if self.has_query_category:
             return "forms mix categories, and each form of the published layout has one"
         return "a query has no category, and the published layout's image paths have one"
-    return None
 
 
-def answer_obstacle(study: Study, kept: Sequence[QuestionRow]) -> str | None:
-    """Return what the published layout cannot hold of the answers or of the sets."""
-    ties = sum(question.preferred == 0 for question in kept)
-    if ties:
-        return f"{ties} of {len(kept)} preferences are ties, and the published layout has none"
-    points = config_of(study).wording.points
-    if points != HIGHEST_SCORE:
-        return (
-            f"scores are from 1 to {points}, and those of the published layout "
-            f"from 1 to {HIGHEST_SCORE}"
-        )
-    if study.k != hpfiq.K:
-        return f"sets of {study.k} images, and the published layout has {hpfiq.K}"
-    return None
-
-
-def to_hpfiq(session: Session, study: Study, kept: Sequence[QuestionRow]) -> bytes:
-    """Return the questions as the published file has them: 2-space indent, no final newline.
+class HpfiqFile:
+    """The questions as the published file has them: 2-space indent, no final newline.
 
     A form keeps the questions that are left of it. Forms that lost all their questions are omitted.
+    There is no file if the layout cannot hold the questions. Its forms are in memory.
     """
-    questions: dict[tuple[str, str], list[JudgedPair]] = defaultdict(list)
-    for question in kept:
-        questions[question.participant_id, question.form].append(judged_pair(question))
-    forms = [
-        PublishedForm(form.participant_id, form.form, form.category, pairs)
-        for form in read_forms(session, study)
-        if (pairs := questions[form.participant_id, form.form]) or form.n_questions == 0
-    ]
-    layout = hpfiq.write(hpfiq.PublishedStudy(study.image_path, forms))
-    return json.dumps(layout, indent=2).encode()
+
+    def __init__(self, session: Session, study: Study, path: Path) -> None:
+        self.path = path
+        self.image_path = study.image_path
+        self.obstacle = Obstacle(study)
+        forms = read_forms(session, study)
+        self.people = groupby(forms, attrgetter("participant_key"))
+        self.file = path.open("w", encoding="ascii", newline="")
+        self.opening = "{\n"
+
+    def add(self, kept: Kept) -> None:
+        self.obstacle.add(kept.questions)
+        if self.obstacle.text() is None and kept.questions:
+            self.write(kept.questions, until=kept.questions[-1].participant_id)
+
+    def close(self) -> list[str]:
+        with self.file:
+            obstacle = self.obstacle.text()
+            if obstacle is None:
+                self.write((), until=None)
+                self.file.write("{}" if self.opening == "{\n" else "\n}")
+        if obstacle is None:
+            return []
+        self.path.unlink()
+        return [f"no hpfiq.json: {obstacle}"]
+
+    def write(self, kept: Sequence[QuestionRow], until: str | None) -> None:
+        """Write the participants up to one, to the last one if it is None, with these questions."""
+        questions: dict[tuple[str, str], list[JudgedPair]] = defaultdict(list)
+        for question in kept:
+            questions[question.participant_id, question.form].append(judged_pair(question))
+        for _, own in self.people:
+            forms = list(own)
+            layout = hpfiq.write(
+                hpfiq.PublishedStudy(self.image_path, list(published(forms, questions)))
+            )
+            for participant, sets in layout.items():
+                text = f"{written(participant, '')}: {written(sets, '  ')}"
+                self.file.write(f"{self.opening}  {text}")
+                self.opening = ",\n"
+            if forms[0].participant_id == until:
+                return
+
+
+def published(
+    forms: Iterable[FormRow], questions: dict[tuple[str, str], list[JudgedPair]]
+) -> Iterator[PublishedForm]:
+    for form in forms:
+        pairs = questions.pop((form.participant_id, form.form), [])
+        if pairs or form.n_questions == 0:
+            yield PublishedForm(form.participant_id, form.form, form.category, pairs)
+
+
+def written(value: str | Sequence[Any] | Mapping[str, Any], indent: str) -> str:
+    """As `json.dumps(value, indent=2)`, for texts, lists and objects, and several times as fast."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    inner = f"{indent}  "
+    if isinstance(value, Mapping):
+        opening, closing = "{", "}"
+        lines = [f"{inner}{json.dumps(key)}: {written(item, inner)}" for key, item in value.items()]
+    else:
+        opening, closing = "[", "]"
+        lines = [f"{inner}{written(item, inner)}" for item in value]
+    if not lines:
+        return opening + closing
+    return "\n".join((opening, ",\n".join(lines), indent + closing))
 
 
 def judged_pair(question: QuestionRow) -> JudgedPair:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from pathlib import Path
 
 from hsfiq.db.tables import Study
 from hsfiq.releases.rows import QuestionRow
 from hsfiq.releases.searching.rows import SearchRow, TurnRow
+from hsfiq.releases.writing.further import Kept
 from hsfiq.sessions.files import line_of
 from hsfiq.sessions.record import Corpus, Round, Stop
 from hsfiq.sessions.record import Session as SessionRecord
@@ -14,15 +15,26 @@ from hsfiq.sessions.record import Session as SessionRecord
 FILE = "session_records.jsonl"
 
 
-def records_file(study: Study, kept: Iterable[QuestionRow]) -> tuple[bytes, int]:
-    """The lines of the file, and how many searches are not in it, for lack of any turn."""
-    lines, n_left_out = [], 0
-    for question in kept:
-        if question.search is None or not question.search.turns:
-            n_left_out += 1
-        else:
-            lines.append(line_of(session_record(study, question, question.search)))
-    return "".join(lines).encode(), n_left_out
+class RecordsFile:
+    """Writes the file as the questions come; searches without any turn are left out."""
+
+    def __init__(self, folder: Path, study: Study) -> None:
+        self.study = study
+        self.file = (folder / FILE).open("w", encoding="utf-8", newline="")
+        self.n_left_out = 0
+
+    def add(self, kept: Kept) -> None:
+        for question in kept.questions:
+            if question.search is None or not question.search.turns:
+                self.n_left_out += 1
+            else:
+                self.file.write(line_of(session_record(self.study, question, question.search)))
+
+    def close(self) -> list[str]:
+        self.file.close()
+        if not self.n_left_out:
+            return []
+        return [f"{FILE} lacks {self.n_left_out:,} searches without any turn"]
 
 
 def session_record(study: Study, question: QuestionRow, search: SearchRow) -> SessionRecord:

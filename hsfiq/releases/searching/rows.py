@@ -1,29 +1,14 @@
-"""A study's searches with their turns, read from the database."""
+"""A study's searches with their turns, as releases have them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Select, select
-from sqlalchemy.orm import Session
-
-from hsfiq.answer_rules import ImageState, ImageStates
-from hsfiq.db.searches.tables import (
-    SearchEnding,
-    SearchFeedback,
-    SearchItem,
-    SearchList,
-    SearchTurn,
-    SearchUpload,
-    StruckText,
-    StudyRetriever,
-)
-from hsfiq.db.tables import Form, Image, Pair, Question, Study
-from hsfiq.study.config import config_of
+from hsfiq.answer_rules import ImageState
+from hsfiq.db.searches.tables import StudyRetriever
 from hsfiq.study.searching.config import Searches
 from hsfiq.text import shown
 
@@ -34,8 +19,6 @@ LONG_PAUSE = 30 * 60.0
 
 LATE = 8.0
 """As `hsfiq.collect.searching.asking.TIMEOUT`, whose module needs an extra."""
-
-KEYS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,199 +171,3 @@ class SearchRow:
         if self.declared_id == target_id:
             return shown_in != [len(self.turns)]
         return bool(shown_in)
-
-
-def read_searches(session: Session, study: Study) -> dict[int, SearchRow]:
-    """The searches of the study's assigned questions, by the question's database key."""
-    retrievers = {
-        retriever.system_id: retriever
-        for retriever in session.scalars(
-            select(StudyRetriever).where(StudyRetriever.study_id == study.id)
-        )
-    }
-    if not retrievers:
-        return {}
-    config = config_of(study)
-    turns = read_turns(session, study)
-    endings = {
-        ending.question_id: ending
-        for ending in session.scalars(
-            select(SearchEnding).where(SearchEnding.question_id.in_(questions_of(study)))
-        )
-    }
-    declared = {ending.declared_id for ending in endings.values() if ending.declared_id}
-    names = image_names(session, declared)
-    uploaded = set(
-        session.scalars(
-            select(SearchUpload.question_id).where(
-                SearchUpload.question_id.in_(questions_of(study))
-            )
-        )
-    )
-    over = last_left(study, config.design.lease_minutes, turns)
-    systems = systems_of(session, study)
-    rows = session.execute(
-        select(Question.id, Question.reassigned, Question.pair_id, Form.participant_id)
-        .join(Form, Question.form_id == Form.id)
-        .where(Form.study_id == study.id, Form.participant_id.is_not(None))
-        .order_by(Form.participant_id, Form.position, Question.place)
-    )
-    places: dict[int | None, int] = defaultdict(int)
-    searches = {}
-    for question, reassigned, pair, participant in rows:
-        places[participant] += 1
-        own = tuple(turns.get(question, ()))
-        ending = endings.get(question)
-        searches[question] = SearchRow(
-            retrievers=tuple(retrievers[system] for system in systems[pair]),
-            searches=config.searches,
-            seed=config.design.seed,
-            place=places[participant],
-            turns=own,
-            ending=ending.reason if ending else None,
-            declared_id=names.get(ending.declared_id or 0) if ending else None,
-            declared_list=ending.declared_side if ending else None,
-            ended_at=ending.ended_at if ending else None,
-            is_left=bool(own) and (reassigned or over is None or own[-1].last_at < over),
-            uploaded=question in uploaded,
-        )
-    return searches
-
-
-def last_left(
-    study: Study, lease_minutes: int, turns: Mapping[int, Sequence[TurnRow]]
-) -> datetime | None:
-    """Searches whose last turn is older are left; None if all are.
-
-    It depends on what is stored alone, not on the clock: the lease counts back from the study's
-    last turn.
-    """
-    times = [own[-1].last_at for own in turns.values()]
-    if study.status == "closed" or not times:
-        return None
-    return max(times) - timedelta(minutes=lease_minutes)
-
-
-def systems_of(session: Session, study: Study) -> dict[int, list[int]]:
-    """The keys of the systems of the study's pairs, by the pair's key, that of side 1 first."""
-    rows = session.execute(
-        select(SearchItem.pair_id, SearchItem.system_id)
-        .join(Pair, SearchItem.pair_id == Pair.id)
-        .where(Pair.study_id == study.id)
-        .order_by(SearchItem.pair_id, SearchItem.side)
-    )
-    systems: dict[int, list[int]] = defaultdict(list)
-    for pair, system in rows:
-        systems[pair].append(system)
-    return systems
-
-
-def read_turns(session: Session, study: Study) -> dict[int, list[TurnRow]]:
-    """The turns of the study's questions, by the question's database key."""
-    rows = session.execute(
-        select(SearchTurn, SearchFeedback, StruckText.turn_id)
-        .outerjoin(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
-        .outerjoin(StruckText, StruckText.turn_id == SearchTurn.id)
-        .where(SearchTurn.question_id.in_(questions_of(study)))
-        .order_by(SearchTurn.question_id, SearchTurn.number)
-    ).all()
-    listed: dict[int, list[SearchList]] = defaultdict(list)
-    for each in session.scalars(
-        select(SearchList)
-        .join(SearchTurn, SearchList.turn_id == SearchTurn.id)
-        .where(SearchTurn.question_id.in_(questions_of(study)))
-        .order_by(SearchList.turn_id, SearchList.side)
-    ):
-        listed[each.turn_id].append(each)
-    keys = {turn.reference_id for turn, *_ in rows if turn.reference_id is not None}
-    keys.update(key for lists in listed.values() for each in lists for key in each.image_ids)
-    names = image_names(session, keys)
-    turns: dict[int, list[TurnRow]] = defaultdict(list)
-    texts: dict[int, set[str]] = defaultdict(set)
-    for turn, feedback, struck in rows:
-        earlier_texts = texts[turn.question_id]
-        turns[turn.question_id].append(
-            turn_row(
-                turn,
-                listed[turn.id],
-                feedback,
-                names,
-                struck=struck is not None,
-                earlier_texts=earlier_texts,
-            )
-        )
-        earlier_texts.add(normalised(turn.text))
-    return turns
-
-
-def turn_row(
-    turn: SearchTurn,
-    lists: Sequence[SearchList],
-    feedback: SearchFeedback | None,
-    names: Mapping[int, str],
-    *,
-    struck: bool,
-    earlier_texts: set[str],
-) -> TurnRow:
-    return TurnRow(
-        turn=turn.number,
-        reference_id=None if turn.reference_id is None else names[turn.reference_id],
-        text=None if struck else turn.text,
-        struck=struck,
-        from_query=turn.submit_key == "query",
-        repeats=normalised(turn.text) in earlier_texts,
-        pasted=turn.pasted,
-        asked_at=turn.asked_at,
-        first_key_seconds=turn.first_key_seconds,
-        last_key_seconds=turn.last_key_seconds,
-        lists=tuple(list_row(listed, names) for listed in lists),
-        **({} if feedback is None else feedback_columns(feedback)),
-    )
-
-
-def list_row(listed: SearchList, names: Mapping[int, str]) -> ListRow:
-    return ListRow(
-        image_ids=[names[key] for key in listed.image_ids],
-        scores=listed.scores,
-        listed_at=listed.listed_at,
-        retriever_seconds=listed.seconds,
-        rank=listed.rank,
-        ties=listed.ties,
-        system_version=listed.system_version,
-        corpus_sha256=listed.corpus_sha256,
-    )
-
-
-def feedback_columns(feedback: SearchFeedback) -> dict[str, Any]:
-    return {
-        "satisfaction": feedback.satisfaction,
-        "preference": feedback.preference,
-        "both_bad": feedback.both_bad,
-        "nearest_list": feedback.nearest_side,
-        "nearest_place": feedback.nearest,
-        "image_states": ImageStates.from_letters(feedback.images).sets,
-        "painted_seconds": feedback.painted_seconds,
-        "active_seconds": feedback.active_seconds,
-        "given_at": feedback.given_at,
-    }
-
-
-def normalised(text: str) -> str:
-    return shown(text).lower()
-
-
-def questions_of(study: Study) -> Select[int]:
-    """Select the keys of the study's questions."""
-    return (
-        select(Question.id).join(Pair, Question.pair_id == Pair.id).where(Pair.study_id == study.id)
-    )
-
-
-def image_names(session: Session, keys: Set[int]) -> dict[int, str]:
-    """In parts: a statement of PostgreSQL takes at most 65,535 values."""
-    ordered = sorted(keys)
-    names: dict[int, str] = {}
-    for start in range(0, len(ordered), KEYS_AT_ONCE):
-        part = ordered[start : start + KEYS_AT_ONCE]
-        names.update(session.execute(select(Image.id, Image.name).where(Image.id.in_(part))).all())
-    return names

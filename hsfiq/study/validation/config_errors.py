@@ -18,6 +18,7 @@ from hsfiq.study.config import (
 )
 from hsfiq.study.instrument.questionnaire import questionnaire_errors
 from hsfiq.study.instrument.wording import wording_errors
+from hsfiq.study.publishing.publication import publication_errors
 from hsfiq.study.searching.config import Searches, retriever_errors
 
 OPTIONS = frozenset().union(*(kind.options for kind in KINDS.values()))
@@ -37,6 +38,7 @@ def config_errors(config: StudyConfig, *, knows_kind: bool = True) -> Errors:
     yield from recruitment_errors(config)
     yield from wording_errors(config.wording, config.design.levels)
     yield from questionnaire_errors(config.questionnaire)
+    yield from publication_errors(config.release)
 
 
 def study_errors(config: StudyConfig) -> Errors:

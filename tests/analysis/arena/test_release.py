@@ -67,10 +67,21 @@ def test_report_has_the_figures_of_the_json(
 
 
 @pytest.mark.parametrize(
-    "options", [["--metric", "recall@5"], ["--equivalence", "0.1"], ["--answer-model"]]
+    "options",
+    [["--metric", "recall@5"], ["--equivalence", "0.1"], ["--answer-model"], ["--details"]],
 )
 def test_options_about_stored_sets_are_refused(
     release: Path, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["analyze", str(release), *options]) == 2
     assert capsys.readouterr().err.startswith(f"hsfiq: {options[0]}: ")
+
+
+def test_file_in_place_of_the_folder_is_called_a_file(
+    release: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = release / "votes.parquet"
+    assert cli.run(["analyze", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(
+        f"hsfiq: {file}: is a file; name the release's folder"
+    )

@@ -21,7 +21,6 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters, Release
-from hsfiq.releases.content import make_tables
 from hsfiq.releases.kinds.pair import HP
 from hsfiq.study.config import Design
 from tests.databases import migrated_sqlite
@@ -83,7 +82,7 @@ def study(database: Database) -> Database:
 
 
 def funnel(release: Release) -> list[tuple[str, int, int]]:
-    return [(step.rule, step.dropped, step.left) for step in release.questions.funnel]
+    return [(step.rule, step.dropped, step.left) for step in release.funnel.steps]
 
 
 def excluded(release: Release) -> dict[str, tuple[str, str]]:
@@ -96,7 +95,7 @@ def excluded(release: Release) -> dict[str, tuple[str, str]]:
 @on_sqlite
 def test_hs_drops_questions_without_scores(study: Database) -> None:
     release = release_of(study, "hs")
-    assert release.questions.n_assigned == 8
+    assert release.funnel.n_assigned == 8
     assert funnel(release) == [("unanswered", 1, 7), ("skipped", 1, 6)]
     assert excluded(release) == {
         "p2.form_2.1": ("unanswered", "no response"),
@@ -121,10 +120,10 @@ def test_filtered_hp_also_drops_contradictions_but_not_equal_scores(study: Datab
 @on_sqlite
 def test_every_filter_is_in_the_funnel_and_names_its_value(study: Database) -> None:
     release = release_of(study, "hp", EVERYTHING)
-    assert funnel(release)[4:] == [("failed-checks", 1, 3), ("min-seconds", 0, 3)]
+    assert funnel(release)[4:] == [("failed-checks", 1, 3), ("too-fast(seconds=2)", 0, 3)]
     assert excluded(release)["p2.form_2.0"] == ("failed-checks", "1 failed")
     hasty = release_of(study, "hp", Filters(min_seconds=3.0))
-    assert excluded(hasty)["p2.form_2.0"] == ("min-seconds", "2.5 seconds")
+    assert excluded(hasty)["p2.form_2.0"] == ("too-fast(seconds=3)", "2.5 seconds")
 
 
 @on_sqlite
@@ -144,9 +143,13 @@ def test_kept_and_excluded_add_up_to_all_assigned_questions(study: Database) -> 
 
 @on_sqlite
 def test_flagged_questions_carry_scores_and_preference(study: Database) -> None:
-    flagged = rows(release_of(study), "preferences")[1]
+    release = release_of(study)
+    flagged = rows(release, "preferences")[1]
     assert (flagged["score_1"], flagged["score_2"], flagged["preferred"]) == (1, 2, 2)
-    assert (flagged["irrelevant"], flagged["reason"]) == (True, "two dogs")
+    assert flagged["irrelevant"] is True
+    assert rows(release, "reasons") == [
+        {"question_id": "p1.form_1.1", "participant_id": "p1", "reason": "two dogs"}
+    ]
 
 
 def test_the_latest_revision_counts(study: Database) -> None:
@@ -209,10 +212,9 @@ def test_parquet_and_jsonl_hold_the_same_rows(study: Database) -> None:
 
 @on_sqlite
 def test_rows_have_the_columns_of_their_schema_in_order(study: Database) -> None:
-    tables = make_tables(release_of(study, "hp").questions, HP)
-    assert {name: {tuple(row) for row in rows} for name, rows in tables.items()} == {
-        name: {tuple(HP.schemas()[name].names)} for name in tables
-    }
+    release = release_of(study, "hp")
+    for name in TABLES:
+        assert {tuple(row) for row in rows(release, name)} == {tuple(HP.schemas()[name].names)}
 
 
 @on_sqlite
@@ -233,13 +235,10 @@ def test_the_manifest(study: Database) -> None:
     manifest = json.loads(release_of(study, "hp", Filters(invalid=True)).files["manifest.json"])
     facts = ("name", "version", "kind", "study", "simulated", "schema_revision")
     assert [manifest[key] for key in facts] == ["small-hp", "1.0.0", "hp", "small", False, "test"]
-    assert manifest["filters"] == {
-        "invalid": True,
-        "failed_checks": False,
-        "unseen": False,
-        "min_seconds": None,
-    }
-    assert manifest["funnel"]["steps"][-1] == {"rule": "contradicts", "dropped": 1, "left": 4}
+    assert manifest["filters"] == [{"name": "invalid", "parameters": {}}]
+    assert manifest["funnel"]["steps"][-1] == {
+        "rule": "contradicts", "dropped": 1, "left": 4, "broken_by": 1
+    }  # fmt: skip
     assert manifest["ties_allowed"] is True
     assert manifest["counts"] == {"questions": 4, "sets": 8, "queries": 4, "participants": 2}
 
@@ -249,7 +248,7 @@ def test_croissant_describes_every_table_and_column(study: Database) -> None:
     release = release_of(study)
     croissant = json.loads(release.files["croissant.json"])
     digests = {file["name"]: file["sha256"] for file in croissant["distribution"]}
-    assert set(digests) == {f"{table}.parquet" for table in TABLES}
+    assert set(digests) == {f"{table}.parquet" for table in (*TABLES, "reasons")}
     for name, digest in digests.items():
         assert digest == hashlib.sha256(release.files[name]).hexdigest()
     for record_set in croissant["recordSet"]:

@@ -77,7 +77,7 @@ def test_unseen_answers_can_be_dropped_and_unknown_ones_stay(
     study: Database, kind_of_release: str
 ) -> None:
     release = release_of(study, kind_of_release, UNSEEN)  # type: ignore[arg-type]
-    steps = [(step.rule, step.dropped, step.left) for step in release.questions.funnel]
+    steps = [(step.rule, step.dropped, step.left) for step in release.funnel.steps]
     assert steps == [("unanswered", 0, 4), ("skipped", 1, 3), ("unseen", 1, 2)]
     kept = [row["question_id"] for row in rows(release, "preferences")]
     assert kept == ["p1.form_1.0", "p1.form_1.2"]
@@ -85,7 +85,9 @@ def test_unseen_answers_can_be_dropped_and_unknown_ones_stay(
         (row["question_id"], row["rule"], row["value"]) for row in rows(release, "exclusions")
     ]
     assert ("p1.form_1.1", "unseen", "3 of 5 images painted") in excluded
-    assert json.loads(release.files["manifest.json"])["filters"]["unseen"] is True
+    assert json.loads(release.files["manifest.json"])["filters"] == [
+        {"name": "unseen", "parameters": {}}
+    ]
     assert "| unseen | 1 | 2 |" in release.files["README.md"].decode()
 
 
@@ -105,9 +107,9 @@ def test_card_and_croissant_describe_the_columns(study: Database) -> None:
         ("preferences", "reference_state"),
         ("sets", "image_states"),
     ):
-        description = fields[f"{table}/{column}"]["description"]
-        assert "null if unknown" in description
-        assert f"- `{column}`: {description}\n" in card
+        meaning, null = fields[f"{table}/{column}"]["description"].split("; null if ")
+        assert "it is unknown" in null
+        assert f" | {meaning.removesuffix(' (in images)')} | {null} |\n" in card
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
@@ -120,5 +122,7 @@ def test_the_command_drops_unseen_answers(
     )
     assert done.code == 0, done.err
     (release,) = done.result["releases"]
-    assert release["funnel"][-1] == {"rule": "unseen", "dropped": 1, "left": 2}
+    assert release["funnel"][-1] == {
+        "rule": "unseen", "dropped": 1, "left": 2, "broken_by": 2
+    }  # fmt: skip
     assert (tmp_path / "seen" / "preferences.parquet").is_file()

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hsfiq.atomic_files import write_folder
 from hsfiq.db.engine import Database
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.releases import write_release
 from hsfiq.releases.splits import SplitBy, verify_no_leak
 from tests.hsfiq.releases.split_releases import HALF, release_of, sides
 
@@ -25,13 +25,19 @@ def replant(folder: Path, name: str, change: Change) -> None:
     path = folder / f"{name}.parquet"
     schema, rows = pq.read_schema(path), pq.read_table(path).to_pylist()
     change(rows)
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    nullable = pa.schema([pa.field(field.name, field.type) for field in schema])
+    pq.write_table(pa.Table.from_pylist(rows, schema=nullable), path)
 
 
 @pytest.fixture
 def write(split_study: Database, tmp_path: Path) -> Callable[[SplitBy], Path]:
     """Write the study's release with a split; its folder."""
-    return lambda unit: write_release(release_of(split_study, HALF[unit]), tmp_path / unit).folder
+
+    def write_split(unit: SplitBy) -> Path:
+        write_folder(tmp_path / unit, release_of(split_study, HALF[unit]).files)
+        return tmp_path / unit
+
+    return write_split
 
 
 def set_part(question_id: str, part: str) -> Change:
@@ -169,6 +175,7 @@ def test_a_split_that_cannot_be_read(
     (folder / "splits.parquet").unlink()
     with pytest.raises(UnreadableInput, match=r"splits\.parquet: there is no such file"):
         verify_no_leak(folder)
-    intact = write_release(release_of(split_study), folder.parent / "whole").folder
+    intact = folder.parent / "whole"
+    write_folder(intact, release_of(split_study).files)
     with pytest.raises(UnreadableInput, match=r"manifest\.json: describes no split"):
         verify_no_leak(intact)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from functools import partial
 from random import Random
 from typing import Any
@@ -115,6 +116,8 @@ def test_the_parts_equal_the_definition_in_any_order(
 ) -> None:
     try:
         drawn = draw_split(questions, split)
+        counts = Counter(map(drawn.part_of, questions))
+        assert drawn.summary(counts)["n"] == {"train": 0, "test": 0, "unused": 0} | counts
     except NothingToDo:
         return
     for row in questions:
@@ -126,9 +129,9 @@ def test_the_parts_equal_the_definition_in_any_order(
             "both": [by_triplet, by_participant],
         }[split.by]
         part = "test" if all(memberships) else "unused" if any(memberships) else "train"
-        assert drawn.parts[row.question_id] == part
-    assert {"train", "test"} <= set(drawn.parts.values())
-    assert draw_split(random.sample(questions, len(questions)), split).parts == drawn.parts
+        assert drawn.part_of(row) == part
+    again = draw_split(random.sample(questions, len(questions)), split)
+    assert list(map(again.part_of, questions)) == list(map(drawn.part_of, questions))
 
 
 @given(st.sets(st.integers(0, 500), min_size=10), st.integers(), st.data())
@@ -255,7 +258,10 @@ def test_a_part_that_would_be_empty() -> None:
     outcomes: set[str] = set()
     for seed in range(20):
         try:
-            outcomes.update(draw_split(questions, Split("both", seed, 0.5)).parts.values())
+            drawn = draw_split(questions, Split("both", seed, 0.5))
+            counts = Counter(map(drawn.part_of, questions))
+            drawn.summary(counts)
+            outcomes.update(counts)
         except NothingToDo as refusal:
             outcomes.add(str(refusal))
     message = "--split both: no question is left to {}; choose another --test-share or --split-seed"

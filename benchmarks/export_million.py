@@ -1,0 +1,121 @@
+"""`hsfiq export` of a large study against the same files by pandas (`benchmarks.export_pandas`).
+
+Each side is a process of its own, one after the other. `ratio` is that of the seconds on the clock;
+`cpu_ratio` that of the CPU seconds, which other load on the machine hardly changes. `equal` is
+whether all Parquet tables have the same values and all JSON lines are as many, the first ones
+equal. With `--full` the study has 1,000,000 questions, without it 40,000.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.million_answers import STUDY, make_database
+
+FULL_SIZE, SIZE = 1_000_000, 40_000
+GOAL, GOAL_MB = 3.0, 500
+TABLES = ("preferences", "sets", "queries", "exclusions", "reasons")
+LINES = 2000
+
+
+def run(seed: int, full: bool) -> dict[str, Any]:
+    return measure(seed, FULL_SIZE if full else SIZE)
+
+
+def measure(seed: int, n_answers: int) -> dict[str, Any]:
+    """Export a drawn study of so many questions on both sides."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        url = make_database(folder / "million.db", n_answers, seed)
+        (folder / "pandas").mkdir()
+        command = [str(Path(sys.executable).parent / "hsfiq"), "export", "--database", url]
+        ours = timed(
+            [*command, "--study", STUDY, "--release", "hs", "--out", str(folder / "hsfiq")]
+        )
+        theirs = timed(
+            [sys.executable, "-m", "benchmarks.export_pandas",
+             str(folder / "million.db"), str(folder / "pandas")]
+        )  # fmt: skip
+        differing = differences(folder / "hsfiq", folder / "pandas")
+        size = sum(path.stat().st_size for path in (folder / "hsfiq").iterdir())
+    return {
+        "name": "export-million",
+        "questions": n_answers,
+        "ratio": round(theirs["seconds"] / ours["seconds"], 2),
+        "ours": ours["seconds"],
+        "theirs": theirs["seconds"],
+        "unit": "s",
+        "cpu_ratio": round(theirs["cpu_seconds"] / ours["cpu_seconds"], 2),
+        "peak_mb": ours["peak_mb"],
+        "their_peak_mb": theirs["peak_mb"],
+        "equal": not differing,
+        "differing": differing,
+        "within_goals": theirs["seconds"] >= GOAL * ours["seconds"] and ours["peak_mb"] < GOAL_MB,
+        "written_mb": round(size / 2**20),
+        "cases": [{"side": "hsfiq", **ours}, {"side": "pandas", **theirs}],
+    }
+
+
+def timed(command: list[str]) -> dict[str, float]:
+    """Seconds on the clock, CPU seconds and peak memory of a command."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} exited with {process.returncode}")
+    return {
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
+        "peak_mb": round(usage.ru_maxrss / 1024),
+    }
+
+
+def differences(ours: Path, theirs: Path) -> list[str]:
+    """The columns whose values differ between two folders of tables, and the files of lines."""
+    differing = []
+    for table in TABLES:
+        name = f"{table}.parquet"
+        schema = pq.read_schema(ours / name)
+        differing += [
+            f"{name}: {field.name}"
+            for field in schema
+            if not same_column(ours / name, theirs / name, field)
+        ]
+        lines = f"{table}.jsonl"
+        if first_rows(ours / lines) != first_rows(theirs / lines):
+            differing.append(lines)
+    return differing
+
+
+def same_column(ours: Path, theirs: Path, field: pa.Field[Any]) -> bool:
+    first = pq.read_table(ours, columns=[field.name])[field.name].combine_chunks()
+    second = pq.read_table(theirs, columns=[field.name])[field.name].combine_chunks()
+    if pa.types.is_timestamp(field.type):
+        first, second = first.cast(pa.timestamp("us")), second.cast(pa.timestamp("us"))
+    return bool(first.equals(second.cast(first.type)))
+
+
+def first_rows(path: Path) -> tuple[int, list[dict[str, Any]]]:
+    """How many lines a file has, and the first ones, with their times as times."""
+    with path.open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in islice(file, LINES)]
+        n_lines = len(rows) + sum(1 for _ in file)
+    for row in rows:
+        for name in row:
+            if name.endswith("_at") and row[name] is not None:
+                row[name] = datetime.fromisoformat(row[name]).replace(tzinfo=None)
+    return n_lines, rows

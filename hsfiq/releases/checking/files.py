@@ -1,0 +1,142 @@
+"""The files of a release against its manifest: their digests, and that none is missing or extra."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hsfiq.releases.checking.findings import Findings
+from hsfiq.releases.checking.tables import ReleaseFolder
+from hsfiq.releases.croissant import DATA_TYPES
+from hsfiq.releases.manifest import MANIFEST
+
+CROISSANT = "croissant.json"
+OF_DOWNLOADS = {".gitattributes", ".cache"}
+"""What the Hugging Face hub adds to a folder that is downloaded from there."""
+
+
+def check_files(release: ReleaseFolder, findings: Findings) -> None:
+    listed = release.manifest.get("files")
+    if not isinstance(listed, Mapping):
+        findings.note(f"{MANIFEST} lists no digests: an older release; its files are not compared")
+        return
+    for name, entry in listed.items():
+        path = release.path / name
+        if not path.is_file():
+            findings.add(name, f"is missing, but {MANIFEST} lists it")
+            continue
+        expected = entry if isinstance(entry, Mapping) else {}
+        if (size := path.stat().st_size) != expected.get("bytes", size):
+            findings.add(name, f"has {size:,} bytes, and {MANIFEST} says {expected['bytes']:,}")
+        elif digest_of(path) != expected.get("sha256"):
+            findings.add(name, f"differs from the file that {MANIFEST} lists (sha256)")
+    for name in names_in(release.path):
+        if name not in listed and name != MANIFEST:
+            findings.add(name, f"is in the folder, and {MANIFEST} does not list it")
+
+
+def check_tables_are_there(release: ReleaseFolder, findings: Findings) -> None:
+    for name, reason in release.broken.items():
+        findings.add(f"{name}.parquet", f"cannot be read ({reason})")
+    for name, table in release.kind.all_tables().items():
+        has_lines = (release.path / f"{name}.jsonl").is_file()
+        if name in release.tables or name in release.broken:
+            if not has_lines and table.has_lines:
+                findings.add(f"{name}.jsonl", f"is missing beside {name}.parquet")
+        elif has_lines or not table.present:
+            findings.add(f"{name}.parquet", "is missing")
+
+
+def names_in(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if path.is_file() and name.parts[0] not in OF_DOWNLOADS:
+            yield name.as_posix()
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# --------------------------------------------------------------------------------------- croissant
+
+
+def check_croissant(release: ReleaseFolder, findings: Findings) -> None:
+    """The tables, columns, types and digests that croissant.json describes are those of the files.
+
+    A column that neither has is of a newer hsfiq, which is a note.
+    """
+    described = read_croissant(release, findings)
+    if described is None:
+        return
+    for key in ("name", "version"):
+        if described.get(key) != release.manifest[key]:
+            what = f"is {described.get(key)!r}, and {MANIFEST} says {release.manifest[key]!r}"
+            findings.add(CROISSANT, what, column=key)
+    for file in objects(described, "distribution"):
+        url, digest = str(file.get("contentUrl")), file.get("sha256")
+        path = release.path / url
+        if not path.is_file():
+            findings.add(CROISSANT, f"describes {url}, which is missing", column="distribution")
+        elif digest is not None and digest != digest_of(path):
+            findings.add(CROISSANT, f"has another sha256 of {url}", column="distribution")
+    types = described_types(described)
+    for name in types.keys() - release.tables.keys() - release.broken.keys():
+        findings.add(CROISSANT, f"describes table {name}, which is missing", column="recordSet")
+    for name in release.tables:
+        check_described(release, name, types.get(name), findings)
+
+
+def check_described(
+    release: ReleaseFolder, name: str, types: Mapping[str, Any] | None, findings: Findings
+) -> None:
+    if types is None:
+        findings.add(CROISSANT, f"does not describe table {name}", column="recordSet")
+        return
+    schema = release.schema(name)
+    for unknown in sorted(types.keys() - set(schema.names)):
+        findings.add(CROISSANT, f"{name}.parquet has no such column", column=f"{name}/{unknown}")
+    for column in schema:
+        where, type_ = f"{name}/{column.name}", DATA_TYPES.get(column.type)
+        if column.name not in types:
+            findings.add(CROISSANT, f"does not describe this column of {name}", column=where)
+        elif type_ is not None and types[column.name] != type_:
+            what = f"is {types[column.name]}, and in {name}.parquet {column.type}"
+            findings.add(CROISSANT, what, column=where)
+
+
+def read_croissant(release: ReleaseFolder, findings: Findings) -> dict[str, Any] | None:
+    path = release.path / CROISSANT
+    if not path.is_file():
+        findings.add(CROISSANT, "is missing")
+        return None
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        findings.add(CROISSANT, f"is not JSON ({error})")
+        return None
+    if not isinstance(described, dict):
+        findings.add(CROISSANT, "is not a JSON object")
+        return None
+    return described
+
+
+def objects(value: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    listed = value.get(key)
+    if not isinstance(listed, list):
+        return []
+    return [entry for entry in listed if isinstance(entry, Mapping)]
+
+
+def described_types(described: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The data type of each column, by table."""
+    return {
+        str(table.get("name")): {
+            str(field.get("name")): field.get("dataType") for field in objects(table, "field")
+        }
+        for table in objects(described, "recordSet")
+    }

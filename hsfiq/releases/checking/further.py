@@ -1,0 +1,185 @@
+"""Files of a release beside its tables: they have the same answers."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import PurePosixPath
+from statistics import median_low
+from typing import Any
+
+from hsfiq.releases.checking.findings import Findings
+from hsfiq.releases.checking.scratch import Scratch
+from hsfiq.releases.checking.tables import ReleaseFolder
+
+HPFIQ, QRELS, RECORDS, TEXTS = (
+    "hpfiq.json",
+    "qrels.txt",
+    "session_records.jsonl",
+    "text_versions.json",
+)
+
+
+def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
+    checks: dict[str, Callable[[ReleaseFolder, Scratch, Findings], None]] = {
+        HPFIQ: check_hpfiq,
+        QRELS: check_qrels,
+        RECORDS: check_records,
+    }
+    for name, check in checks.items():
+        if (release.path / name).is_file():
+            try:
+                check(release, ids, findings)
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+                findings.add(name, f"is not in its layout ({type(error).__name__}: {error})")
+    check_text_versions(release, findings)
+
+
+# ------------------------------------------------------------------------------------------- hpfiq
+
+
+def check_hpfiq(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
+    """The published layout has the questions of `preferences`, in its order."""
+    if not {"preferences", "queries", "sets"} <= release.tables.keys():
+        return
+    images = {}
+    for batch in release.batches("queries", "query_id", "reference_id", "target_id"):
+        for _, row in batch.numbered("query_id", "reference_id", "target_id"):
+            images[row["query_id"]] = (row["reference_id"], row["target_id"])
+    rows = answers_in(release, ids, images)
+    for listed, row in zip_longest(published_answers(release), rows):
+        if listed is None:
+            findings.add(HPFIQ, f"lacks question {row['question']}")
+            return
+        if row is None:
+            findings.add(HPFIQ, f"has {listed['question']}, which preferences.parquet lacks")
+            return
+        number = row.pop("row")
+        for column, value in row.items():
+            if listed[column] != value:
+                what = f"is {listed[column]!r} of {listed['question']}, and in the tables {value!r}"
+                findings.add(HPFIQ, what, row=number, column=column)
+
+
+def answers_in(
+    release: ReleaseFolder, ids: Scratch, images: dict[str, tuple[str, str]]
+) -> Iterator[dict[str, Any]]:
+    """Each row of `preferences` with what the published layout has of it."""
+    for batch in release.batches("preferences"):
+        rows = list(batch.numbered())
+        sets = ids.sets(row[name] for _, row in rows for name in ("set_1", "set_2"))
+        for number, row in rows:
+            reference, target = images.get(row["query_id"], (None, None))
+            yield {
+                "row": number,
+                "question": (row["participant_id"], row["form"]),
+                "ref_img_paths": reference,
+                "targ_img_paths": target,
+                "sentences": row["text"],
+                "retrieved_set1": (sets.get(row["set_1"], {}).get("image_ids"), row["score_1"]),
+                "retrieved_set2": (sets.get(row["set_2"], {}).get("image_ids"), row["score_2"]),
+                "preferred set": row["preferred"],
+            }
+
+
+def published_answers(release: ReleaseFolder) -> Iterator[dict[str, Any]]:
+    for participant, forms in users_in(release):
+        for form, columns in forms.items():
+            names = [name for name in columns if name != "question"]
+            for values in zip(*columns.values(), strict=True):
+                listed = dict(zip(names, values, strict=True))
+                yield {
+                    "question": (participant, form),
+                    "ref_img_paths": image_of(listed["ref_img_paths"]),
+                    "targ_img_paths": image_of(listed["targ_img_paths"]),
+                    "sentences": listed["sentences"],
+                    "retrieved_set1": set_of(listed["retrieved_set1"]),
+                    "retrieved_set2": set_of(listed["retrieved_set2"]),
+                    "preferred set": int(listed["preferred set"]),
+                }
+
+
+def users_in(release: ReleaseFolder) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The users of a file with our indent, one at a time."""
+    lines: list[str] = []
+    with (release.path / HPFIQ).open(encoding="utf-8") as file:
+        for line in file:
+            if line.startswith('  "'):
+                lines = [line]
+            elif lines:
+                lines.append(line)
+                if line.rstrip(",\n") == "  }":
+                    ((user, forms),) = json.loads("{" + "".join(lines).rstrip(",\n") + "}").items()
+                    yield user, forms
+                    lines = []
+
+
+def image_of(path: str) -> str:
+    return PurePosixPath(path).stem
+
+
+def set_of(value: dict[str, Any]) -> tuple[list[str], int]:
+    return [image_of(path) for path in value["img_path"]], int(value["user_score"])
+
+
+# ---------------------------------------------------------------------------------------- the rest
+
+
+def check_qrels(release: ReleaseFolder, _ids: Scratch, findings: Findings) -> None:
+    """Each line has the median level that annotators gave the image for the query."""
+    levels: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for batch in release.batches("relevance", "query_id", "image_id", "relevance"):
+        for _, row in batch.numbered("query_id", "image_id", "relevance"):
+            levels[row["query_id"], row["image_id"]].append(row["relevance"])
+    expected = (f"{query} 0 {image} {median_low(own)}" for (query, image), own in levels.items())
+    with (release.path / QRELS).open(encoding="utf-8") as file:
+        lines = (line.rstrip("\n") for line in file)
+        for number, (line, own) in enumerate(zip_longest(lines, expected), start=1):
+            if line != own:
+                what = f"is {line or 'missing'!r}, and by relevance.parquet {own!r}"
+                findings.add(QRELS, what, row=number)
+
+
+def check_records(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
+    """Each session is a search, with its participant, its query and as many rounds as turns."""
+    turns = {}
+    for batch in release.batches("sessions", "question_id", "turns"):
+        for _, row in batch.numbered("question_id", "turns"):
+            turns[row["question_id"]] = row["turns"]
+    with (release.path / RECORDS).open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            record = json.loads(line)
+            own = record["session_id"]
+            asked = ids.asked([own]).get(own)
+            if asked is None:
+                findings.add(RECORDS, f"{own} is not in sessions.parquet", row=number)
+                continue
+            facts = {
+                "participant": asked.participant,
+                "query_id": asked.query,
+                "rounds": turns.pop(own, None),
+            }
+            for name, value in facts.items():
+                given = len(record[name]) if name == "rounds" else record.get(name)
+                if given != value:
+                    what = f"is {given}, and in the tables {value}"
+                    findings.add(RECORDS, what, row=number, column=name)
+    for own, n_turns in turns.items():
+        if n_turns:
+            findings.add(RECORDS, f"lacks {own}, which has {n_turns} turns")
+
+
+def check_text_versions(release: ReleaseFolder, findings: Findings) -> None:
+    """The versions of the texts that pages showed are in the file of their texts."""
+    path, main = release.path / TEXTS, release.kind.main
+    if not release.has(main, "text_version") or not path.is_file():
+        return
+    versions = json.loads(path.read_text(encoding="utf-8"))
+    known = {entry.get("number") for entry in versions if isinstance(entry, dict)}
+    for batch in release.batches(main, "text_version"):
+        for number, row in batch.numbered("text_version"):
+            if row["text_version"] is not None and row["text_version"] not in known:
+                what = f"{row['text_version']} is not in {TEXTS}"
+                findings.add(f"{main}.parquet", what, row=number, column="text_version")

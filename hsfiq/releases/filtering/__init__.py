@@ -1,0 +1,1 @@
+"""Which questions a release keeps: the rules, applied one after the other."""

@@ -1,0 +1,140 @@
+"""The rules that drop questions, in the order in which they are applied.
+
+The rules of `invalid` and their order are the papers' (CIRQRS Table 1; QuRe section 5.1): both
+releases drop questions flagged irrelevant, `hp` also those whose preferred set has the strictly
+lower score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hsfiq import answer_rules
+from hsfiq.releases.filters import Filters, Kind, NamedFilter
+from hsfiq.releases.rows import QuestionRow
+
+Judge = Callable[[QuestionRow], str | None]
+"""Returns the value for which a rule drops a question; None to keep the question."""
+
+
+def always(_question: QuestionRow) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule with its name in `exclusions` and in the funnel.
+
+    Attributes:
+        is_recorded: for a rule that needs what some studies lack: whether a question has that.
+        is_listed: whether it is in the funnel even if it drops nothing.
+    """
+
+    name: str
+    judge: Judge
+    is_recorded: Callable[[QuestionRow], bool] = always
+    is_listed: bool = True
+
+
+def rules(kind: Kind, filters: Filters) -> Iterator[Rule]:
+    """Yield the rules in their order."""
+    yield Rule("handed-on", reassigned, is_listed=False)
+    yield Rule("check", attention_check, is_listed=False)
+    yield Rule("unanswered", unanswered)
+    yield Rule("skipped", skipped)
+    yield Rule("excluded", excluded_participant, is_listed=False)
+    if filters.invalid:
+        yield Rule("irrelevant", irrelevant, lambda question: question.irrelevant is not None)
+    if filters.invalid and kind == "hp":
+        yield Rule("contradicts", contradicts)
+    if filters.failed_checks:
+        is_recorded = lambda question: question.failed_checks is not None  # noqa: E731
+        yield Rule("failed-checks", failed_checks, is_recorded)
+    if filters.unseen:
+        yield Rule("unseen", unseen, lambda question: question.images is not None)
+    if filters.min_seconds is not None:
+        yield Rule(
+            str(NamedFilter.of(filters, "too-fast")),
+            faster_than(filters.min_seconds),
+            lambda question: question.active_seconds is not None,
+        )
+    if filters.straight_run is not None:
+        name = str(NamedFilter.of(filters, "straight-lining"))
+        yield Rule(name, in_a_run_of(filters.straight_run))
+
+
+def reassigned(question: QuestionRow) -> str | None:
+    """Left by its participant, and now in another participant's form."""
+    if not question.reassigned or question.is_left_search:
+        return None
+    return "left by its participant"
+
+
+def attention_check(question: QuestionRow) -> str | None:
+    """A gold question or a repeated one."""
+    return question.check
+
+
+def excluded_participant(question: QuestionRow) -> str | None:
+    """Answered by a participant whom the owner, or the rule about checks, has excluded."""
+    if question.participant_status != "excluded":
+        return None
+    return ": ".join(filter(None, ("participant excluded", question.excluded_by_rule)))
+
+
+def unanswered(question: QuestionRow) -> str | None:
+    """A search with turns that its participant left is kept: what was searched is known."""
+    return None if question.revision or question.is_left_search else "no response"
+
+
+def skipped(question: QuestionRow) -> str | None:
+    """Without scores, because an image was missing."""
+    return question.skipped
+
+
+def irrelevant(question: QuestionRow) -> str | None:
+    return "flagged" if question.irrelevant else None
+
+
+def contradicts(question: QuestionRow) -> str | None:
+    """The preferred set has the strictly lower score."""
+    score_1, score_2, preferred = question.score_1, question.score_2, question.preferred
+    if score_1 is None or score_2 is None or preferred is None:
+        return None
+    if not answer_rules.contradicts(preferred, score_1, score_2):
+        return None
+    return f"prefers set {preferred}, scores {score_1} and {score_2}"
+
+
+def failed_checks(question: QuestionRow) -> str | None:
+    """A check of its form failed: a sum, a gold question or a repeated one."""
+    return f"{question.failed_checks} failed" if question.failed_checks else None
+
+
+def unseen(question: QuestionRow) -> str | None:
+    """Answered without every image painted; answers whose images are unknown are kept."""
+    images = question.images
+    if images is None or images.are_painted:
+        return None
+    return f"{images.n_painted} of {len(images)} images painted"
+
+
+def faster_than(seconds: float) -> Judge:
+    """Answered in less active time than this; answers without times are kept."""
+
+    def judge(question: QuestionRow) -> str | None:
+        spent = question.active_seconds
+        return f"{spent} seconds" if spent is not None and spent < seconds else None
+
+    return judge
+
+
+def in_a_run_of(length: int) -> Judge:
+    """Among so many of the same answers in a row, or more (`mark_runs`)."""
+
+    def judge(question: QuestionRow) -> str | None:
+        run = question.run
+        return f"{run} the same in a row" if run is not None and run >= length else None
+
+    return judge

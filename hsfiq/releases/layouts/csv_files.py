@@ -1,0 +1,54 @@
+"""`csv`: each table as CSV, as RFC 4180 defines it, in UTF-8.
+
+Nulls and empty texts are empty cells, lists are JSON, and times are ISO 8601. A text that a
+spreadsheet would take for a formula, or that begins with an apostrophe, has one more apostrophe in
+front; whoever removes one from each text that begins with one has the texts again.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
+"""What a text begins with that gets an apostrophe in front."""
+
+
+def write_csv(folder: Path, tables: Iterable[str]) -> None:
+    """Write `<table>.csv` of each table of a release folder."""
+    for table in tables:
+        with (
+            pq.ParquetFile(folder / f"{table}.parquet") as file,
+            (folder / f"{table}.csv").open("w", encoding="utf-8", newline="") as stream,
+        ):
+            writer = csv.writer(stream)
+            writer.writerow(file.schema_arrow.names)
+            for batch in file.iter_batches():
+                columns = [column.to_pylist() for column in batch.columns]
+                writer.writerows(
+                    [cell(value) for value in row] for row in zip(*columns, strict=True)
+                )
+
+
+def cell(value: Any) -> Any:
+    """A value as a cell.
+
+    >>> cell("=1+1"), cell(["a", None]), cell(True), cell(-3)
+    ("'=1+1", '["a", null]', 'true', -3)
+    """
+    match value:
+        case str():
+            return f"'{value}" if value.startswith(FORMULA) else value
+        case bool():
+            return "true" if value else "false"
+        case list():
+            return json.dumps(value, ensure_ascii=False)
+        case datetime():
+            return value.isoformat()
+    return value

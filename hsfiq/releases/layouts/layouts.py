@@ -1,0 +1,78 @@
+"""The layouts that `--layout` adds to a release, made of the tables in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.releases.layouts.csv_files import write_csv
+from hsfiq.releases.layouts.options import Extras, Layout
+from hsfiq.releases.layouts.pictures import Pictures, write_images
+from hsfiq.releases.layouts.trl import write_trl
+from hsfiq.releases.layouts.webdataset import write_webdataset
+
+PATTERNS: dict[Layout, str] = {
+    "hpfiq": "hpfiq.json",
+    "trl": "trl*.parquet",
+    "csv": "*.csv",
+    "webdataset": "webdataset*.tar",
+}
+"""The files of each layout."""
+OF_PAIRS: tuple[Layout, ...] = ("hpfiq", "trl", "webdataset")
+
+
+def require_extras(extras: Extras, kind: str, licence: str) -> None:
+    """Raise `UnreadableInput` for what the release cannot have."""
+    for name in extras.layouts:
+        if name == "hpfiq" and kind != "hp":
+            raise UnreadableInput("--layout hpfiq", f"is for hp, not for {kind}", "--release hp")
+        if name in OF_PAIRS and kind not in ("hs", "hp"):
+            what = f"needs preferences between two sets, which {kind} releases do not have"
+            raise UnreadableInput(f"--layout {name}", what, "use csv, or the Parquet files")
+    if "webdataset" in extras.layouts and not extras.images:
+        raise UnreadableInput(
+            "--layout webdataset", "is made of image files", "add --with-images to publish them"
+        )
+    if extras.images and not licence:
+        raise UnreadableInput(
+            "--with-images",
+            "publishes image files, and the release has no licence",
+            "name the licence in [release] of study.toml, or of the file of --about",
+        )
+
+
+def write_layouts(
+    folder: Path, tables: Collection[str], extras: Extras, pictures: Pictures | None
+) -> list[str]:
+    """Write the layouts beside the tables of a folder; return notes on what they lack.
+
+    Raises:
+        NothingToDo: hpfiq.json was asked for, and the folder has none (the notes say why).
+    """
+    if "hpfiq" in extras.layouts and not (folder / "hpfiq.json").is_file():
+        raise NothingToDo("the answers cannot be written in this layout", where="--layout hpfiq")
+    notes: list[str] = []
+    if "csv" in extras.layouts:
+        write_csv(folder, tables)
+    if "trl" in extras.layouts:
+        notes += write_trl(folder, pictures)
+    if pictures is not None:
+        notes += absent_images(write_images(folder, pictures))
+        if "webdataset" in extras.layouts:
+            notes += write_webdataset(folder, pictures)
+    return notes
+
+
+def layout_files(folder: Path, layouts: Collection[Layout]) -> dict[str, list[str]]:
+    """The names of the files of each layout."""
+    return {
+        name: sorted(path.name for path in folder.glob(pattern))
+        for name, pattern in PATTERNS.items()
+        if name in layouts
+    }
+
+
+def absent_images(n_absent: int) -> Iterable[str]:
+    if n_absent:
+        yield f"{n_absent:,} images are absent or cannot be decoded; they are null in `images`"

@@ -1,0 +1,120 @@
+"""`--with-images`: the image files of a release, packed as `images.parquet`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hsfiq.images.folder import ImageFolder
+from hsfiq.releases.kinds.shared_tables import IMAGES
+from hsfiq.releases.reader import read_rows
+
+AT_ONCE = 32
+"""Images in memory at a time."""
+
+ImageKey = tuple[str, str]
+"""An image's dataset and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image file: its bytes, its name, and its size in pixels."""
+
+    content: bytes
+    file_name: str
+    width: int
+    height: int
+
+
+class Pictures:
+    """The image files of the datasets that have a folder."""
+
+    def __init__(self, roots: Mapping[str, Path]) -> None:
+        self._folders = {dataset: ImageFolder(root) for dataset, root in roots.items()}
+
+    def read(self, dataset: str, image_id: str) -> Picture | None:
+        """None if the file is absent or cannot be decoded."""
+        from hsfiq.images.decode import UndecodableImage, decoded  # noqa: PLC0415 -- needs Pillow
+
+        folder = self._folders.get(dataset)
+        path = None if folder is None else folder.find(image_id)
+        if path is None:
+            return None
+        content = path.read_bytes()
+        try:
+            with decoded(content) as image:
+                width, height = image.size
+        except UndecodableImage:
+            return None
+        return Picture(content, f"{Path(image_id).name}{path.suffix.lower()}", width, height)
+
+
+def write_images(folder: Path, pictures: Pictures) -> int:
+    """Write `images.parquet` of a release folder; return how many images are absent."""
+    n_absent = 0
+    schema = IMAGES.arrow()
+    with pq.ParquetWriter(folder / "images.parquet", schema, compression="zstd") as writer:
+        keys_left = image_keys(folder)
+        while keys := list(islice(keys_left, AT_ONCE)):
+            rows = [image_row(key, pictures.read(*key)) for key in keys]
+            n_absent += sum(row["image"] is None for row in rows)
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+    return n_absent
+
+
+def image_row(key: ImageKey, picture: Picture | None) -> dict[str, Any]:
+    dataset, image_id = key
+    row: dict[str, Any] = dict.fromkeys(IMAGES.names) | {"dataset": dataset, "image_id": image_id}
+    if picture is None:
+        return row
+    return row | {
+        "file_name": picture.file_name,
+        "width": picture.width,
+        "height": picture.height,
+        "bytes": len(picture.content),
+        "sha256": hashlib.sha256(picture.content).hexdigest(),
+        "image": picture.content,
+    }
+
+
+def image_keys(folder: Path) -> Iterator[ImageKey]:
+    """The images that queries and sets name, each once: sorted, so in the same order each time."""
+    columns = ("query_id", "dataset", "reference_id", "target_id")
+    queries = read_rows(folder / "queries.parquet", columns, nullable=("reference_id", "target_id"))
+    datasets = {row["query_id"]: row["dataset"] for row in queries}
+    keys = {
+        (row["dataset"], row[name])
+        for row in queries
+        for name in ("reference_id", "target_id")
+        if row[name] is not None
+    }
+    if (folder / "sets.parquet").is_file():
+        with pq.ParquetFile(folder / "sets.parquet") as file:
+            for batch in file.iter_batches(columns=["query_id", "image_ids"]):
+                for row in batch.to_pylist():
+                    keys.update((datasets[row["query_id"]], image) for image in row["image_ids"])
+    yield from sorted(keys)
+
+
+def with_features(schema: pa.Schema, features: Mapping[str, Any]) -> pa.Schema:
+    """The schema with what `datasets` needs to decode columns: their features, of all columns."""
+    described = {name: value_feature(schema.field(name).type) for name in schema.names}
+    info = {"info": {"features": described | dict(features)}}
+    return schema.with_metadata({"huggingface": json.dumps(info)})
+
+
+def value_feature(kind: pa.DataType) -> Any:
+    """The feature of `datasets` for a type of Arrow."""
+    if pa.types.is_list(kind):
+        return {"_type": "List", "feature": value_feature(kind.value_type)}
+    if pa.types.is_struct(kind):
+        return {field.name: value_feature(field.type) for field in kind}
+    return {"_type": "Value", "dtype": str(kind)}

@@ -1,0 +1,1 @@
+"""What could tell who the participants of a release are."""

@@ -1,0 +1,103 @@
+"""The texts that participants wrote: releasing them or not, and warning of personal data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from hsfiq.releases.kinds.shared_tables import REASONS
+from hsfiq.releases.layouts.options import LeftOut
+from hsfiq.releases.privacy.personal_data import personal_data
+from hsfiq.releases.privacy.uniqueness import uniqueness
+from hsfiq.releases.rows import QuestionRow
+from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.text import count_text
+
+Rows = Sequence[Mapping[str, Any]]
+MOST_NAMED = 5
+
+
+class WrittenTexts:
+    """The free texts of a release that is being written, and the answers at the end."""
+
+    def __init__(self, questionnaire: Questionnaire, without: Collection[LeftOut]) -> None:
+        asked = (*questionnaire.after_each, *questionnaire.at_end)
+        self.fields = {question.name for question in asked if question.type == "text"}
+        self.without = without
+        self.left_out: Counter[str] = Counter()
+        self.suspects: Counter[str] = Counter()
+        self.where: dict[str, list[str]] = {}
+        self.at_end: list[Mapping[str, Any]] = []
+
+    @property
+    def released(self) -> bool:
+        return "texts" not in self.without
+
+    def reasons(self, kept: Iterable[QuestionRow]) -> list[dict[str, Any]]:
+        """The rows of `reasons`; none if texts are left out."""
+        with_reason = [question for question in kept if question.reason is not None]
+        if not self.released:
+            self.left_out["reason"] += len(with_reason)
+            return []
+        for question in with_reason:
+            self.look_at(question.reason, f"the reason of {question.question_id}")
+        return [
+            {name: getattr(question, name) for name in REASONS.names} for question in with_reason
+        ]
+
+    def look_at_searches(self, kept: Iterable[QuestionRow]) -> None:
+        """Look at what participants typed; `hsfiq study strike` leaves such a text out."""
+        for question in kept:
+            for turn in question.search.turns if question.search else ():
+                if not turn.from_query:
+                    self.look_at(turn.text, f"turn {turn.turn} of {question.question_id}")
+
+    def answers(self, tables: Mapping[str, Rows]) -> dict[str, Rows]:
+        """The tables of extra answers, without what is left out."""
+        released: dict[str, Rows] = {}
+        for name, rows in tables.items():
+            if name != "participant_answers":
+                released[name] = self.released_rows(rows)
+            elif "participant-answers" in self.without:
+                self.left_out["answer at the end"] += len(rows)
+            else:
+                released[name] = self.released_rows(rows)
+                self.at_end += released[name]
+        return released
+
+    def released_rows(self, rows: Rows) -> Rows:
+        texts = [row for row in rows if row["field"] in self.fields and row["value"] is not None]
+        if self.released:
+            for row in texts:
+                place = row.get("question_id") or row["participant_id"]
+                self.look_at(row["value"], f"{row['field']} of {place}")
+            return rows
+        self.left_out["answer"] += len(texts)
+        return [row for row in rows if row["field"] not in self.fields]
+
+    def look_at(self, text: str | None, where: str) -> None:
+        """Remember what personal data the text seems to hold."""
+        for what in personal_data(text or ""):
+            self.suspects[what] += 1
+            places = self.where.setdefault(what, [])
+            if len(places) < MOST_NAMED:
+                places.append(where)
+
+    def notes(self) -> list[str]:
+        """What was left out, for the release itself."""
+        if not self.left_out.total():
+            return []
+        counts = " and ".join(count_text(n, what) for what, n in self.left_out.items() if n)
+        return [f"left out by the owner: {counts}"]
+
+    def warnings(self) -> list[str]:
+        """What the owner should look at before the release is published; no part of the release."""
+        named = [
+            f"{count_text(n, 'text')} may hold {what} ({', '.join(self.where[what])}"
+            f"{', ...' if n > len(self.where[what]) else ''}); read them, or use --without texts"
+            for what, n in self.suspects.items()
+        ]
+        if self.at_end:
+            named += uniqueness(self.at_end, self.fields).warnings()
+        return named

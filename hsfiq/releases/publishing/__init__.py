@@ -1,0 +1,1 @@
+"""Publishing a release on the Hugging Face hub."""

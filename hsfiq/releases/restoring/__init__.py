@@ -1,0 +1,1 @@
+"""A release back in a database, as a finished study whose release is the same again."""

@@ -1,0 +1,39 @@
+"""What was dropped before a study was imported from a release; its own releases have that, too.
+
+The study's design keeps it: the rows of `exclusions` and of `repeats` are about questions that the
+release does not have, so they cannot become rows of the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hsfiq.db.tables import Study
+
+KEY = "imported_release"
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a release said before it was imported.
+
+    Attributes:
+        source: the manifest's name, version, filters and content_sha256.
+        facts: how its study asked.
+        steps: of the funnel.
+        exclusions, repeats: the rows of these tables.
+    """
+
+    source: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    steps: Rows = ()
+    exclusions: Rows = ()
+    repeats: Rows = ()
+
+
+def earlier_of(study: Study) -> Earlier:
+    """Empty for studies that were not imported from a release."""
+    return Earlier(**study.design.get(KEY, {}))

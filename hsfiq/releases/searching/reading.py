@@ -1,0 +1,232 @@
+"""Reading searches with their turns from the database, those of some forms at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session
+
+from hsfiq.answer_rules import ImageStates
+from hsfiq.db.searches.tables import (
+    SearchEnding,
+    SearchFeedback,
+    SearchItem,
+    SearchList,
+    SearchTurn,
+    SearchUpload,
+    StruckText,
+    StudyRetriever,
+)
+from hsfiq.db.tables import Form, Image, Pair, Question, Study
+from hsfiq.releases.reading.forms import FormRow
+from hsfiq.releases.searching.rows import ListRow, SearchRow, TurnRow
+from hsfiq.study.config import config_of
+from hsfiq.text import shown
+
+KEYS_AT_ONCE = 10_000
+
+
+class SearchReader:
+    """Reads the searches of some forms; nothing for a study without any."""
+
+    def __init__(self, session: Session, study: Study) -> None:
+        self.session = session
+        self.config = config_of(study)
+        self.retrievers = {
+            retriever.system_id: retriever
+            for retriever in session.scalars(
+                select(StudyRetriever).where(StudyRetriever.study_id == study.id)
+            )
+        }
+        self.systems = systems_of(session, study)
+        self.over = last_left(session, study, self.config.design.lease_minutes)
+
+    def read(self, forms: Sequence[FormRow]) -> dict[int, SearchRow]:
+        """The searches by the question's database key; `forms` are all of their participants'."""
+        if not self.retrievers:
+            return {}
+        questions = select(Question.id).where(Question.form_id.in_([form.key for form in forms]))
+        turns = read_turns(self.session, questions)
+        endings = {
+            ending.question_id: ending
+            for ending in self.session.scalars(
+                select(SearchEnding).where(SearchEnding.question_id.in_(questions))
+            )
+        }
+        declared = {ending.declared_id for ending in endings.values() if ending.declared_id}
+        names = image_names(self.session, declared)
+        uploaded = set(
+            self.session.scalars(
+                select(SearchUpload.question_id).where(SearchUpload.question_id.in_(questions))
+            )
+        )
+        rows = self.session.execute(
+            select(Question.id, Question.reassigned, Question.pair_id, Form.participant_id)
+            .join(Form, Question.form_id == Form.id)
+            .where(Question.id.in_(questions))
+            .order_by(Form.participant_id, Form.position, Question.place)
+        )
+        places: dict[int | None, int] = defaultdict(int)
+        searches = {}
+        for question, reassigned, pair, participant in rows:
+            places[participant] += 1
+            own = tuple(turns.get(question, ()))
+            ending = endings.get(question)
+            searches[question] = SearchRow(
+                retrievers=tuple(self.retrievers[system] for system in self.systems[pair]),
+                searches=self.config.searches,
+                seed=self.config.design.seed,
+                place=places[participant],
+                turns=own,
+                ending=ending.reason if ending else None,
+                declared_id=names.get(ending.declared_id or 0) if ending else None,
+                declared_list=ending.declared_side if ending else None,
+                ended_at=ending.ended_at if ending else None,
+                is_left=bool(own)
+                and (reassigned or self.over is None or own[-1].last_at < self.over),
+                uploaded=question in uploaded,
+            )
+        return searches
+
+
+def last_left(session: Session, study: Study, lease_minutes: int) -> datetime | None:
+    """Searches whose last turn is older are left; None if all are.
+
+    It depends on what is stored alone, not on the clock: the lease counts back from the last that
+    was stored of the study's searches.
+    """
+    if study.status == "closed":
+        return None
+    questions = (
+        select(Question.id).join(Pair, Question.pair_id == Pair.id).where(Pair.study_id == study.id)
+    )
+    turns = select(SearchTurn.id).where(SearchTurn.question_id.in_(questions))
+    latest = (
+        select(func.max(SearchTurn.asked_at)).where(SearchTurn.id.in_(turns)),
+        select(func.max(SearchList.listed_at)).where(SearchList.turn_id.in_(turns)),
+        select(func.max(SearchFeedback.given_at)).where(SearchFeedback.turn_id.in_(turns)),
+    )
+    times = [time for time in map(session.scalar, latest) if time is not None]
+    return max(times) - timedelta(minutes=lease_minutes) if times else None
+
+
+def systems_of(session: Session, study: Study) -> dict[int, list[int]]:
+    """The keys of the systems of the study's pairs, by the pair's key, that of side 1 first."""
+    rows = session.execute(
+        select(SearchItem.pair_id, SearchItem.system_id)
+        .join(Pair, SearchItem.pair_id == Pair.id)
+        .where(Pair.study_id == study.id)
+        .order_by(SearchItem.pair_id, SearchItem.side)
+    )
+    systems: dict[int, list[int]] = defaultdict(list)
+    for pair, system in rows:
+        systems[pair].append(system)
+    return systems
+
+
+def read_turns(session: Session, questions: Select[int]) -> dict[int, list[TurnRow]]:
+    """The turns of the questions, by the question's database key."""
+    rows = session.execute(
+        select(SearchTurn, SearchFeedback, StruckText.turn_id)
+        .outerjoin(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
+        .outerjoin(StruckText, StruckText.turn_id == SearchTurn.id)
+        .where(SearchTurn.question_id.in_(questions))
+        .order_by(SearchTurn.question_id, SearchTurn.number)
+    ).all()
+    listed: dict[int, list[SearchList]] = defaultdict(list)
+    for each in session.scalars(
+        select(SearchList)
+        .join(SearchTurn, SearchList.turn_id == SearchTurn.id)
+        .where(SearchTurn.question_id.in_(questions))
+        .order_by(SearchList.turn_id, SearchList.side)
+    ):
+        listed[each.turn_id].append(each)
+    keys = {turn.reference_id for turn, *_ in rows if turn.reference_id is not None}
+    keys.update(key for lists in listed.values() for each in lists for key in each.image_ids)
+    names = image_names(session, keys)
+    turns: dict[int, list[TurnRow]] = defaultdict(list)
+    texts: dict[int, set[str]] = defaultdict(set)
+    for turn, feedback, struck in rows:
+        earlier_texts = texts[turn.question_id]
+        turns[turn.question_id].append(
+            turn_row(
+                turn,
+                listed[turn.id],
+                feedback,
+                names,
+                struck=struck is not None,
+                earlier_texts=earlier_texts,
+            )
+        )
+        earlier_texts.add(normalised(turn.text))
+    return turns
+
+
+def turn_row(
+    turn: SearchTurn,
+    lists: Sequence[SearchList],
+    feedback: SearchFeedback | None,
+    names: Mapping[int, str],
+    *,
+    struck: bool,
+    earlier_texts: set[str],
+) -> TurnRow:
+    return TurnRow(
+        turn=turn.number,
+        reference_id=None if turn.reference_id is None else names[turn.reference_id],
+        text=None if struck else turn.text,
+        struck=struck,
+        from_query=turn.submit_key == "query",
+        repeats=normalised(turn.text) in earlier_texts,
+        pasted=turn.pasted,
+        asked_at=turn.asked_at,
+        first_key_seconds=turn.first_key_seconds,
+        last_key_seconds=turn.last_key_seconds,
+        lists=tuple(list_row(listed, names) for listed in lists),
+        **({} if feedback is None else feedback_columns(feedback)),
+    )
+
+
+def list_row(listed: SearchList, names: Mapping[int, str]) -> ListRow:
+    return ListRow(
+        image_ids=[names[key] for key in listed.image_ids],
+        scores=listed.scores,
+        listed_at=listed.listed_at,
+        retriever_seconds=listed.seconds,
+        rank=listed.rank,
+        ties=listed.ties,
+        system_version=listed.system_version,
+        corpus_sha256=listed.corpus_sha256,
+    )
+
+
+def feedback_columns(feedback: SearchFeedback) -> dict[str, Any]:
+    return {
+        "satisfaction": feedback.satisfaction,
+        "preference": feedback.preference,
+        "both_bad": feedback.both_bad,
+        "nearest_list": feedback.nearest_side,
+        "nearest_place": feedback.nearest,
+        "image_states": ImageStates.from_letters(feedback.images).sets,
+        "painted_seconds": feedback.painted_seconds,
+        "active_seconds": feedback.active_seconds,
+        "given_at": feedback.given_at,
+    }
+
+
+def normalised(text: str) -> str:
+    return shown(text).lower()
+
+
+def image_names(session: Session, keys: Set[int]) -> dict[int, str]:
+    """In parts: a statement of PostgreSQL takes at most 65,535 values."""
+    ordered = sorted(keys)
+    names: dict[int, str] = {}
+    for start in range(0, len(ordered), KEYS_AT_ONCE):
+        part = ordered[start : start + KEYS_AT_ONCE]
+        names.update(session.execute(select(Image.id, Image.name).where(Image.id.in_(part))).all())
+    return names

@@ -1,0 +1,1 @@
+"""Writing the files of a release as their rows come."""

@@ -1,0 +1,111 @@
+"""The tables of a release: each a Parquet file and a file of JSON lines, written part by part."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hsfiq.releases.writing.json_lines import json_lines
+
+Rows = Sequence[Mapping[str, Any]]
+Columns = Mapping[str, Sequence[Any]]
+TableRows = Rows | Columns
+"""Rows of a table, or its columns, which is faster; a column that is missing is null."""
+
+ROWS_AT_ONCE = 50_000
+"""At most so many rows are a row group of a Parquet file, and are text in memory at a time."""
+PARTS_WAITING = 2
+"""How many parts may wait to be written while the next ones are read."""
+
+
+class TableFiles:
+    """The files of one table in a folder."""
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.n_rows = 0
+        self.lines_name = f"{name}.jsonl"
+        self._digest = hashlib.sha256()
+        self._closing = ExitStack()
+        self._parquet = self._closing.enter_context(
+            pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
+        )
+        self._lines = self._closing.enter_context((folder / self.lines_name).open("wb"))
+
+    def write(self, part: TableRows) -> None:
+        table = as_table(part, self.schema)
+        self.n_rows += table.num_rows
+        for start in range(0, table.num_rows, ROWS_AT_ONCE):
+            rows = table.slice(start, ROWS_AT_ONCE)
+            self._parquet.write_table(rows, row_group_size=ROWS_AT_ONCE)
+            text = json_lines(rows)
+            self._lines.write(text)
+            self._digest.update(text)
+
+    def close(self) -> None:
+        self._closing.close()
+
+    @property
+    def lines_sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+class TableWriter:
+    """Writes the tables of a release into a folder, in a thread of its own.
+
+    A table has its files once something was added to it, even without rows. An error of the thread
+    is raised by a later `add` or at the end.
+    """
+
+    def __init__(self, folder: Path, schemas: Mapping[str, pa.Schema]) -> None:
+        self.folder = folder
+        self.schemas = schemas
+        self.files: dict[str, TableFiles] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: object, _traceback: TracebackType | None
+    ) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=kind is not None)
+        try:
+            while kind is None and self._waiting:
+                self._waiting.popleft().result()
+        finally:
+            for files in self.files.values():
+                files.close()
+
+    def add(self, tables: Mapping[str, TableRows]) -> None:
+        """Add rows to tables; they must not be changed afterwards."""
+        while len(self._waiting) >= PARTS_WAITING:
+            self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(self._write, tables))
+
+    def n_rows(self, table: str) -> int:
+        """How many rows the table has; known at the end."""
+        return self.files[table].n_rows if table in self.files else 0
+
+    def _write(self, tables: Mapping[str, TableRows]) -> None:
+        for name, part in tables.items():
+            if name not in self.files:
+                self.files[name] = TableFiles(self.folder, name, self.schemas[name])
+            self.files[name].write(part)
+
+
+def as_table(part: TableRows, schema: pa.Schema) -> pa.Table:
+    if isinstance(part, Mapping):
+        columns = [pa.array(part[column.name], column.type) for column in schema]
+        return pa.Table.from_arrays(columns, schema=schema)
+    return pa.Table.from_pylist([dict(row) for row in part], schema=schema)

@@ -1,0 +1,93 @@
+"""Exporting a SQLite file that cannot be written to, as on read-only media."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hsfiq import cli
+from hsfiq.releases.folder import content_of
+from tests.hsfiq.samples import HPFIQ, hsfiq
+from tests.processes import Fork
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def archive() -> Iterator[Path]:
+    """A database with the hand-made study in a folder that every user can enter."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    database = folder / "archive.db"
+    command = hsfiq("import", "hpfiq", HPFIQ, "--database", f"sqlite:///{database}")
+    assert command.code == 0, command.err
+    yield database
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def run_without_rights() -> None:
+    """Run a command as a user who owns nothing; root could write everywhere."""
+    if os.geteuid() == 0:
+        os.setuid(NOBODY)
+    sys.exit(cli.run(sys.argv[1:]))
+
+
+def export_read_only(archive: Path, log: Path, *arguments: str) -> int:
+    archive.chmod(0o444)
+    archive.parent.chmod(0o555)
+    url = f"sqlite:///{archive}"
+    return Fork(run_without_rights, ["export", "--database", url, *arguments], log).wait()
+
+
+def test_an_archive_is_exported(archive: Path, tmp_path: Path) -> None:
+    out = Path(tempfile.mkdtemp())
+    try:
+        url = f"sqlite:///{archive}"
+        assert (
+            hsfiq("export", "--database", url, "--release", "hp", "--out", tmp_path / "hp").code
+            == 0
+        )
+        out.chmod(0o777)
+        before = archive.read_bytes()
+        log = tmp_path / "log.txt"
+        exit_code = export_read_only(archive, log, "--release", "hp", "--out", str(out / "hp"))
+        assert exit_code == 0, log.read_text()
+        assert content_of(out / "hp") == content_of(tmp_path / "hp")
+        assert archive.read_bytes() == before
+        assert [path.name for path in archive.parent.iterdir()] == ["archive.db"]
+    finally:
+        shutil.rmtree(out)
+
+
+def test_an_archive_with_a_log_is_refused(archive: Path, tmp_path: Path) -> None:
+    archive.with_name("archive.db-wal").write_bytes(b"answers")
+    log = tmp_path / "log.txt"
+    assert export_read_only(archive, log, "--explain") == 2
+    (line,) = log.read_text().splitlines()
+    assert "archive.db-wal beside it may have answers" in line
+    assert "copy archive.db and archive.db-wal together" in line
+
+
+def test_an_archive_cannot_be_changed(archive: Path, tmp_path: Path) -> None:
+    archive.chmod(0o444)
+    archive.parent.chmod(0o555)
+    log = tmp_path / "log.txt"
+    arguments = [
+        "import",
+        "hpfiq",
+        str(HPFIQ),
+        "--study",
+        "again",
+        "--database",
+        f"sqlite:///{archive}",
+    ]
+    assert Fork(run_without_rights, arguments, log).wait() == 2
+    (line,) = log.read_text().splitlines()
+    assert "readonly database" in line

@@ -1,0 +1,165 @@
+"""What a release says of itself: licence, citation, who judged, what was never recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsfiq.db.engine import Database
+from hsfiq.releases import Filters
+from hsfiq.releases.cards.front_matter import scalar, size_category, yaml_lines
+from hsfiq.releases.cards.sections import citation_of
+from hsfiq.study.publishing.publication import Publication, publication_errors
+from tests.hsfiq.releases.small_releases import small_pair_study
+from tests.hsfiq.samples import hsfiq, import_hpfiq, on_sqlite, release_of
+
+ABOUT = """
+[release]
+licence = "CC-BY-4.0"
+authors = ["Ada Lovelace", "Kim"]
+contact = "ada@example.org"
+url = "https://example.org/shops"
+"""
+
+
+def text(card: bytes) -> str:
+    return " ".join(card.decode().split())
+
+
+@on_sqlite
+def test_the_published_file_says_what_the_file_lacks(database: Database) -> None:
+    import_hpfiq(database)
+    release = release_of(database, "hp", Filters(invalid=True))
+    card, manifest = text(release.files["README.md"]), json.loads(release.files["manifest.json"])
+    assert "**No licence is stated.**" in card
+    assert "license:" not in card
+    assert "language: - en" in card
+    assert "kwak2025qure" in card
+    assert "| flagged irrelevant | 307 | flags were not published |" in card
+    assert "| preferred set scored lower | 28 (of those left) | 1 (of all) |" in card
+    assert "null, and not false" in card
+    assert "irrelevant" in manifest["not_recorded"]["preferences"]
+    assert "(flags were not recorded)" in card
+    assert {step["rule"]: step["dropped"] for step in manifest["funnel"]["steps"]}[
+        "irrelevant"
+    ] is None
+    assert any("no licence" in warning for warning in release.warnings)
+
+
+@on_sqlite
+def test_hs_and_hp_say_what_the_other_has(database: Database) -> None:
+    import_hpfiq(database)
+    scores, preferences = (
+        text(release_of(database, kind).files["README.md"]) for kind in ("hs", "hp")
+    )
+    assert "The `hp` release of the same study has the preference" in scores
+    assert "- config_name: sets data_files: sets.parquet default: true" in scores
+    assert (
+        "The `hs` release of the same study has the retrieved sets with their scores" in preferences
+    )
+    assert "- config_name: preferences data_files: preferences.parquet default: true" in preferences
+
+
+@on_sqlite
+def test_a_study_of_ours_says_who_judged_and_how_it_was_drawn(database: Database) -> None:
+    small_pair_study(database)
+    card = text(release_of(database).files["README.md"])
+    assert "5 people, with 3.8 kept questions each on average." in card
+    assert "Seed 1." in card
+    assert "The papers' Table 1" not in card
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_about_gives_an_imported_study_a_licence(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    import_hpfiq(database)
+    (tmp_path / "about.toml").write_text(ABOUT, encoding="utf-8")
+    words = ("export", "--database", database_url, "--release", "hp", "--out", tmp_path / "hp")
+    assert "warning: no licence" in hsfiq(*words).out
+    again = hsfiq(*words, "--about", tmp_path / "about.toml", "--version", "1.1.0")
+    assert again.code == 2  # another content: it replaces a release only if it is told to
+    done = hsfiq(*words, "--about", tmp_path / "about.toml", "--force")
+    assert (done.code, "warning" in done.out) == (0, False)
+    card = text((tmp_path / "hp" / "README.md").read_bytes())
+    assert "license: cc-by-4.0" in card
+    assert "author = {Ada Lovelace and Kim}" in card
+    croissant = json.loads((tmp_path / "hp" / "croissant.json").read_text(encoding="utf-8"))
+    assert croissant["license"] == "https://spdx.org/licenses/CC-BY-4.0.html"
+    assert "Ada Lovelace" in croissant["citeAs"]
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("[study]\nname = 'a'", "has no table [release]"),
+        ("[release]\nlicense = 'MIT'", "release.license is not a key here"),
+        ("[release]\nauthors = 'Kim'", "release.authors: 'Kim' is not a list of texts"),
+        ("[release]\nurl = 3", "release.url: 3 is not text"),
+        ("[release]\nlicence = 'free for all'", "release.licence: 'free for all' is neither"),
+        ("[release]\ncitation = 'Kim 2026'", "release.citation: is no BibTeX entry"),
+        ("[release]\ndate = '23.11.2026'", "release.date: '23.11.2026' is no day"),
+        ("[release", "broken TOML"),
+    ],
+)
+def test_a_wrong_file_is_one_line(table: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "about.toml").write_text(table, encoding="utf-8")
+    done = hsfiq(
+        *("export", "--database", "sqlite:///absent.db", "--about", tmp_path / "about.toml")
+    )
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert expected in done.err
+
+
+def test_publication_errors() -> None:
+    sound = Publication("MIT", "@misc{a, title = {A}}", ("Kim",), "kim@a.org", "https://a.org")
+    assert list(publication_errors(sound)) == []
+    wrong = Publication(authors=("Kim", " "), contact="a\nb", url="a.org")
+    assert [key for key, _ in publication_errors(wrong)] == [
+        "release.url",
+        "release.contact",
+        "release.authors",
+    ]
+
+
+def manifest(**said: Any) -> dict[str, Any]:
+    publication: dict[str, Any] = dict.fromkeys(
+        ("licence", "citation", "authors", "contact", "url")
+    )
+    return {
+        "publication": publication | said,
+        "name": "shops-hp",
+        "title": "Which shop?",
+        "version": "1.0.0",
+        "origin": "collected",
+    }
+
+
+def test_a_citation_is_the_owners_or_made_of_the_authors() -> None:
+    assert citation_of(manifest()) is None
+    assert citation_of(manifest(citation="@misc{a}", authors=["Kim"])) == "@misc{a}"
+    made = citation_of(manifest(authors=["Kim", "Lee"]))
+    assert made is not None
+    assert made.startswith("@misc{shops-hp,")
+    assert "author = {Kim and Lee}" in made
+
+
+@pytest.mark.parametrize(
+    ("n", "category"),
+    [(0, "n<1K"), (999, "n<1K"), (1_000, "1K<n<10K"), (10_000_000, "n>10M")],
+)
+def test_size_categories(n: int, category: str) -> None:
+    assert size_category(n) == category
+
+
+@pytest.mark.parametrize("value", ["plain", "yes", "a: b", "- x", "#", "1.0", 'a"b', "두 가게", ""])
+def test_front_matter_is_yaml(value: str, need: Any) -> None:
+    need("yaml")
+    import yaml
+
+    values = {"text": value, "list": [value], "tables": [{"a": value, "b": True}]}
+    assert yaml.safe_load("".join(yaml_lines(values))) == values
+    assert yaml.safe_load(scalar(value)) == value

@@ -1,0 +1,178 @@
+"""`hsfiq import release`: study -> release -> import -> release is the same release."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from hsfiq.answer_rules import Answer, ImageStates
+from hsfiq.collect.studies import list_studies
+from hsfiq.db.engine import Database, open_database
+from hsfiq.errors import NothingToDo
+from hsfiq.releases import Filters
+from hsfiq.releases.restoring.restore import open_valid, restore
+from hsfiq.study.config import Checks, Design
+from hsfiq.study.design import draw_study
+from hsfiq.study.instrument.extra_questions import ExtraQuestion
+from hsfiq.study.instrument.questionnaire import Questionnaire
+from tests.databases import migrated_sqlite
+from tests.hsfiq.releases.small_releases import OnDisk, small_study_of, write_release
+from tests.hsfiq.samples import HPFIQ, hsfiq, import_hpfiq
+from tests.studies import Seat, config, make_queries, set_status
+
+KINDS = {"pair": "hp", "single": "single", "ranking": "ranking", "images": "images",
+         "query": "query"}  # fmt: skip
+ASKED = (
+    ExtraQuestion("sure", "scale", "How sure are you?", ("not at all", "very")),
+    ExtraQuestion("why", "choices", "What decided?", ("colour", "shape", "logo")),
+    ExtraQuestion("seconds", "number", "How long did it feel?"),
+    ExtraQuestion("words", "text", "Anything else?"),
+)
+
+
+def new_database(folder: Path, name: str) -> Database:
+    path = folder / name
+    path.write_bytes(migrated_sqlite())
+    return open_database(f"sqlite:///{path}")
+
+
+def released_again(before: Path, database: Database, folder: Path, filters: Filters) -> Path:
+    """Import a release, and export the study."""
+    opened = open_valid(before)
+    with database.writing() as session:
+        restore(session, opened)
+    with database.reading() as session:
+        (study,) = list_studies(session)
+        key = study.id
+    return write_release(database, key, opened.kind.name, folder, filters=filters)
+
+
+def require_same(before: Path, after: Path) -> None:
+    """All files have the same bytes, and the manifest says only where the study comes from."""
+    names = sorted(path.name for path in before.iterdir())
+    assert sorted(path.name for path in after.iterdir()) == names
+    for name in names:
+        if name != "manifest.json":
+            assert (before / name).read_bytes() == (after / name).read_bytes(), name
+    first, second = (
+        json.loads((folder / "manifest.json").read_text()) for folder in (before, after)
+    )
+    source = second.pop("imported_from")
+    assert source == {name: first[name] for name in source}
+    assert first == second
+
+
+@pytest.mark.parametrize("question_kind", KINDS)
+def test_every_kind_comes_back(question_kind: str, database: Database, tmp_path: Path) -> None:
+    own = new_database(tmp_path, "own.db")
+    study = small_study_of(own, question_kind)
+    before = write_release(own, study, KINDS[question_kind], tmp_path / "before")
+    own.close()
+    require_same(before, released_again(before, database, tmp_path / "after", Filters()))
+
+
+def rich_study(database: Database) -> int:
+    """Of pairs with shuffled images, sums, repeated questions and extra questions; ties allowed."""
+    queries = make_queries(database, {"shirt": 12, "dress": 12}, length=4, separate=True)
+    design = Design(
+        k=3, questions_per_form=3, forms_per_participant=2, annotators_per_query=2,
+        image_order="shuffled", preference_ties=True, seed=3,
+    )  # fmt: skip
+    wanted = replace(
+        config(design, checks=Checks(arithmetic=True, repeated=1)),
+        questionnaire=Questionnaire(after_each=ASKED),
+    )
+    with database.writing() as session:
+        return draw_study(session, wanted, queries).id
+
+
+ANSWERS = st.fixed_dictionaries(
+    {
+        "score_1": st.integers(1, 5),
+        "score_2": st.integers(1, 5),
+        "preferred": st.integers(0, 2),
+        "irrelevant": st.booleans(),
+        "reason": st.none()
+        | st.text(
+            st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=3, max_size=9
+        ),
+    }
+)
+STATES = st.sampled_from(["unloaded", "loaded", "shown", "enlarged"])
+
+
+@settings(max_examples=6, deadline=None)
+@given(data=st.data())
+def test_random_answers_come_back(data: st.DataObject) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        own = new_database(folder, "own.db")
+        study = rich_study(own)
+        for _ in range(2):
+            seat = Seat.taken(own, study)
+            while (step := seat.standing().current) is not None:
+                if step.check_id is not None:
+                    for _ in range(data.draw(st.integers(0, 2))):
+                        seat.try_check(step.check_id, "wrong")
+                    seat.pass_check(step.check_id)
+                    continue
+                states = [data.draw(STATES) for _ in range(7)]
+                images = ImageStates(states[0], (tuple(states[1:4]), tuple(states[4:7])))
+                extra = {"sure": data.draw(st.sampled_from([1, 2, None])), "why": [1, 3],
+                         "seconds": 2.5, "words": "fine"}  # fmt: skip
+                answer = Answer(**data.draw(ANSWERS), images=images, extra=extra)
+                seat.submit(step.question_id, answer)
+        set_status(own, study, "closed")
+        filters = Filters(invalid=data.draw(st.booleans()), failed_checks=data.draw(st.booleans()))
+        try:
+            before = write_release(own, study, "hp", folder / "before", filters=filters)
+        except NothingToDo:  # every question was dropped
+            reject()
+        finally:
+            own.close()
+        target = new_database(folder, "other.db")
+        after = released_again(before, target, folder / "after", filters)
+        target.close()
+        require_same(before, after)
+
+
+def test_the_published_file_comes_back_by_command(database: Database, tmp_path: Path) -> None:
+    own = new_database(tmp_path, "own.db")
+    import_hpfiq(own)
+    own.close()
+    url = f"sqlite:///{tmp_path / 'own.db'}"
+    other = f"sqlite:///{tmp_path / 'other.db'}"
+    before, after = tmp_path / "before", tmp_path / "after"
+    assert hsfiq("export", "--database", url, "--release", "hp", "--out", before).code == 0
+    imported = hsfiq("import", "release", before, "--database", other)
+    assert imported.code == 0, imported.err
+    assert hsfiq("export", "--database", other, "--release", "hp", "--out", after).code == 0
+    require_same(before, after)
+    assert (after / "hpfiq.json").read_bytes() == HPFIQ.read_bytes()
+    again = hsfiq("import", "release", before, "--database", other, "--json")
+    assert again.code == 0
+    refused = hsfiq("import", "release", before, "--database", url)
+    assert refused.code == 2
+    assert "already exists with other answers" in refused.err
+
+
+def test_broken_releases_and_searches_are_refused(tmp_path: Path) -> None:
+    own = new_database(tmp_path, "own.db")
+    query = OnDisk(write_release(own, small_study_of(own, "query"), "query", tmp_path / "query"))
+    own.close()
+    live = new_database(tmp_path, "live.db")
+    arena = write_release(live, small_study_of(live, "arena"), "arena", tmp_path / "arena")
+    live.close()
+    (query.folder / "queries.jsonl").unlink()
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    broken = hsfiq("import", "release", query.folder, "--database", url)
+    assert (broken.code, "queries.jsonl: is missing" in broken.err) == (1, True)
+    refused = hsfiq("import", "release", arena, "--database", url)
+    assert (refused.code, "is of kind arena" in refused.err) == (2, True)
+    assert not (tmp_path / "new.db").exists()

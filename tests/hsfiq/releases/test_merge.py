@@ -1,0 +1,135 @@
+"""`hsfiq release merge`: the answers of several groups become one release, which is valid."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hsfiq.db.engine import open_database
+from tests.databases import migrated_sqlite
+from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_study_of, write_release
+from tests.hsfiq.samples import hsfiq
+
+KINDS = {"hp": "pair", "hs": "pair", "single": "single", "ranking": "ranking",
+         "images": "images", "query": "query"}  # fmt: skip
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> Callable[[str], tuple[OnDisk, OnDisk]]:
+    """The releases of two groups that use the same ids; the second is called another release."""
+
+    def make(kind: str) -> tuple[OnDisk, OnDisk]:
+        path = tmp_path / "study.db"
+        path.write_bytes(migrated_sqlite())
+        database = open_database(f"sqlite:///{path}")
+        write_release(database, small_study_of(database, KINDS[kind]), kind, tmp_path / "a")
+        database.close()
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+        other = OnDisk(tmp_path / "b")
+        other.json("manifest.json", lambda manifest: manifest.update(content_sha256="f" * 64))
+        return OnDisk(tmp_path / "a"), other
+
+    return make
+
+
+def merged(first: OnDisk, second: OnDisk, *options: str, to: str = "merged") -> OnDisk:
+    out = first.folder.parent / to
+    command = hsfiq("release", "merge", first.folder, second.folder, "--out", out, *options)
+    assert command.code == 0, command.err
+    verified = hsfiq("release", "verify", out)
+    assert verified.code == 0, verified.out
+    return OnDisk(out)
+
+
+MAIN = {"hp": "preferences", "hs": "preferences", "single": "scores", "ranking": "rankings",
+        "images": "judgements", "query": "query_ratings"}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_merged(groups: Callable[[str], tuple[OnDisk, OnDisk]], kind: str) -> None:
+    first, second = groups(kind)
+    both = merged(first, second)
+    rows, own = both.rows(MAIN[kind]), first.rows(MAIN[kind])
+    assert len(rows) == 2 * len(own)
+    people = {row["participant_id"] for row in own}
+    assert {row["participant_id"] for row in rows} == {
+        f"p{number}" for number in range(1, 2 * len(people) + 1)
+    }
+    # The same queries and pairs, and each answer twice.
+    assert len(both.rows("queries")) == len(first.rows("queries"))
+    values = [
+        sorted(str([row.get(name) for name in ("text", "score_1", "score", "ranks", "verdict")])
+               for row in table)
+        for table in (rows, own * 2)
+    ]  # fmt: skip
+    assert values[0] == values[1]
+
+
+def test_queries_that_differ_get_other_ids(
+    groups: Callable[[str], tuple[OnDisk, OnDisk]],
+) -> None:
+    """One has another text, another one another target: neither is the first group's query."""
+    first, second = groups("hs")
+    ids = [row["query_id"] for row in second.rows("queries")]
+
+    def edit(rows: Rows) -> None:
+        rows[0]["text"] = rows[0]["text_shown"] = "is green"
+        for row in rows:
+            if (
+                row["triplet_id"] == rows[2]["triplet_id"]
+                and rows[0]["triplet_id"] != rows[2]["triplet_id"]
+            ):
+                row["target_id"] = "another"
+
+    second.change("queries", edit)
+    second.agree()
+    both = merged(first, second)
+    named = {row["query_id"]: row for row in both.rows("queries")}
+    new = [row for id_, row in named.items() if id_ not in ids]
+    assert {"is green"} <= {row["text"] for row in new}
+    assert "another" in {row["target_id"] for row in new}
+    for id_ in ids:
+        known = next(row for row in first.rows("queries") if row["query_id"] == id_)
+        assert named[id_] == known
+
+
+def test_the_funnel_is_the_sum_and_the_seed_draws_the_pseudonyms(
+    groups: Callable[[str], tuple[OnDisk, OnDisk]],
+) -> None:
+    first, second = groups("hs")
+    both = merged(first, second, "--name", "both", "--title", "Both groups")
+    manifests: list[Any] = []
+    for release in (first, both):
+        release.json("manifest.json", manifests.append)
+    before, after = manifests
+    assert after["funnel"]["assigned"] == 2 * before["funnel"]["assigned"]
+    assert after["funnel"]["kept"] == 2 * before["funnel"]["kept"]
+    assert (after["name"], after["title"]) == ("both-hs", "Both groups")
+    assert [source["name"] for source in after["imported_from"]["merged"]] == ["small-hs"] * 2
+    again = merged(first, second, "--name", "both", "--title", "Both groups", to="again")
+    other = merged(first, second, "--seed", "1", to="other")
+    assert again.rows("preferences") == both.rows("preferences")
+    assert other.rows("preferences") != both.rows("preferences")
+
+
+def refusal(first: OnDisk, second: OnDisk) -> str:
+    out = first.folder.parent / "merged"
+    refused = hsfiq("release", "merge", first.folder, second.folder, "--out", out)
+    assert refused.code in (1, 2)
+    assert not out.exists()
+    return refused.err
+
+
+def test_other_instruments_are_refused(groups: Callable[[str], tuple[OnDisk, OnDisk]]) -> None:
+    first, second = groups("hs")
+    assert "is there twice" in refusal(first, first)
+    second.json("manifest.json", lambda manifest: manifest["scale"].update(points=7))
+    assert "scale is {'points': 7" in refusal(first, second)
+    second.json("manifest.json", lambda manifest: manifest.update(kind="hp"))
+    assert "kind is hp, and of" in refusal(first, second)
+    (second.folder / "queries.jsonl").unlink()
+    assert "queries.jsonl: is missing" in refusal(first, second)

@@ -1,0 +1,109 @@
+"""Warnings of personal data and of participants alone with their answers; leaving texts out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from hsfiq.releases.privacy.personal_data import personal_data
+from hsfiq.releases.privacy.texts import WrittenTexts
+from hsfiq.releases.privacy.uniqueness import Uniqueness, uniqueness
+from hsfiq.study.instrument.extra_questions import ExtraQuestion
+from hsfiq.study.instrument.questionnaire import Questionnaire
+from tests.databases import migrated_sqlite
+from tests.hsfiq.releases.small_releases import small_pair_study
+from tests.hsfiq.samples import hsfiq
+
+ADDRESS, PHONE, PLATFORM = (
+    "an e-mail address",
+    "a phone number",
+    "the id of a recruitment platform",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mail kim.lee+a@example.co.kr please", [ADDRESS]),
+        ("call +82 10-1234-5678", [PHONE]),
+        ("(030) 901820 12", [PHONE]),
+        ("I am 5f2c8a1be9d04c0012ab34cd", [PLATFORM]),
+        ("worker A1B2C3D4E5F6G7", [PLATFORM]),
+        ("both are red @ the top, 3 of 5", []),
+        ("ABSOLUTELY NOT", []),
+        ("sizes 36-38, 2023 and 100 percent", []),
+        ("0.25 to 0.75", []),
+        ("", []),
+    ],
+)
+def test_what_a_text_seems_to_hold(text: str, expected: list[str]) -> None:
+    assert list(personal_data(text)) == expected
+
+
+def rows(answers: Iterable[tuple[str, str, str | None]]) -> list[dict[str, str | None]]:
+    return [
+        {"participant_id": person, "field": field, "number": None, "value": value}
+        for person, field, value in answers
+    ]
+
+
+def test_uniqueness_counts_those_who_are_alone() -> None:
+    answers = rows(
+        [
+            *(("p1", "age", "30"), ("p1", "shops", "online"), ("p1", "shops", "in town")),
+            *(("p2", "shops", "in town"), ("p2", "age", "30"), ("p2", "shops", "online")),
+            *(("p3", "age", "30"), ("p3", "shops", "online")),
+            *(("p1", "why", "a"), ("p2", "why", "b")),
+        ]
+    )
+    assert uniqueness(answers, {"why"}) == Uniqueness(participants=3, k=1, unique=1)
+    assert uniqueness(answers) == Uniqueness(participants=3, k=1, unique=3)
+    (warning,) = uniqueness(answers, {"why"}).warnings()
+    assert "1 of 3 participants" in warning
+    assert uniqueness(rows((f"p{n}", "age", "30") for n in range(5))).warnings() == []
+    with pytest.raises(ValueError, match="no participants"):
+        uniqueness([])
+
+
+QUESTIONNAIRE = Questionnaire(
+    after_each=(ExtraQuestion("why", "text", "Why?"),),
+    at_end=(ExtraQuestion("age", "number", "How old?"),),
+)
+
+
+def test_texts_and_answers_at_the_end_can_be_left_out() -> None:
+    tables = {
+        "extra_answers": rows([("p1", "why", "call 0123 456789")]),
+        "participant_answers": rows([("p1", "age", None)]),
+    }
+    everything = WrittenTexts(QUESTIONNAIRE, ())
+    assert everything.answers(tables) == tables
+    assert everything.notes() == []
+    phone, alone = everything.warnings()
+    assert "why of p1" in phone
+    assert "k = 1" in alone
+    nothing = WrittenTexts(QUESTIONNAIRE, ("texts", "participant-answers"))
+    assert nothing.answers(tables) == {"extra_answers": []}
+    assert nothing.notes() == ["left out by the owner: 1 answer and 1 answer at the end"]
+    assert nothing.warnings() == []
+
+
+def test_the_command_leaves_reasons_out(tmp_path: Path) -> None:
+    from hsfiq.db.engine import open_database
+
+    (tmp_path / "it.db").write_bytes(migrated_sqlite())
+    url = f"sqlite:///{tmp_path / 'it.db'}"
+    database = open_database(url)
+    small_pair_study(database)
+    database.close()
+    words = ("export", "--database", url, "--release", "hs", "--out")
+    assert hsfiq(*words, tmp_path / "all").code == 0
+    assert (tmp_path / "all" / "reasons.parquet").is_file()
+    done = hsfiq(*words, tmp_path / "less", "--without", "texts")
+    assert done.code == 0
+    assert "left out by the owner: 1 reason" in done.out
+    assert not (tmp_path / "less" / "reasons.parquet").exists()
+    assert not [p for p in (tmp_path / "less").iterdir() if b"too dark" in p.read_bytes()]
+    assert hsfiq("release", "verify", tmp_path / "less").code == 0

@@ -1,0 +1,236 @@
+"""Releases are written part by part, from one state of the database, and always the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from time import monotonic, sleep
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from hsfiq import cli
+from hsfiq.collect.studies import list_studies
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Response
+from hsfiq.releases import Filters, Source
+from hsfiq.releases.folder import content_of
+from hsfiq.releases.reading import forms
+from hsfiq.releases.reading.forms import FormRow
+from hsfiq.releases.writing.json_lines import json_lines
+from tests.hsfiq.samples import HPFIQ, hsfiq, import_hpfiq, release_of
+from tests.processes import Fork
+from tests.studies import NOW
+
+# ------------------------------------------------------------------------------------- JSON lines
+
+texts = st.none() | st.text(st.characters(codec="utf-8"), max_size=8)
+times = st.none() | st.builds(
+    lambda seconds, microseconds: NOW + timedelta(seconds=seconds, microseconds=microseconds),
+    st.integers(-(10**9), 10**9),
+    st.sampled_from([0, 0, 1, 500_000, 999_999]),
+)
+floats = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+rows = st.fixed_dictionaries(
+    {
+        "text": texts,
+        'a "name"': st.none() | st.integers(-128, 127),
+        "flag": st.none() | st.booleans(),
+        "number": floats,
+        "time": times,
+        "texts": st.none() | st.lists(texts, max_size=3),
+        "places": st.none() | st.lists(st.integers(0, 9), max_size=3),
+        "numbers": st.none() | st.lists(floats, max_size=3),
+    }
+)
+SCHEMA = pa.schema(
+    {
+        "text": pa.string(),
+        'a "name"': pa.int8(),
+        "flag": pa.bool_(),
+        "number": pa.float64(),
+        "time": pa.timestamp("us", tz="UTC"),
+        "texts": pa.list_(pa.string()),
+        "places": pa.list_(pa.int32()),
+        "numbers": pa.list_(pa.float64()),
+    }
+)
+
+
+@settings(deadline=None)  # Arrow imports pandas first, if it is there
+@given(st.lists(rows, max_size=6), st.integers(0, 3))
+def test_lines_are_those_of_python(drawn: list[dict[str, Any]], start: int) -> None:
+    table = pa.Table.from_pylist(drawn, schema=SCHEMA).slice(start)
+    expected = "".join(
+        json.dumps(
+            {name: row[name] for name in SCHEMA.names},
+            ensure_ascii=False,
+            default=lambda time: time.isoformat(),
+        )
+        + "\n"
+        for row in drawn[start:]
+    )
+    assert json_lines(table).to_pybytes().decode() == expected
+
+
+# ------------------------------------------------------------------------------------------- parts
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=40))
+def test_parts_have_whole_participants_and_a_bounded_size(drawn: list[tuple[bool, int]]) -> None:
+    person, all_forms = 0, []
+    for key, (is_next, n_questions) in enumerate(drawn):
+        person += is_next
+        all_forms.append(FormRow(key, person, f"p{person}", "active", "form", "", n_questions))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forms, "QUESTIONS_AT_ONCE", 40)
+        parts = list(forms.forms_together(all_forms))
+    assert [form for part in parts for form in part] == all_forms
+    people = [{form.participant_key for form in part} for part in parts]
+    assert sum(map(len, people)) == len({form.participant_key for form in all_forms})
+    for part in parts:
+        last = part[-1].participant_key
+        others = [form.n_questions for form in part if form.participant_key != last]
+        assert sum(others) < 40  # the last participant came in before the part was full
+
+
+def test_the_size_of_the_parts_does_not_matter(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_hpfiq(database)
+    whole = release_of(database, "hp", Filters(invalid=True)).files
+    monkeypatch.setattr(forms, "QUESTIONS_AT_ONCE", 1)
+    in_parts = release_of(database, "hp", Filters(invalid=True)).files
+    assert in_parts.keys() == whole.keys()
+    for name, content in whole.items():
+        # Parquet files have a row group for each part.
+        if not name.endswith(".parquet") and name not in ("manifest.json", "croissant.json"):
+            assert in_parts[name] == content
+    digests = [json.loads(files["manifest.json"])["content_sha256"] for files in (in_parts, whole)]
+    assert digests[0] == digests[1]
+
+
+def test_answers_given_meanwhile_are_not_in_it(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every score is changed after the first part has been read."""
+    import_hpfiq(database)
+    before = release_of(database, "hs").files
+    monkeypatch.setattr(forms, "QUESTIONS_AT_ONCE", 1)
+    with database.reading() as session:
+        (study,) = list_studies(session)
+        source = Source(session, study, "hs", Filters())
+        sifted = source.sifted(source.sieve())
+        first, _ = next(sifted)
+        with database.writing() as writing:
+            for response in writing.scalars(select(Response)):
+                response.score_1 = 6 - (response.score_1 or 0)
+        kept = [*first, *(question for part, _ in sifted for question in part)]
+    scores = [json.loads(line)["score_1"] for line in before["preferences.jsonl"].splitlines()]
+    assert [question.score_1 for question in kept] == scores
+    assert release_of(database, "hs").files["preferences.jsonl"] != before["preferences.jsonl"]
+
+
+def test_a_restored_and_a_copied_database_give_the_same_bytes(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    import_hpfiq(database)
+    before = release_of(database).files
+    backup, copy = tmp_path / "backup.hsfiq", f"sqlite:///{tmp_path / 'copy.db'}"
+    command = hsfiq("db", "backup", backup, "--database", database_url)
+    assert command.code == 0, command.err
+    restored = f"sqlite:///{tmp_path / 'restored.db'}"
+    if database_url.startswith("sqlite"):
+        command = hsfiq("db", "restore", backup, "--database", restored)
+        assert command.code == 0, command.err
+    else:
+        restored = copy
+    command = hsfiq("db", "copy", database_url, copy)
+    assert command.code == 0, command.err
+    for url in (restored, copy):
+        opened = open_database(url)
+        assert release_of(opened).files == before
+        opened.close()
+
+
+# ---------------------------------------------------------------------------------------- kill -9
+
+
+def export() -> None:
+    sys.exit(cli.run(["export", *sys.argv[1:]]))
+
+
+def test_an_export_killed_at_random_moments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder or a whole one remains, and the next export clears away what was left."""
+    monkeypatch.chdir(tmp_path)
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    assert hsfiq("import", "hpfiq", HPFIQ, "--database", url).code == 0
+    arguments = ["--database", url, "--release", "hp", "--out", "releases/hp"]
+    start = monotonic()
+    assert Fork(export, arguments, Path("log.txt")).wait() == 0
+    duration = monotonic() - start
+    whole = content_of(Path("releases/hp"))
+    rng = Random(7)
+    for arguments_of_run in (arguments, [*arguments, "--filter-invalid", "--force"]):
+        for _ in range(3):
+            process = Fork(export, arguments_of_run, Path("log.txt"))
+            sleep(rng.uniform(0, duration))
+            with suppress(ProcessLookupError):  # it may have ended before
+                os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            if Path("releases/hp").exists():
+                assert content_of(Path("releases/hp")) is not None
+    assert hsfiq("export", *arguments, "--force").code == 0
+    assert content_of(Path("releases/hp")) == whole
+    assert [path.name for path in Path("releases").iterdir()] == ["hp"]
+
+
+@pytest.fixture
+def abandoned(tmp_path: Path) -> Callable[[str], Path]:
+    """Make a folder as a killed export leaves it beside `tmp_path/hp`."""
+
+    def make(name: str) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "sets.jsonl").touch()
+        return folder
+
+    return make
+
+
+def test_what_was_being_replaced_comes_back(
+    abandoned: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A process was killed between the two renamings of a folder that replaces another."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    assert hsfiq("import", "hpfiq", HPFIQ, "--database", url).code == 0
+    arguments = ("export", "--database", url, "--release", "hp", "--out", tmp_path / "hp")
+    assert hsfiq(*arguments).code == 0
+    (tmp_path / "hp").rename(tmp_path / ".hp-abcdefgh.draft-old")
+    abandoned(".hp-abcdefgh.draft")
+    assert hsfiq(*arguments).out.count("unchanged, nothing written") == 1
+    assert content_of(tmp_path / "hp") is not None
+    assert not list(tmp_path.glob(".hp-*"))
+
+
+def test_other_hidden_folders_stay(abandoned: Callable[[str], Path], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    assert hsfiq("import", "hpfiq", HPFIQ, "--database", url).code == 0
+    others = [abandoned(name) for name in (".hp-mine", ".hp-abcdefgh", ".hp2-abcdefgh.draft")]
+    abandoned(".hp-abcdefgh.draft")
+    out = ("--release", "hp", "--out", tmp_path / "hp")
+    assert hsfiq("export", "--database", url, *out).code == 0
+    assert set(tmp_path.glob(".hp*")) == set(others)
