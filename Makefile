@@ -58,9 +58,11 @@ coverage: $(VENV)/.test  ## Run the test suite and print line and branch coverag
 # LAVIS has an environment outside the checkout. It is built when its versions change, which takes minutes.
 LAVIS := $(PYTHON) benchmarks/lavis_venv.py
 
-test-lavis:  ## Run the tests of the BLIP-2 encoder, with LAVIS (Python 3.11)
+test-lavis:  ## Run the tests of the encoders that need LAVIS or open_clip (Python 3.11)
 	venv=$$($(LAVIS)) && "$$venv/bin/python" -m pytest -c tests/lavis/pytest.ini \
-		--confcutdir tests/lavis tests/lavis $(ARGS)
+		--confcutdir tests/lavis tests/lavis $(ARGS) && \
+	PYTHONPATH="$$venv/open_clip" "$$venv/bin/python" -m pytest -c tests/openclip/pytest.ini \
+		--confcutdir tests/openclip tests/openclip $(ARGS)
 
 lint: $(VENV)/.dev node_modules/.installed  ## Check style, types and import contracts
 	$(BIN)/ruff check .

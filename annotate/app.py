@@ -49,6 +49,9 @@ from hsfiq.annotate.preview.links import place_in
 from hsfiq.annotate.preview.routes import PREVIEW_PAGE, add_preview
 from hsfiq.annotate.searching.uploads import upload_response
 from hsfiq.annotate.security import STUDY, StudyMiddleware
+from hsfiq.annotate.serving.faults import unavailable_response, wants_page
+from hsfiq.annotate.serving.health import add_health
+from hsfiq.annotate.serving.public_address import PublicAddress, require_free_path
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import (
     CheckReply,
@@ -60,15 +63,20 @@ from hsfiq.collect.protocol import (
 )
 from hsfiq.db.checkpoints import regular_checkpoints
 from hsfiq.db.engine import Database
-from hsfiq.errors import InvalidRecord, Refused
+from hsfiq.db.failures.timeouts import limit_waiting
+from hsfiq.errors import InvalidRecord, Refused, Unavailable
 from hsfiq.http_server import accept_connections, listening, server_settings, stop
+from hsfiq.public_url import PublicUrl
 from hsfiq.signals import Signals
 from hsfiq.study.languages.standard import standard_texts
 
 Body = Annotated[bytes, Depends(limited_body)]
 
 
-def build_app(database: Database, services: Services | None = None) -> FastAPI:
+def build_app(
+    database: Database, services: Services | None = None, public: PublicUrl | None = None
+) -> FastAPI:
+    """The app; `public` is the address at which browsers reach it, if a proxy hides that."""
     services = services or Services.of(database)
     app = plain_app(services)
     mount_question_page(app, services)
@@ -84,6 +92,9 @@ def build_app(database: Database, services: Services | None = None) -> FastAPI:
 
     pages = {STUDY: is_participant, PREVIEW_PAGE: is_preview}
     app.add_middleware(StudyMiddleware, pages=pages)
+    if public is not None:
+        require_free_path(public, app.routes)
+    app.add_middleware(PublicAddress, public=public)
     return app
 
 
@@ -98,12 +109,18 @@ def plain_app(services: Services) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     add_enrolment_routes(app, services)
     add_study_routes(app, services)
+    add_health(app, services.database, services.images.copies.folder)
     app.add_exception_handler(Refused, error_response)
     app.add_exception_handler(InvalidRecord, error_response)
     return app
 
 
-def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None:
+def serve(
+    database: Database,
+    host: str = "127.0.0.1",
+    port: int = 7860,
+    public: PublicUrl | None = None,
+) -> None:
     """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails."""
     with (
         suppress(KeyboardInterrupt),
@@ -113,14 +130,20 @@ def serve(database: Database, host: str = "127.0.0.1", port: int = 7860) -> None
         regular_checkpoints(database),
     ):
         accept_connections(listener)
+        limit_waiting(database.engine)
         services = Services.of(database)
-        server = uvicorn.Server(server_settings(build_app(database, services), host, port))
+        app = build_app(database, services, public)
+        server = uvicorn.Server(server_settings(app, host, port))
         signals.call(partial(stop, server))
         with warming(database, services.images.copies):
             server.run(sockets=[listener])
 
 
-def error_response(request: Request, error: Exception) -> Response:
+async def error_response(request: Request, error: Exception) -> Response:
+    if isinstance(error, Unavailable):
+        if wants_page(request.headers):
+            raise error  # the middleware has what was typed
+        return await unavailable_response(request, error)
     status = error.status if isinstance(error, Refused) else 422
     reply: ErrorReply = {"error": str(error)}
     if isinstance(error, Reassigned):

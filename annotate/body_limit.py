@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import Request
-from starlette.types import Message, Receive
 
 from hsfiq.answer_rules import LONGEST_REASON
 from hsfiq.errors import Refused
@@ -50,19 +49,3 @@ async def limited_body(request: Request) -> bytes:
         if len(body) > largest:
             raise TooLarge(f"more than {largest // 1024} kB")
     return bytes(body)
-
-
-def limited(receive: Receive, largest: int) -> Receive:
-    """The same messages, until a body without a declared length exceeds so many bytes.
-
-    The application then sees a disconnected client, and never holds more than the limit.
-    """
-    received = 0
-
-    async def receive_limited() -> Message:
-        nonlocal received
-        message = await receive()
-        received += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if received > largest else message
-
-    return receive_limited

@@ -1,29 +1,27 @@
 """Signed values that the browser stores: the cookie of its participants, and assignments.
 
-The signing key is stored in the database, so signatures remain valid after a restart and in
-every process that serves the same database.
+The signing keys are in a file or in the database, so signatures remain valid after a restart and
+in every process that serves the same database.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
-from fastapi import Response
-from sqlalchemy.exc import IntegrityError
+from fastapi import Request, Response
 from sqlalchemy.orm import Session
 
+from hsfiq.access.signing_key import signing_keys
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant, Setting
+from hsfiq.db.tables import Participant
+from hsfiq.db.types import DIGEST_LENGTH, digest_of
 from hsfiq.errors import Forbidden, Refused
 
-KEY_SETTING = "secret_key"
 COOKIE = "hsfiq_participant"
 COOKIE_PURPOSE = "participant"
 HALF_A_YEAR = 180 * 24 * 3600
@@ -40,49 +38,46 @@ class UnknownBrowser(Refused):
 class Signer:
     """Signs short texts, each for one purpose: a signature is not valid for another purpose."""
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    def __init__(self, *keys: bytes) -> None:
+        """The first key signs; what the others have signed is valid, too."""
+        self._keys = keys
 
     def sign(self, purpose: str, text: str) -> str:
-        return f"{text}.{self._signature(purpose, text)}"
+        return f"{text}.{signature(self._keys[0], purpose, text)}"
 
     def read(self, purpose: str, signed: str) -> str | None:
         """The text that was signed for this purpose, None if the signature is not valid."""
-        text, _, signature = signed.rpartition(".")
-        expected = self._signature(purpose, text)
-        is_valid = hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
-        return text if is_valid else None
+        text, _, given = signed.rpartition(".")
+        is_valid = [
+            hmac.compare_digest(
+                signature(key, purpose, text).encode(), given.encode("utf-8", "replace")
+            )
+            for key in self._keys
+        ]
+        return text if any(is_valid) else None
 
-    def _signature(self, purpose: str, text: str) -> str:
-        message = f"{purpose}\n{text}".encode("utf-8", "replace")
-        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+
+def signature(key: bytes, purpose: str, text: str) -> str:
+    message = f"{purpose}\n{text}".encode("utf-8", "replace")
+    return hmac.new(key, message, hashlib.sha256).hexdigest()
 
 
 def signer_of(database: Database) -> Signer:
-    """The signer with this database's key; the first call makes the key."""
-    key = stored_key(database)
-    if key is None:
-        with suppress(IntegrityError), database.writing() as session:  # another process was first
-            session.add(Setting(key=KEY_SETTING, value=secrets.token_hex(32)))
-        key = stored_key(database)
-    if key is None:
-        raise RuntimeError("the signing key was stored but cannot be read back")
-    return Signer(bytes.fromhex(key))
-
-
-def stored_key(database: Database) -> str | None:
-    with database.reading() as session:
-        setting = session.get(Setting, KEY_SETTING)
-        return setting.value if setting else None
+    """The signer with this database's keys."""
+    return Signer(*signing_keys(database))
 
 
 # ------------------------------------------------------------------------- participants' cookie
 
 
 def tokens_in(cookies: Mapping[str, str], signer: Signer) -> list[str]:
-    """The tokens of the participants who have used this browser, the current one first."""
+    """The tokens' digests of this browser's participants, the current one first.
+
+    Cookies from before revision 0021 hold the tokens themselves.
+    """
     signed = signer.read(COOKIE_PURPOSE, cookies.get(COOKIE, ""))
-    return signed.split(BETWEEN_PARTICIPANTS) if signed else []
+    held = signed.split(BETWEEN_PARTICIPANTS) if signed else []
+    return [each if len(each) == DIGEST_LENGTH else digest_of(each) for each in held]
 
 
 def participants_in(
@@ -104,7 +99,7 @@ def valid_participants(
 ) -> Iterator[Participant]:
     """The participants with these tokens; tokens of people who were forgotten are left out."""
     for token in tokens:
-        participant = participants.by_token(session, token, lock=lock)
+        participant = participants.by_token_hash(session, token, lock=lock)
         if participant is not None:
             yield participant
 
@@ -122,25 +117,35 @@ def required_participant(
 def set_participant_cookie(
     response: Response,
     participant: Participant,
-    cookies: Mapping[str, str],
+    request: Request,
     signer: Signer,
-    *,
-    secure: bool,
 ) -> None:
     """Make somebody the current participant of a browser; it keeps those in its cookies.
 
     Scripts cannot read the cookie.
     """
-    others = [token for token in tokens_in(cookies, signer) if token != participant.token]
-    tokens = [participant.token, *others][:MOST_PARTICIPANTS]
+    others = [
+        token for token in tokens_in(request.cookies, signer) if token != participant.token_hash
+    ]
+    tokens = [participant.token_hash, *others][:MOST_PARTICIPANTS]
     response.set_cookie(
         COOKIE,
         signer.sign(COOKIE_PURPOSE, BETWEEN_PARTICIPANTS.join(tokens)),
         max_age=HALF_A_YEAR,
         httponly=True,
         samesite="lax",
-        secure=secure,
+        **place_of_cookies(request),
     )
+
+
+class CookiePlace(TypedDict):
+    path: str
+    secure: bool
+
+
+def place_of_cookies(request: Request) -> CookiePlace:
+    """For which addresses a cookie is: those of this app, and only over TLS if it is reached so."""
+    return {"path": request.scope.get("root_path") or "/", "secure": request.url.scheme == "https"}
 
 
 # ------------------------------------------------------------------------------------ assignments

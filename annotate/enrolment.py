@@ -150,10 +150,6 @@ def add_enrolment_routes(app: FastAPI, services: Services) -> None:
     add_personal_links(app, services)
     add_platform_links(app, services)
 
-    @app.get("/healthz")
-    def health() -> dict[str, bool]:
-        return {"ok": True}
-
 
 def add_open_enrolment(app: FastAPI, services: Services) -> None:
     @app.get("/")
@@ -308,8 +304,7 @@ def redirect_to_study(
     request: Request, services: Services, participant: Participant, path: str
 ) -> Response:
     response = RedirectResponse(path, status_code=303, headers={"Cache-Control": "no-store"})
-    is_https = request.url.scheme == "https"
-    set_participant_cookie(response, participant, request.cookies, services.signer, secure=is_https)
+    set_participant_cookie(response, participant, request, services.signer)
     return response
 
 

@@ -137,7 +137,7 @@ def submit(
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer, lock=True)
         assignment = read_assignment(
-            services.signer, participant.token, payload["assignment"], "question"
+            services.signer, participant.token_hash, payload["assignment"], "question"
         )
         question = lock_question(session, assignment.key)
         if question.reassigned:
@@ -279,7 +279,7 @@ def prepared_search(services: Services, cookies: Cookies, signed: str) -> Prepar
     """
     with services.database.reading() as session:
         participant = required_participant(session, cookies, services.signer)
-        assignment = read_assignment(services.signer, participant.token, signed, "search")
+        assignment = read_assignment(services.signer, participant.token_hash, signed, "search")
         require_reached(session, participant, assignment.key)
         state = state_of(session, assignment.key)
         if not state.awaits_list:
@@ -340,7 +340,7 @@ def locked_search(
 ) -> tuple[Participant, Assignment]:
     """The participant and the search of a signed page, both locked."""
     participant = required_participant(session, cookies, services.signer, lock=True)
-    assignment = read_assignment(services.signer, participant.token, signed, "search")
+    assignment = read_assignment(services.signer, participant.token_hash, signed, "search")
     lock_question(session, assignment.key)
     require_reached(session, participant, assignment.key)
     return participant, assignment
@@ -353,7 +353,9 @@ def answer_questionnaire(
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer, lock=True)
-        read_assignment(services.signer, participant.token, payload["assignment"], "questionnaire")
+        read_assignment(
+            services.signer, participant.token_hash, payload["assignment"], "questionnaire"
+        )
         if current_position(session, participant, now).stage == "questionnaire":
             store_answers(session, participant, payload["answers"], now)
         position = current_position(session, participant, now)
@@ -381,7 +383,7 @@ def check(services: Services, cookies: Cookies, payload: CheckPayload) -> CheckR
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
         assignment = read_assignment(
-            services.signer, participant.token, payload["assignment"], "check"
+            services.signer, participant.token_hash, payload["assignment"], "check"
         )
         passed = answer_check(session, participant, assignment.key, payload["given"], now=now)
         position = current_position(session, participant, now)

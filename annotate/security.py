@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hsfiq.annotate.body_limit import largest_body, limited
+from hsfiq.annotate.body_limit import largest_body
 from hsfiq.annotate.pages import other_site_page, unknown_browser_page
+from hsfiq.annotate.serving.faults import answer_faults, too_large
 from hsfiq.annotate.texts import language_for
 
 STUDY = "/study"
@@ -105,12 +106,13 @@ class StudyMiddleware:
                     headers.setdefault(name, value)
             await send(message)
 
-        await (refusal or self._app)(scope, limited(receive, largest), send_with_headers)
+        app = refusal or self._app
+        await answer_faults(app, scope, receive, send_with_headers, largest=largest)
 
     def _refusal(self, request: Request, largest: int) -> Response | None:
         length = request.headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > largest:
-            return JSONResponse({"error": f"more than {largest // 1024} kB"}, status_code=413)
+            return too_large(largest)
         path = path_of(request.scope)
         if request.method not in READING and not is_same_origin(request.headers):
             page = other_site_page(language_for(request.headers), relative_root(request) or "./")

@@ -149,8 +149,8 @@ class ViewBuilder:
                 "step": "questionnaire",
                 "note": asked.note,
                 "questions": extra_views(asked.at_end),
-                "assignment": assignment.signed(self.signer, participant.token),
-                "draft": assignment.draft(self.signer, participant.token),
+                "assignment": assignment.signed(self.signer, participant.token_hash),
+                "draft": assignment.draft(self.signer, participant.token_hash),
             }
         due = completion_of(session, participant, stage, progress.answered)
         if stage == "done":
@@ -176,7 +176,7 @@ class ViewBuilder:
             "number": step.number,
             "minutes_left": minutes_left(position.progress),
             "prompt": check.prompt or "",
-            "assignment": assignment.signed(self.signer, participant.token),
+            "assignment": assignment.signed(self.signer, participant.token_hash),
         }
 
     def question_view(
@@ -216,8 +216,8 @@ class ViewBuilder:
             "earlier": earlier_answer(latest) if latest else None,
             "standing_at": current.number if current else None,
             "reason_asked": asks_reason(config, question.form_position, question.place),
-            "assignment": assignment.signed(self.signer, participant.token),
-            "draft": assignment.draft(self.signer, participant.token),
+            "assignment": assignment.signed(self.signer, participant.token_hash),
+            "draft": assignment.draft(self.signer, participant.token_hash),
             "next_images": questions[following.question_id].tokens if following else [],
         }
 
@@ -251,8 +251,8 @@ class ViewBuilder:
             "standing_at": current.number if current else None,
             "is_unavailable": False,
             "earlier": earlier_answer(latest) if latest else None,
-            "assignment": assignment.signed(self.signer, participant.token),
-            "draft": assignment.draft(self.signer, participant.token),
+            "assignment": assignment.signed(self.signer, participant.token_hash),
+            "draft": assignment.draft(self.signer, participant.token_hash),
         }
 
     def practice_question(self, session: Session, participant: Participant) -> PracticeParts:

@@ -78,10 +78,14 @@ class Conflict(Refused):
     exit_code = 1
 
 
-class Busy(Refused):
-    """Another process kept the database locked for too long; try again."""
+class Unavailable(Refused):
+    """The database or a disk cannot do it now: nothing was written, and it may work later."""
 
     status = 503
+
+
+class Busy(Unavailable):
+    """Somebody kept the database locked for too long; try again."""
 
 
 class NotOpen(Refused):

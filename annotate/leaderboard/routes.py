@@ -17,7 +17,7 @@ from hsfiq.annotate.leaderboard.page import About, leaderboard_page, no_leaderbo
 from hsfiq.annotate.leaderboard.shared import SharedResults
 from hsfiq.annotate.leaderboard.standings import Standings, standings_of
 from hsfiq.annotate.owner.identity import is_owner
-from hsfiq.annotate.owner.login import password_in
+from hsfiq.annotate.owner.login import owner_in
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.texts import language_for, language_in, study_texts
 from hsfiq.db.engine import Database
@@ -40,10 +40,10 @@ def add_leaderboards(app: FastAPI, database: Database, signer: Signer) -> None:
     results: SharedResults[int, Standings] = SharedResults(partial(standings_of, database))
 
     def find(request: Request, name: str, wanted: str) -> Shown | None:
-        password = password_in(database)
+        owner = owner_in(database)
         with database.reading() as session:
             shown = shown_of(session, name, request.headers, wanted)
-        if shown is None or shown.is_public or is_owner(request.cookies, signer, password):
+        if shown is None or shown.is_public or is_owner(request.cookies, signer, owner):
             return shown
         return None
 

@@ -22,7 +22,7 @@ from hsfiq.annotate.owner.identity import require_owner
 from hsfiq.annotate.owner.kind_plots.cards import kind_cards
 from hsfiq.annotate.owner.kind_plots.figures import KindFigures
 from hsfiq.annotate.owner.kind_plots.retrievers import retrievers_card
-from hsfiq.annotate.owner.login import password_in
+from hsfiq.annotate.owner.login import owner_in
 from hsfiq.annotate.owner.preferences.card import preferences_card
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
@@ -47,7 +47,7 @@ class Dashboard:
     kind_figures: KindFigures = field(default_factory=KindFigures)
 
     def require(self, request: gr.Request) -> None:
-        require_owner(request.headers, request.cookies, self.signer, password_in(self.database))
+        require_owner(request.headers, request.cookies, self.signer, owner_in(self.database))
 
     # -------------------------------------------------------------------------------- reading
 

@@ -16,7 +16,7 @@ from hsfiq.annotate.owner.answer_pages.routes import add_answer_pages
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.export import add_export
 from hsfiq.annotate.owner.identity import is_owner
-from hsfiq.annotate.owner.login import DASHBOARD, add_login, password_in
+from hsfiq.annotate.owner.login import DASHBOARD, add_login, owner_in
 from hsfiq.annotate.owner.running.routes import add_running_study
 from hsfiq.annotate.pages import render
 from hsfiq.db.engine import Database
@@ -40,7 +40,7 @@ def add_owner(app: FastAPI, database: Database, signer: Signer, images: ImageSto
     """Add everything under /owner, protected by its middleware."""
 
     def username(request: Request) -> str | None:
-        return "owner" if is_owner(request.cookies, signer, password_in(database)) else None
+        return "owner" if is_owner(request.cookies, signer, owner_in(database)) else None
 
     add_login(app, database, signer)
     add_export(app, database, signer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import parse_qs
 
@@ -12,8 +13,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hsfiq.annotate.cookies import Signer
-from hsfiq.annotate.owner.identity import COOKIE, is_owner, set_owner_cookie
+from hsfiq.access.owner_password import Owner, log_in, log_out, matches, stored_owner
+from hsfiq.annotate.cookies import Signer, place_of_cookies
+from hsfiq.annotate.owner.identity import (
+    COOKIE,
+    LOGIN_DURATION,
+    is_owner,
+    login_token,
+    set_owner_cookie,
+)
 from hsfiq.annotate.owner.login_throttle import RETRY_AFTER, LoginThrottle
 from hsfiq.annotate.pages import render
 from hsfiq.annotate.security import (
@@ -25,7 +33,6 @@ from hsfiq.annotate.security import (
     security_headers,
 )
 from hsfiq.db.engine import Database
-from hsfiq.owner_password import matches, stored_password
 
 OWNER = "/owner"
 LOGIN = f"{OWNER}/login"
@@ -45,9 +52,9 @@ async def form_body(request: Request) -> bytes:
 Body = Annotated[bytes, Depends(form_body)]
 
 
-def password_in(database: Database) -> str | None:
+def owner_in(database: Database) -> Owner | None:
     with database.reading() as session:
-        return stored_password(session)
+        return stored_owner(session, datetime.now(UTC))
 
 
 def add_login(app: FastAPI, database: Database, signer: Signer) -> None:
@@ -73,18 +80,26 @@ def add_login(app: FastAPI, database: Database, signer: Signer) -> None:
             return await run_in_threadpool(check_password, request, body)
 
     def check_password(request: Request, body: bytes) -> Response:
-        stored = password_in(database)
-        if stored is None or not matches(stored, password_from(body)):
+        owner = owner_in(database)
+        if owner is None or not matches(owner.password, password_from(body)):
             return HTMLResponse(login_page(request, notice="Wrong password."), 401)
         throttle.reset(client_address(request))
         response = RedirectResponse(f"{relative_root(request)}{DASHBOARD[1:]}/", status_code=303)
-        set_owner_cookie(response, signer, stored, secure=request.url.scheme == "https")
+        with database.writing() as session:
+            token = log_in(session, datetime.now(UTC), LOGIN_DURATION)
+        set_owner_cookie(response, signer, owner.password, token, request)
         return response
 
     @app.post(f"{OWNER}/logout")
     def logout(request: Request) -> Response:
+        token = login_token(request.cookies, signer, owner_in(database))
+        if token is not None:
+            with database.writing() as session:
+                log_out(session, token)
         response = RedirectResponse(f"{relative_root(request)}{LOGIN[1:]}", status_code=303)
-        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        response.delete_cookie(
+            COOKIE, httponly=True, samesite="strict", **place_of_cookies(request)
+        )
         return response
 
     app.add_middleware(OwnerMiddleware, database=database, signer=signer)
@@ -128,13 +143,13 @@ class OwnerMiddleware:
         await (refusal or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
-        path, password = path_of(request.scope), password_in(self._database)
-        if password is None:
+        path, owner = path_of(request.scope), owner_in(self._database)
+        if owner is None:
             error = "no password is set: hsfiq owner password"
             return page_or_json(request, 503, error, login_page(request, no_password=True))
         if path == LOGIN:
             return None
-        if not is_owner(request.cookies, self._signer, password):
+        if not is_owner(request.cookies, self._signer, owner):
             return page_or_json(request, 401, "log in first", login_page(request))
         below = path.removeprefix(f"{DASHBOARD}/")
         if below != path and not (is_asset(path) or GRADIO_CALLS.fullmatch(f"/{below}")):

@@ -117,7 +117,7 @@ def submit(
     with visiting(services, place) as visit:
         participant = visit.preview.participant
         assignment = read_assignment(
-            services.signer, participant.token, payload["assignment"], "question"
+            services.signer, participant.token_hash, payload["assignment"], "question"
         )
         step = visit.preview.question(assignment.key)
         reached = visit.preview.place_of(step)
@@ -137,7 +137,7 @@ def check(
 ) -> tuple[CheckReply, PreviewPlace]:
     with visiting(services, place) as visit:
         assignment = read_assignment(
-            services.signer, visit.preview.participant.token, payload["assignment"], "check"
+            services.signer, visit.preview.participant.token_hash, payload["assignment"], "check"
         )
         current = visit.preview.position(place.reached).step
         if current is None or current.check_id != assignment.key:
@@ -153,7 +153,9 @@ def answer_questionnaire(
 ) -> tuple[View, PreviewPlace]:
     with visiting(services, place) as visit:
         participant = visit.preview.participant
-        read_assignment(services.signer, participant.token, payload["assignment"], "questionnaire")
+        read_assignment(
+            services.signer, participant.token_hash, payload["assignment"], "questionnaire"
+        )
         questions = config_of(participant.study).questionnaire.at_end
         read_answers(questions, payload["answers"])
         after = visit.after(visit.preview.last)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from fastapi import Response
+from fastapi import Request, Response
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.cookies import Signer, UnknownBrowser
+from hsfiq.annotate.cookies import Signer, UnknownBrowser, place_of_cookies
 from hsfiq.collect.running.preview import batch_to_preview
 from hsfiq.db.tables import Study
 
@@ -75,7 +75,7 @@ def required_place(cookies: Mapping[str, str], signer: Signer) -> PreviewPlace:
 
 
 def set_place_cookie(
-    response: Response, place: PreviewPlace, signer: Signer, *, secure: bool
+    response: Response, place: PreviewPlace, request: Request, signer: Signer
 ) -> None:
     response.set_cookie(
         COOKIE,
@@ -83,5 +83,5 @@ def set_place_cookie(
         max_age=max(0, place.expires - int(time.time())),
         httponly=True,
         samesite="lax",
-        secure=secure,
+        **place_of_cookies(request),
     )

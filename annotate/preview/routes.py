@@ -92,8 +92,7 @@ def replied(
     """The reply, with the place reached in the cookie."""
     reply, place = result
     response = JSONResponse(reply, headers={"Cache-Control": "no-store"})
-    is_https = request.url.scheme == "https"
-    set_place_cookie(response, place, services.signer, secure=is_https)
+    set_place_cookie(response, place, request, services.signer)
     return response
 
 
@@ -105,8 +104,7 @@ def add_opening_route(app: FastAPI, services: Services) -> None:
             return HTMLResponse(expired_page(), status_code=404)
         headers = {"Cache-Control": "no-store"}
         response = RedirectResponse("../study/", status_code=303, headers=headers)
-        is_https = request.url.scheme == "https"
-        set_place_cookie(response, place, services.signer, secure=is_https)
+        set_place_cookie(response, place, request, services.signer)
         return response
 
 

@@ -36,13 +36,13 @@ def receive_upload(
     signed, now = payload["assignment"], datetime.now(UTC)
     with database.reading() as session:
         participant = required_participant(session, cookies, signer)
-        assignment = read_assignment(signer, participant.token, signed, "search")
+        assignment = read_assignment(signer, participant.token_hash, signed, "search")
         require_reached(session, participant, assignment.key)
         require_allowed(state_of(session, assignment.key))
     picture = read_picture(payload["picture"])
     with database.writing() as session:
         participant = required_participant(session, cookies, signer, lock=True)
-        assignment = read_assignment(signer, participant.token, signed, "search")
+        assignment = read_assignment(signer, participant.token_hash, signed, "search")
         lock_question(session, assignment.key)
         add_upload(
             session,
@@ -76,7 +76,7 @@ def upload_response(
 ) -> Response:
     """The picture that the participant has uploaded; `Forbidden` to anybody else."""
     participant = required_participant(session, cookies, signer)
-    key = read_assignment(signer, participant.token, signed, "upload").key
+    key = read_assignment(signer, participant.token_hash, signed, "upload").key
     return jpeg_response(session.get(SearchUpload, key))
 
 

@@ -88,7 +88,7 @@ def upload_view(state: SearchState, signer: Signer, participant: Participant) ->
         return None
     assignment = Assignment("upload", state.question.id)
     return {
-        "token": f"upload/{assignment.signed(signer, participant.token)}",
+        "token": f"upload/{assignment.signed(signer, participant.token_hash)}",
         "missing": not participant.id,
     }
 

@@ -29,9 +29,11 @@ from hsfiq.cli import (
     owner,
     participant,
     power,
+    release,
     retrieve,
     retrieve_live,
     score,
+    secret,
     serve,
     sessions,
     show,
@@ -40,7 +42,7 @@ from hsfiq.cli import (
     train,
     weights,
 )
-from hsfiq.errors import FileErrors, HsfiqError, NothingToDo
+from hsfiq.errors import FileErrors, HsfiqError, NothingToDo, Unavailable
 
 app = typer.Typer(
     name="hsfiq",
@@ -57,7 +59,9 @@ app.add_typer(images.app, name="images")
 app.add_typer(study.app, name="study")
 app.add_typer(participant.app, name="participant")
 app.add_typer(owner.app, name="owner")
+app.add_typer(secret.app, name="secret")
 app.add_typer(evaluate.app, name="evaluate")
+app.add_typer(release.app, name="release")
 app.add_typer(retrieve.app, name="retrieve")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(weights.app, name="weights")
@@ -124,7 +128,7 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":  # `hsfiq db` alone: its message is the help
             typer.echo(str(error), err=True)
             return 2
-        message, code = explain(error)
+        message, code = explain(in_drivers_words(error))
         if message is None:
             raise
         for line in message.split("\n"):
@@ -147,12 +151,24 @@ def explain(error: Exception) -> tuple[str | None, int]:
     if format_message is not None:  # typer's own: a wrong option or argument
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "hsfiq"
-        return f"{one_line(format_message())} (see `{command} --help`)", 2
+        text = one_line(format_message()).replace(
+            TOO_LONG, "a number of so many digits is too large"
+        )
+        return f"{text} (see `{command} --help`)", 2
     if isinstance(error, MemoryError):
         return "out of memory", NothingToDo.exit_code
     if isinstance(error, OSError) and error.strerror:
         return one_line(f"{error.filename or 'the system'}: {error.strerror}"), 2
     return explain_others(error)
+
+
+TOO_LONG = "Unable to parse input string as an integer, exceeded maximum size"
+
+
+def in_drivers_words(error: Exception) -> Exception:
+    """The driver's error for one that says only that the database is unavailable."""
+    cause = error.__cause__ if isinstance(error, Unavailable) else None
+    return cause if isinstance(cause, Exception) and explain_others(cause)[0] else error
 
 
 UNUSABLE = {

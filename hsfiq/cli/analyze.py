@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import typer
 
-from hsfiq.cli.common import JsonOption, newest_hp_release, print_result, requires
+from hsfiq.cli.common import MOST_RESAMPLES, JsonOption, newest_hp_release, print_result, requires
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def analyze(
         ),
     ] = None,
     resamples: Annotated[
-        int, typer.Option(min=1, help="The number of resamples for the intervals.")
+        int,
+        typer.Option(min=1, max=MOST_RESAMPLES, help="The number of resamples for the intervals."),
     ] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0,
     unit: Annotated[
@@ -199,7 +200,7 @@ def analyze(
     if first_votes and kind != ARENA:
         raise UnreadableInput("--first-votes", "needs the release of an arena", "leave it out")
     if kind == ARENA or kind in STATISTICS:
-        refuse_options_of_pairs(answer_model=answer_model, equivalence=equivalence)
+        refuse_options_of_pairs(details=details, answer_model=answer_model, equivalence=equivalence)
     if kind == ARENA:
         refuse_metrics(metric or [], scores or [])
         analyze_votes(folder, sampling, output, first_votes=first_votes)
@@ -235,9 +236,12 @@ def check_margin(margin: float | None) -> None:
     require_margin(margin)
 
 
-def refuse_options_of_pairs(*, answer_model: bool, equivalence: float | None) -> None:
+def refuse_options_of_pairs(
+    *, details: bool, answer_model: bool, equivalence: float | None
+) -> None:
     """Refuse what other question kinds than pairs do not have."""
     for option, is_given in (
+        ("--details", details),
         ("--answer-model", answer_model),
         ("--equivalence", equivalence is not None),
     ):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
+from hsfiq.public_url import public_url
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 RELEASES = Path("releases")
 """The default folder of `hsfiq export`."""
+
+LOCAL_ADDRESS = "http://127.0.0.1:7860"
 
 DATABASE_VARIABLE = "HSFIQ_DATABASE_URL"
 
@@ -51,6 +54,8 @@ def database_url(ctx: typer.Context, chosen: str | None) -> str:
     from hsfiq.db.engine import DEFAULT_URL
 
     inherited = ctx.find_root().params.get("database")
+    if "" in (chosen, inherited):
+        raise UnreadableInput("--database", "is empty", f"name one, such as {DEFAULT_URL}")
     return chosen or inherited or os.environ.get(DATABASE_VARIABLE) or DEFAULT_URL
 
 
@@ -126,6 +131,22 @@ def perform_participant_action(
     return prepared, person
 
 
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help=f"The app's public address; else $HSFIQ_PUBLIC_URL, else {LOCAL_ADDRESS}.",
+        show_default=False,
+    ),
+]
+
+
+def root_of_links(url: str | None) -> str:
+    """The address below which links are, without a final slash."""
+    return str(public_url(url, "--url") or LOCAL_ADDRESS).rstrip("/")
+
+
 def participant_label(name: str, platform_id: str | None) -> str:
     """How commands show a participant: `p7`, or `p7 (5f8e0c1d)` with the platform id."""
     return f"{name} ({platform_id})" if platform_id else name
@@ -146,6 +167,9 @@ def requires(extra: str) -> Iterator[None]:
             remedy=f"pip install 'hsfiq[{extra}]'",
         ) from error
 
+
+MOST_RESAMPLES = 100_000
+"""Of intervals: more would take hours and gigabytes, and change no digit that is shown."""
 
 INDENTED = 3
 """So many levels of JSON are indented."""

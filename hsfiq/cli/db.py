@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hsfiq.backup.contents import Contents
 
 app = typer.Typer(
-    help="Back up and restore the database; show, check and upgrade its schema.",
+    help="Back up, restore and copy the database; show, check and upgrade its schema.",
     no_args_is_help=True,
 )
 
@@ -108,6 +108,33 @@ def restore(
     note = "" if contents.revision == head_revision() else "; run `hsfiq db upgrade`"
     line = f"{shown_url(url)}: {described(contents)}{note}"
     print_result({"database": shown_url(url)} | contents.facts(), line, as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq db copy sqlite:///hsfiq.db postgresql://localhost/hsfiq")
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The URL of the database.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TO", help="A new SQLite file or an empty PostgreSQL database."),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Copy a database into an empty one of either kind: all its rows, or nothing.
+
+    Each table's rows are counted and their values compared before the copy is there. Images are
+    files, and are not copied.
+    """
+    from hsfiq.backup.copying import copy_database
+    from hsfiq.db.urls import shown_url
+
+    content = copy_database(source, target)
+    tables = {name: {"rows": table.rows, "sha256": table.sha256} for name, table in content.items()}
+    rows = sum(table.rows for table in content.values())
+    line = (
+        f"{shown_url(target)}: {rows:,} rows in {len(tables)} tables, equal to {shown_url(source)}"
+    )
+    result = {"from": shown_url(source), "to": shown_url(target), "tables": tables}
+    print_result(result, line, as_json=as_json)
 
 
 def described(contents: Contents) -> str:

@@ -27,7 +27,7 @@ def password(
     database: DatabaseOption = None,
 ) -> None:
     """Set the password of the dashboard at /owner; this ends all existing logins."""
-    from hsfiq.owner_password import set_password
+    from hsfiq.access.owner_password import set_password
     from hsfiq.readers.files import read_text
 
     # Opened before the prompt, so that a missing database is reported first.

@@ -12,17 +12,17 @@ from hsfiq.cli.common import (
     PARTICIPANT_HELP,
     DatabaseOption,
     JsonOption,
+    UrlOption,
     chosen_study,
     open_chosen,
     participant_label,
     print_result,
     requires,
+    root_of_links,
 )
-from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
 StudyName = Annotated[str, typer.Argument(metavar="NAME", help="The study's name.")]
-UrlOption = Annotated[str, typer.Option(help="The app's public address.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 def preview(
     ctx: typer.Context,
     name: StudyName,
-    url: UrlOption = "http://127.0.0.1:7860",
+    url: UrlOption = None,
     hours: Annotated[
         float, typer.Option(metavar="N", help="How long the link is valid.", min=0.1, max=720)
     ] = 24,
@@ -53,12 +53,11 @@ def preview(
         from hsfiq.annotate.cookies import signer_of
         from hsfiq.annotate.preview.links import new_preview, preview_path
 
-    if not url.startswith(("http://", "https://")):
-        raise UnreadableInput("--url", f"{url!r} is not an http(s) address")
+    root = root_of_links(url)
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         place = new_preview(session, chosen_study(session, name), hours)
-    link = f"{url.rstrip('/')}{preview_path(signer_of(opened), place)}"
+    link = f"{root}{preview_path(signer_of(opened), place)}"
     expires = datetime.fromtimestamp(place.expires, UTC).isoformat()
     result = {"study": name, "link": link, "expires": expires}
     print_result(result, f"{link}\nvalid until {expires}", as_json=as_json)

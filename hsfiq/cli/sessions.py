@@ -11,7 +11,7 @@ import typer
 
 from hsfiq.cli import sessions_play
 from hsfiq.cli.analyze import require_report
-from hsfiq.cli.common import JsonOption, print_result, requires
+from hsfiq.cli.common import MOST_RESAMPLES, JsonOption, print_result, requires
 
 if TYPE_CHECKING:
     from hsfiq.analysis.sessions.people import PeopleAndSimulators
@@ -48,7 +48,8 @@ def measure(
         bool, typer.Option("--by-category", help="Measure each category apart.")
     ] = False,
     resamples: Annotated[
-        int, typer.Option(min=1, help="The number of resamples for the intervals.")
+        int,
+        typer.Option(min=1, max=MOST_RESAMPLES, help="The number of resamples for the intervals."),
     ] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0,
     people: Annotated[

@@ -22,12 +22,14 @@ from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
     StudyOption,
+    UrlOption,
     chosen_study,
     open_chosen,
     participant_label,
     perform_action,
     perform_participant_action,
     print_result,
+    root_of_links,
     warn,
 )
 from hsfiq.cli.study_budget import print_budget
@@ -209,7 +211,7 @@ for _action, _help in (
 def invite(
     ctx: typer.Context,
     count: Annotated[int, typer.Option(help="How many invitations.", min=1, max=100_000)],
-    url: Annotated[str, typer.Option(help="The app's public address.")] = ("http://127.0.0.1:7860"),
+    url: UrlOption = None,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The CSV of participants and their links.")
     ] = Path("invitations.csv"),
@@ -224,14 +226,13 @@ def invite(
     """Create personal links; each works in any browser and resumes where they stopped."""
     from hsfiq.collect.invitations import places_for_invitations, write_invitations
 
-    if not url.startswith(("http://", "https://")):
-        raise UnreadableInput("--url", f"{url!r} is not an http(s) address")
+    root = root_of_links(url)
     if out.exists():
         raise UnreadableInput(str(out), "already exists", "name another file with --out")
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         name = chosen_study(session, study).name
-    write_invitations(opened, name, count, url, out, language=language)
+    write_invitations(opened, name, count, root, out, language=language)
     with opened.reading() as session:
         places = places_for_invitations(session, chosen_study(session, name), datetime.now(UTC))
     warn(places.warnings())

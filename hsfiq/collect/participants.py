@@ -27,7 +27,7 @@ from hsfiq.db.tables import (
     StatusChange,
     Study,
 )
-from hsfiq.db.types import new_token
+from hsfiq.db.types import digest_of, new_token
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import config_of
 
@@ -41,17 +41,22 @@ PERSONAL_TABLES = (
 
 
 def by_token(session: Session, token: str, *, lock: bool = False) -> Participant | None:
+    """The participant of a link; see `by_token_hash`."""
+    return by_token_hash(session, digest_of(token), lock=lock)
+
+
+def by_token_hash(session: Session, digest: str, *, lock: bool = False) -> Participant | None:
     """The participant with their study; with `lock`, their row is locked before it is read."""
-    statement = _by_token()
+    statement = _by_token_hash()
     if lock:
         statement = statement.with_for_update(of=Participant)
-    return session.scalars(statement, {"token": token}).one_or_none()
+    return session.scalars(statement, {"digest": digest}).one_or_none()
 
 
 @cache  # building it takes as long as running it, and every request needs it
-def _by_token() -> Select[Participant]:
+def _by_token_hash() -> Select[Participant]:
     study = joinedload(Participant.study, innerjoin=True)
-    return select(Participant).options(study).where(Participant.token == bindparam("token"))
+    return select(Participant).options(study).where(Participant.token_hash == bindparam("digest"))
 
 
 def by_name(session: Session, study: Study, name: str) -> Participant:
@@ -273,7 +278,7 @@ def forget(session: Session, participant: Participant) -> int:
     forget_messages(session, participant)
     participant.status = "returned"
     participant.external_id = participant.platform_study_id = participant.language = None
-    participant.token = new_token()
+    participant.token_hash = digest_of(new_token())
     participant.consented_at = participant.practised_at = None
     participant.created_at = participant.enrolled_at = participant.seen_at = None
     session.flush()

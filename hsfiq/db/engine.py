@@ -19,14 +19,18 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
-from hsfiq.db.error_messages import remove_data_from_errors
+from hsfiq.db.failures.messages import remove_data_from_errors
+from hsfiq.db.failures.timeouts import connection_settings
+from hsfiq.db.failures.unavailable import unavailable
 from hsfiq.db.postgres import rewrite_tables
 from hsfiq.db.private_files import make_database_private
 from hsfiq.db.schema import require_current, upgrade
 from hsfiq.db.sqlite import (
     BUSY_SECONDS,
+    archive_url,
     checkpoint,
     file_of,
+    is_archive,
     is_fresh_sqlite,
     keep_write_ahead_log,
     rewrite_file,
@@ -50,7 +54,7 @@ class Database:
     """An open database with the newest schema.
 
     `reading` and `writing` give a session in one transaction each; `writing` commits at the end, or
-    rolls back on any error.
+    rolls back on any error. Both raise `Unavailable` if the database cannot do it now.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -69,12 +73,13 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """A session that only reads, from one consistent state of the database."""
-        with Session(self._readers, expire_on_commit=False) as session:
+        with unavailable(), Session(self._readers, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
         with (
+            unavailable(),
             self._writing_turn(),
             Session(self._writers, expire_on_commit=False) as session,
             session.begin(),
@@ -130,19 +135,24 @@ class Database:
 def open_database(url: str, *, create: bool = True) -> Database:
     """Open the database at `url`; create and migrate a new SQLite file if `create`.
 
+    A SQLite file that cannot be written to, such as one on read-only media, can be read.
+
     `NothingToDo` if there is none; `UnreadableInput` if it cannot be used or is not upgraded.
     """
     engine = connect(url)
+    is_read_only = is_archive(engine.url)
+    if is_read_only:
+        engine = connect(archive_url(engine.url, shown_url(url)).render_as_string())
     try:
         with reachable(url):
-            if is_fresh_sqlite(engine.url):
+            if not is_read_only and is_fresh_sqlite(engine.url):
                 if not create:
                     raise NothingToDo(
                         f"{shown_url(url)}: there is no database yet; import something first"
                     )
                 upgrade(engine)
             require_current(engine, url)
-            if engine.dialect.name == "sqlite":
+            if engine.dialect.name == "sqlite" and not is_read_only:
                 keep_write_ahead_log(engine, url)
                 if (file := file_of(engine.url)) is not None:
                     make_database_private(file)
@@ -173,7 +183,14 @@ def connect(url: str) -> Engine:
             pool_size=CONNECTIONS,
             hide_parameters=True,  # errors with values would put answers and ids into the log
             pool_pre_ping=not is_sqlite,
-            connect_args={"timeout": BUSY_SECONDS} if is_sqlite else {},
+            **(
+                {"connect_args": {"timeout": BUSY_SECONDS}}
+                if is_sqlite
+                else {
+                    "connect_args": connection_settings(set(parsed.query)),
+                    "pool_timeout": BUSY_SECONDS,
+                }
+            ),
         )
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise UnreadableInput(

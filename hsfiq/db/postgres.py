@@ -35,6 +35,7 @@ def rewrite_tables(engine: Engine, tables: Sequence[str]) -> bool:
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.detach()  # so that no other session gets its lock_timeout
         connection.execute(text(f"SET lock_timeout = {1000 * BUSY_SECONDS:.0f}"))
+        connection.execute(text("SET statement_timeout = 0"))  # a server's are short
         if not older_states_end(connection):
             return False
         before = files_of(connection, tables)

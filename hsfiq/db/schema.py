@@ -12,7 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, inspect
 
 from hsfiq.db.tables import Base
 from hsfiq.db.urls import shown_url
@@ -76,11 +76,25 @@ def upgrade(engine: Engine) -> None:
     with engine.execution_options(hsfiq_writes=True).connect() as connection:
         if engine.dialect.name != "sqlite":
             with connection.begin():
-                command.upgrade(alembic_config(connection), "head")
+                create_or_migrate(connection)
             return
         with foreign_keys_off(connection), connection.begin():
-            command.upgrade(alembic_config(connection), "head")
+            create_or_migrate(connection)
             require_foreign_keys(connection)
+
+
+def create_or_migrate(connection: Connection) -> None:
+    """Create the tables in an empty database, or run the revisions that it lacks.
+
+    The result is the same, but on SQLite the revisions take ten times as long, because they replace
+    a table to alter it.
+    """
+    config = alembic_config(connection)
+    if inspect(connection).get_table_names():
+        command.upgrade(config, "head")
+        return
+    Base.metadata.create_all(connection)
+    MigrationContext.configure(connection).stamp(ScriptDirectory.from_config(config), "head")
 
 
 @contextmanager

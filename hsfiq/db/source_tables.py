@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 
 from sqlalchemy import Column, ForeignKey, String, Table, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from hsfiq.db.types import Base, KeyedBase
+from hsfiq.db.types import DIGEST_LENGTH, Base, KeyedBase
 
 
 class Setting(Base):
@@ -17,6 +18,15 @@ class Setting(Base):
 
     key: Mapped[str] = mapped_column(String(40), primary_key=True)
     value: Mapped[str]
+
+
+class OwnerSession(Base):
+    """A login of the study's owner, which a logout deletes."""
+
+    __tablename__ = "owner_sessions"
+
+    token_hash: Mapped[str] = mapped_column(String(DIGEST_LENGTH), primary_key=True)
+    expires_at: Mapped[datetime]
 
 
 class Dataset(KeyedBase):

@@ -7,10 +7,12 @@ connection is closed.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import URL
@@ -18,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hsfiq.db.private_files import make_file_private
 from hsfiq.db.urls import unusable
+from hsfiq.errors import UnreadableInput
 
 BUSY_SECONDS = 10
 
@@ -118,5 +121,33 @@ def is_fresh_sqlite(url: URL) -> bool:
 
 
 def file_of(url: URL) -> Path | None:
-    """The file of a SQLite database, None if it is kept in memory."""
-    return None if url.database in (None, "", ":memory:") else Path(str(url.database))
+    """The file of a SQLite database, None if it is kept in memory or is an archive."""
+    if url.database in (None, "", ":memory:") or "immutable" in url.query:
+        return None
+    return Path(str(url.database))
+
+
+def is_archive(url: URL) -> bool:
+    """Whether it is an existing SQLite file that this process cannot write to.
+
+    SQLite reads a file in WAL mode without writing beside it only if nobody changes it meanwhile.
+    """
+    file = file_of(url) if url.get_backend_name() == "sqlite" else None
+    if file is None or not file.is_file():
+        return False
+    return not os.access(file, os.W_OK)
+
+
+def archive_url(url: URL, shown: str) -> URL:
+    """The URL that opens an archive; `UnreadableInput` if it is in use or was not closed."""
+    file = Path(str(url.database)).resolve()
+    log = file.with_name(f"{file.name}-wal")
+    if log.exists():
+        raise UnreadableInput(
+            shown,
+            f"cannot be written to, and {log.name} beside it may have answers that it lacks",
+            f"copy {file.name} and {log.name} together to a folder that can be written to",
+        )
+    return url.set(
+        database=f"file:{quote(str(file))}", query={"immutable": "1", "mode": "ro", "uri": "true"}
+    )

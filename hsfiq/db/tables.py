@@ -39,7 +39,7 @@ from hsfiq.db.source_tables import (
     Triplet,
     corpus_images,
 )
-from hsfiq.db.types import Base, KeyedBase, UtcTime, new_token
+from hsfiq.db.types import Base, KeyedBase, UtcTime, WithToken
 
 __all__ = [
     "Base",
@@ -203,7 +203,7 @@ class PracticeQuestion(Base):
     pair: Mapped[Pair] = relationship()
 
 
-class Participant(KeyedBase):
+class Participant(WithToken):
     """An annotator, known only by a random token and the id of a recruitment platform.
 
     `name` is the pseudonym in releases. `seen_at` is the time of the last activity: the lease
@@ -226,7 +226,6 @@ class Participant(KeyedBase):
 
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
     name: Mapped[str] = mapped_column(String(80))
-    token: Mapped[str] = mapped_column(String(64), unique=True, default=new_token)
     category: Mapped[str | None] = mapped_column(String(40))
     language: Mapped[str | None] = mapped_column(String(35))
     status: Mapped[str] = mapped_column(String(20), default="active")

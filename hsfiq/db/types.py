@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import secrets
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, MetaData, Text, TypeDecorator
+from sqlalchemy import JSON, DateTime, MetaData, String, Text, TypeDecorator
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -66,3 +68,27 @@ def new_token() -> str:
     while (token := secrets.token_urlsafe(24)).startswith("-"):
         pass
     return token
+
+
+DIGEST_LENGTH = 43
+
+
+def digest_of(token: str) -> str:
+    """What is stored of a token: its SHA-256 in URL-safe Base64. Tokens are too random to guess."""
+    digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+class WithToken(KeyedBase):
+    """A row that is found by a token, of which only the digest is stored.
+
+    `token` is known only to the object that was made with it, not to those read from the database.
+    """
+
+    __abstract__ = True
+
+    token_hash: Mapped[str] = mapped_column(String(DIGEST_LENGTH), unique=True)
+
+    def __init__(self, *, token: str | None = None, **values: Any) -> None:
+        self.token = token or new_token()
+        super().__init__(token_hash=digest_of(self.token), **values)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from hsfiq.access.owner_password import matches, set_password, stored_password
 from hsfiq.atomic_files import new_private_file
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Study
@@ -21,7 +22,6 @@ from hsfiq.demo.study import NAME as DATASET
 from hsfiq.demo.study import SPLIT, draw_catalogue, draw_queries, store_queries
 from hsfiq.drawn.garments import CATEGORIES
 from hsfiq.drawn.pictures import write_images
-from hsfiq.owner_password import matches, set_password, stored_password
 from hsfiq.study.config import Checks, Design, Presentation, Queries, StudyConfig, config_of
 from hsfiq.study.design import draw_study
 from hsfiq.study.searching.config import Retriever, Searches

@@ -16,6 +16,7 @@ from typing import Self
 
 import httpx
 
+from hsfiq.live.certificates import certificates
 from hsfiq.signals import Signals
 
 START_SECONDS = 300.0
@@ -113,7 +114,9 @@ class Server:
     def answers(self) -> bool:
         """Return whether any server at the address answers with a page."""
         try:
-            response = httpx.get(self.address, timeout=PAGE_SECONDS, trust_env=False)
+            response = httpx.get(
+                self.address, timeout=PAGE_SECONDS, trust_env=False, verify=certificates()
+            )
         except httpx.HTTPError:
             return False
         return not response.is_error

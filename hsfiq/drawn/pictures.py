@@ -120,11 +120,18 @@ def draw(garment: Garment, size: tuple[int, int] = SIZE) -> Image.Image:
         ("cloth", shared.unpatterned),
         *logo_parts(garment.category, garment.neckline, garment.logo),
     ):
-        cloth.paste(getattr(palette, role), mask=mask)
-    cloth.paste(palette.button, mask=shared.buttons)
+        _fill(cloth, getattr(palette, role), mask)
+    _fill(cloth, palette.button, shared.buttons)
     shaded = ImageChops.add(cloth, shared.shading, 1, -NEUTRAL)
     picture = Image.composite(shaded, shared.backdrop, shared.cloth)
     return picture if size == FRAME else picture.resize(size, Image.Resampling.LANCZOS)
+
+
+def _fill(picture: Image.Image, colour: Rgb, mask: Image.Image) -> None:
+    """Fill what a mask covers, often a small part of the picture."""
+    box = mask.getbbox()
+    if box is not None:
+        picture.paste(colour, box, mask.crop(box))
 
 
 def write_images(garments: Iterable[Garment], folder: Path, size: tuple[int, int] = SIZE) -> None:

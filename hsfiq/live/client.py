@@ -11,6 +11,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.live.certificates import certificates
 from hsfiq.live.protocol import (
     ComposedQuery,
     ComposeReply,
@@ -62,6 +63,7 @@ class LiveRetriever:
             | ({"Authorization": f"Bearer {token}"} if token else {}),
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
             trust_env=False,  # a proxy of the environment would get the token and the texts
+            verify=certificates(),
         )
 
     def __enter__(self) -> Self:

@@ -50,12 +50,12 @@ def read(folder: Path, categories: Sequence[str] = (), splits: Sequence[str] = (
 
 
 def captions_files(folder: Path) -> dict[tuple[str, str], Path]:
-    found = {}
+    paths = {}
     for path in sorted((folder / "captions").glob("cap.*.json")):
         match = _CAPTIONS.fullmatch(path.name)
         if match:
-            found[match["category"], match["split"]] = path
-    return found
+            paths[match["category"], match["split"]] = path
+    return paths
 
 
 def read_split(folder: Path, category: str, split: str, captions: Path) -> Source:

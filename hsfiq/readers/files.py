@@ -42,11 +42,15 @@ def parse_json(text: str, where: str, line: int | None = None) -> Any:
             f"broken JSON ({error.msg})",
         ) from error
     except ValueError as error:
-        raise UnreadableInput(
-            where if line is None else f"{where}: line {line}", str(error)
-        ) from error
+        place = where if line is None else f"{where}: line {line}"
+        raise UnreadableInput(place, why_unreadable(error)) from error
     except RecursionError as error:
         raise UnreadableInput(where, "the JSON is nested too deeply") from error
+
+
+def why_unreadable(error: ValueError) -> str:
+    """The error's own words, but for numbers of more digits than Python reads."""
+    return "a number is too long" if "integer string conversion" in str(error) else str(error)
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.errors import UnreadableInput
+from hsfiq.live.certificates import certificates
 
 T = TypeVar("T")
 
@@ -64,7 +65,9 @@ class StudyClient:
         repeated for `retry_for` seconds.
         """
         require_address(address)
-        self._http = httpx.Client(base_url=address, timeout=TIMEOUT, trust_env=False)
+        self._http = httpx.Client(
+            base_url=address, timeout=TIMEOUT, trust_env=False, verify=certificates()
+        )
         self._cancel = cancel
         self._retry_for = retry_for
 

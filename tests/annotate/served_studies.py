@@ -24,6 +24,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from PIL import ImageDraw
+from starlette.types import ASGIApp
 
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
@@ -263,7 +264,7 @@ def usual_address() -> UsualAddress:
 class ThreadServer:
     """An app, served by a thread of this process; at its usual address, if that is free."""
 
-    def __init__(self, place: Place, database: Database, app: FastAPI) -> None:
+    def __init__(self, place: Place, database: Database, app: ASGIApp) -> None:
         self.place, self.database = place, database
         self.server = uvicorn.Server(server_settings(app, "127.0.0.1", 0))
 

@@ -16,14 +16,12 @@ from hsfiq.answer_rules import Answer
 from hsfiq.collect.progress import answers_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.releases.content import make_tables
-from hsfiq.releases.filters import Filters, filter_questions
-from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.rows import read_questions
+from hsfiq.releases import Filters, build
 from hsfiq.simulate.participant import needs_confirmation
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.question_page import TEXT, OpenPage, expect_step, press
 from tests.annotate.served_studies import Place, ThreadServer, enrol, make_study
+from tests.hsfiq.samples import rows
 
 CONTRADICTING = {"score_1": 5, "score_2": 2, "preferred": 2}
 SLIGHT = {"score_1": 4, "score_2": 2, "preferred": 2}
@@ -52,9 +50,8 @@ def test_a_confirmation_is_asked_for_stored_and_released(place: Place) -> None:
 def check_release_and_pages(database: Database) -> None:
     with database.reading() as session:
         study = list_studies(session)[0]
-        kept = filter_questions(read_questions(session, study), "hp", Filters())
-        tables = make_tables(kept, RELEASE_KINDS["hp"])
-        assert [row["confirmed"] for row in tables["preferences"]] == [True, None]
+        release = build(session, study, "hp", Filters(), schema_revision="test")
+        assert [row["confirmed"] for row in rows(release, "preferences")] == [True, None]
         answers = answers_of(session, study)
         assert [answer.confirmed for answer in answers] == [True, None]
         person = answers[0].participant

@@ -31,7 +31,9 @@ def test_an_address_of_another_machine_is_reported_in_one_line(
     copied: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["serve", "--host", "192.0.2.1", "--database", copied.url]) == 2
-    assert "192.0.2.1:7860: cannot be used" in capsys.readouterr().err
+    assert "--host: 192.0.2.1 is no address of this machine" in capsys.readouterr().err
+    assert run(["serve", "--host", "999.1.1.1", "--database", copied.url]) == 2
+    assert "--host: 999.1.1.1 is no address" in capsys.readouterr().err
 
 
 def test_gradio_looks_for_no_queued_events(app: FastAPI) -> None:

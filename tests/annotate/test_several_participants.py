@@ -95,7 +95,7 @@ def test_nobody_continues_as_a_participant_of_another_browser(
 def test_a_forgotten_participant_is_not_offered(annotator: TestClient, database: Database) -> None:
     annotator.post("/enrol", data={"study": 1, "different": "true"})
     with database.writing() as session:
-        session.get_one(Participant, 1).token = "t" * 32
+        session.get_one(Participant, 1).token_hash = "t" * 43
     assert annotator.get("/").text.count(TEXT["welcome_back"]) == 1
     assert annotator.post("/continue", data={"participant": 1}).status_code == 401
     assert view(annotator)["step"] == "consent"

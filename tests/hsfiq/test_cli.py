@@ -95,6 +95,10 @@ def test_results_on_stdout_and_everything_else_on_stderr(need: Callable[..., Non
     assert analysed.result["release"]["n_questions"] == 4
 
 
+NO_LICENCE = "  warning: no licence: nobody may use it; name one with [release] in study.toml, or "
+"""The beginning of the line."""
+
+
 def test_text_results() -> None:
     hsfiq("import", "hpfiq", HPFIQ)
     assert hsfiq("study", "list").out == (
@@ -102,7 +106,9 @@ def test_text_results() -> None:
     )
     assert "answered: 5\n" in hsfiq("study", "status").out
     output = hsfiq("export", "--release", "hp", "--filter-invalid").out
-    assert output.splitlines() == [
+    *lines, warning = output.splitlines()
+    assert warning.startswith(NO_LICENCE)
+    assert lines == [
         "releases/hpfiq-hp-1.0.0: written",
         "  assigned                      5",
         "  unanswered           0        5",

@@ -11,9 +11,7 @@ from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import answers_of, participants_of
 from hsfiq.collect.studies import find_study
 from hsfiq.kinds import KINDS
-from hsfiq.releases import Filters
-from hsfiq.releases.filters import filter_questions
-from hsfiq.releases.rows import read_questions
+from hsfiq.releases import Filters, Source, explain
 from tests.question_kinds.drawn_catalogue import Catalogue
 
 
@@ -37,8 +35,8 @@ def test_checks_are_asked_counted_and_dropped(catalogue: Catalogue, kind: str) -
         n_failed = [person.failed_checks for person in people]
         assert sum(n_failed) == sum(not result.passed for result in results)
 
-        filtered = filter_questions(read_questions(session, row), kind, Filters(failed_checks=True))
-        steps = {step.rule: step.dropped for step in filtered.funnel}
+        funnel, _ = explain(Source(session, row, kind, Filters(failed_checks=True)))
+        steps = {step.rule: step.dropped for step in funnel.steps}
         assert steps["check"] == 2 * (1 + gold)
         assert steps["failed-checks"] == 2 * sum(failed > 0 for failed in n_failed)
 

@@ -242,7 +242,7 @@ def test_a_release_has_no_picture(
         content = path.read_bytes()
         assert b"JFIF" not in content
         assert not [digest for digest in digests if digest.encode() in content]
-    assert "`uploaded`: whether the participant uploaded a picture" in (
+    assert "`uploaded` | true or false | whether the participant uploaded a picture" in (
         folder / "README.md"
     ).read_text(encoding="utf-8")
     first, _ = read(folder / FILE)

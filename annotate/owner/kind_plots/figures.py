@@ -15,7 +15,8 @@ from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.kinds import KINDS
-from hsfiq.releases import Filters, Release, build
+from hsfiq.releases import Filters, Source
+from hsfiq.releases.content import FIRST_VERSION, write_files
 from hsfiq.releases.kinds import release_kinds_of
 
 if TYPE_CHECKING:
@@ -49,23 +50,18 @@ class KindFigures:
 
 
 def computed(session: Session, study: Study) -> list[Figures]:
+    """The figures of a release of the study as it is now."""
+    from hsfiq.analysis.inputs import load_kind_inputs  # noqa: PLC0415 (the extra may be absent)
+
     if KINDS[study.kind].n_live > 1:
         return []  # an arena has its leaderboard
     (kind,) = release_kinds_of(study.kind)
-    try:
-        release = build(session, study, kind, Filters(), schema_revision=head_revision())
-    except NothingToDo:
-        return []
-    return figures_of(release)
-
-
-def figures_of(release: Release) -> list[Figures]:
-    """The figures of a release that is in no folder yet."""
-    from hsfiq.analysis.inputs import load_kind_inputs  # noqa: PLC0415 (the extra may be absent)
-
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for path, data in release.files.items():
-            (folder / path).write_bytes(data)
+        source = Source(session, study, kind, Filters())
+        try:
+            write_files(source, folder, schema_revision=head_revision(), version=FIRST_VERSION)
+        except NothingToDo:
+            return []
         inputs = load_kind_inputs(folder, [], n_resamples=RESAMPLES)
         return inputs.statistics.figures(inputs.release, inputs.metrics, inputs.bootstrap)

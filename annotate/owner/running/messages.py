@@ -14,7 +14,7 @@ from hsfiq.annotate.pages import render
 from hsfiq.collect.participants import by_name_or_platform_id
 from hsfiq.collect.running.messages import send_message, sent_messages
 from hsfiq.db.engine import Database
-from hsfiq.errors import Refused
+from hsfiq.errors import Refused, Unavailable
 
 
 def add_messages(app: FastAPI, database: Database) -> None:
@@ -32,6 +32,8 @@ def add_messages(app: FastAPI, database: Database) -> None:
                 name = participant.strip()
                 person = by_name_or_platform_id(session, study, name) if name else None
                 send_message(session, study, text, to=person, now=datetime.now(UTC))
+        except Unavailable:
+            raise
         except Refused as error:
             return page(study_id, notice=f"Not sent: {error}", text=text, participant=participant)
         return RedirectResponse(str(study_id), status_code=303)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from random import Random
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from sqlalchemy import update
 
+from hsfiq.access.owner_password import log_in, set_password, stored_password
 from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.leaderboard.routes import add_leaderboards
 from hsfiq.annotate.owner.identity import set_owner_cookie
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
-from hsfiq.owner_password import set_password, stored_password
 from tests.arenas import Voter, add_turn_with_vote, draw_arena, systems_met
 
 NAMES = ("alpha <b>", "beta", "gamma")
@@ -71,7 +72,11 @@ def owners_cookie(database: Database) -> str:
         set_password(session, "a long password")
         session.flush()
         password = stored_password(session)
+        token = log_in(session, datetime.now(UTC), timedelta(hours=1))
     response = Response()
     assert password is not None
-    set_owner_cookie(response, signer_of(database), password, secure=False)
+    request = Request(
+        {"type": "http", "scheme": "http", "server": ("x", 80), "path": "/", "headers": []}
+    )
+    set_owner_cookie(response, signer_of(database), password, token, request)
     return response.headers["set-cookie"].partition(";")[0]

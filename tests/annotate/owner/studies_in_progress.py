@@ -9,6 +9,7 @@ from typing import Any
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
+from hsfiq.access.owner_password import KEY, hashed
 from hsfiq.answer_rules import Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
@@ -17,7 +18,6 @@ from hsfiq.collect.steps import mark_served, steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant, Setting
-from hsfiq.owner_password import KEY, hashed
 from tests.annotate.served_studies import K, Place, make_study
 from tests.studies import images_shown
 

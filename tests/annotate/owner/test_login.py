@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -17,18 +18,20 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import select
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from hsfiq.access.owner_password import matches, set_password, stored_password
 from hsfiq.annotate.app import build_app
-from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.owner import login, login_throttle
-from hsfiq.annotate.owner.identity import COOKIE, HALF_A_DAY, purpose_under
+from hsfiq.annotate.owner.identity import COOKIE, LOGIN_DURATION
 from hsfiq.annotate.owner.login import is_owner_path
 from hsfiq.annotate.owner.login_throttle import LoginThrottle
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
+from hsfiq.db.source_tables import OwnerSession
+from hsfiq.db.types import digest_of
 from hsfiq.errors import UnreadableInput
-from hsfiq.owner_password import matches, set_password, stored_password
 from tests.annotate.owner.studies_in_progress import PASSWORD, log_in, set_owner
 from tests.annotate.served_studies import Place, ThreadServer, enrol
 from tests.annotate.test_cross_site import FOREIGN_HEADERS, OWN_HEADERS
@@ -416,13 +419,30 @@ def test_a_forged_owner_cookie_is_refused(owner: TestClient, forge: Any) -> None
         assert owner.get(path, headers=forged).status_code == 401
 
 
-def test_a_cookie_ends_after_half_a_day(locked: TestClient, database: Database) -> None:
+def test_a_login_ends_after_half_a_day(owner: TestClient, database: Database) -> None:
+    assert owner.get("/owner/board/config").status_code == 200
+    with database.writing() as session:
+        (login,) = session.scalars(select(OwnerSession)).all()
+        left = login.expires_at - datetime.now(UTC)
+        assert timedelta(hours=11) < left <= LOGIN_DURATION
+        login.expires_at = datetime.now(UTC)
+    assert owner.get("/owner/board/config").status_code == 401
+
+
+def test_a_logout_ends_the_login_on_the_server(owner: TestClient, database: Database) -> None:
+    headers = {"Cookie": f"{COOKIE}={owner.cookies[COOKIE]}"}
+    assert owner.post("/owner/logout").status_code == 303
+    owner.cookies.clear()
+    assert owner.get("/owner/board/config", headers=headers).status_code == 401
     with database.reading() as session:
-        stored = stored_password(session) or ""
-    for ends, status in ((time.time() - 1, 401), (time.time() + HALF_A_DAY, 200)):
-        signed = signer_of(database).sign(purpose_under(stored), f"{int(ends)}.00")
-        headers = {"Cookie": f"{COOKIE}={signed}"}
-        assert locked.get("/owner/board/config", headers=headers).status_code == status
+        assert session.scalars(select(OwnerSession)).all() == []
+
+
+def test_the_database_holds_no_token_of_a_login(owner: TestClient, database: Database) -> None:
+    token = owner.cookies[COOKIE].strip('"').rpartition(".")[0]
+    with database.reading() as session:
+        stored = session.scalars(select(OwnerSession.token_hash)).all()
+    assert stored == [digest_of(token)]
 
 
 def test_a_new_password_ends_every_login(owner: TestClient, database: Database) -> None:

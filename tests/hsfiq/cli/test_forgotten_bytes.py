@@ -46,7 +46,7 @@ def traces(seat: Seat) -> list[bytes]:
     name = seat.participant().name
     reasons = [f"reason {number} of {name}.".encode() for number in range(REVISIONS)]
     keys = [f"key-{number}-of-{name}-".encode() for number in range(REVISIONS)]
-    token, external_id = seat.participant().token, seat.participant().external_id
+    token, external_id = seat.participant().token_hash, seat.participant().external_id
     return [*reasons, *keys, token.encode(), str(external_id).encode()]
 
 

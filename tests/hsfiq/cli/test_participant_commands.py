@@ -124,7 +124,7 @@ def test_forgetting_names_the_releases_and_alters_none(
     output_of("export")
     output_of("export", "--out", "elsewhere", "--release", "hs")
     before = contents()
-    token = seat.participant().token
+    token = seat.known_token()
     name = seat.participant().name
     output = output_of(
         "participant", "forget", token if identified_by == "token" else name, "--yes"

@@ -137,7 +137,7 @@ def fail_gold_of_the_second_form(database: Database) -> Seat:
 def test_checks_are_not_part_of_a_release(database: Database) -> None:
     fail_gold_of_the_second_form(database)
     release = release_of(database)
-    assert [(step.rule, step.dropped, step.left) for step in release.questions.funnel] == [
+    assert [(step.rule, step.dropped, step.left) for step in release.funnel.steps] == [
         ("check", 4, 4), ("unanswered", 0, 4), ("skipped", 0, 4),
     ]  # fmt: skip
     dropped = [(row["rule"], row["value"]) for row in rows(release, "exclusions")]
@@ -151,7 +151,7 @@ def test_checks_are_not_part_of_a_release(database: Database) -> None:
 def test_forms_with_failed_checks_can_be_dropped(database: Database) -> None:
     fail_gold_of_the_second_form(database)
     release = release_of(database, "hs", Filters(failed_checks=True))
-    assert [(step.rule, step.dropped, step.left) for step in release.questions.funnel][-1] == (
+    assert [(step.rule, step.dropped, step.left) for step in release.funnel.steps][-1] == (
         "failed-checks", 2, 2,
     )  # fmt: skip
     assert {row["form"] for row in rows(release, "preferences")} == {"form_1"}

@@ -13,6 +13,7 @@ from hsfiq.collect import participants
 from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Study
+from hsfiq.db.types import new_token
 from hsfiq.errors import Forbidden, NotOpen, Refused
 from hsfiq.study.config import Recruitment
 from tests.hsfiq.collect.study_participants import LATER, at_once, enrolled, forms_of, one_form_each
@@ -57,8 +58,8 @@ def test_pseudonyms_are_numbered_and_tokens_reveal_nothing(database: Database, s
     first, second = (Seat.taken(database, study).participant() for _ in range(2))
     assert (first.name, second.name) == ("p1", "p2")
     assert first.created_at == NOW
-    assert first.token != second.token
-    assert min(len(first.token), len(second.token)) >= 32
+    assert first.token_hash != second.token_hash
+    assert len(new_token()) >= 32
 
 
 def test_each_study_counts_its_own_participants(database: Database) -> None:
@@ -232,7 +233,8 @@ def test_answers_before_consent_are_refused(database: Database) -> None:
 
 
 def test_a_token_finds_its_participant(database: Database, seat: Seat) -> None:
-    token = seat.participant().token
+    token = seat.known_token()
+    assert token not in seat.participant().token_hash
     with database.reading() as session:
         person = participants.by_token(session, token)
         assert person is not None

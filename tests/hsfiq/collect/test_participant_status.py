@@ -52,8 +52,8 @@ def test_excluded_answers_leave_releases_and_are_reassigned(database: Database) 
     second.answer_until(3)
     release = release_of(database)
     assert {row["participant_id"] for row in rows(release, "preferences")} == {"p2"}
-    assert [(step.rule, step.dropped, step.left) for step in release.questions.funnel] == [
-        ("handed-on", 4, 4), ("unanswered", 2, 2), ("skipped", 0, 2),
+    assert [(step.rule, step.dropped, step.left) for step in release.funnel.steps] == [
+        ("handed-on", 4, 4), ("unanswered", 2, 2), ("skipped", 0, 2), ("excluded", 0, 2),
     ]  # fmt: skip
     first.set_status("active")  # too late: their questions are somebody else's now
     assert first.standing().total == 0

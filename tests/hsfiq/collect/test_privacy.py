@@ -8,6 +8,7 @@ from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
+from hsfiq.db.types import digest_of
 from hsfiq.releases import Filters
 from tests.hsfiq.collect.study_participants import (
     enrolled,
@@ -24,7 +25,7 @@ def test_no_personal_data_are_stored() -> None:
     """No address, browser or name: each new column must be added here deliberately."""
     columns = {table: set(table.__table__.columns.keys()) for table in (Participant, Response)}
     assert columns[Participant] == {
-        "id", "study_id", "name", "token", "category", "status", "source", "external_id",
+        "id", "study_id", "name", "token_hash", "category", "status", "source", "external_id",
         "platform_study_id", "created_at", "consented_at", "practised_at", "enrolled_at", "seen_at",
         "language",
     }  # fmt: skip
@@ -49,10 +50,12 @@ def test_a_release_contains_neither_token_nor_platform_id(database: Database) ->
     )
     assert key is not None
     Seat(database, key).submit(Seat(database, key).question_ids[0], Answer(4, 2, 1))
-    token = Seat(database, key).participant().token
+    token = Seat(database, key).known_token()
+    digest = Seat(database, key).participant().token_hash
     for kind in ("hs", "hp"):
         for data in release_of(database, kind, Filters(invalid=True)).files.values():  # type: ignore[arg-type]
             assert token.encode() not in data
+            assert digest.encode() not in data
             assert b"5f1e-id" not in data
             assert b"64ab-study" not in data
 
@@ -62,7 +65,7 @@ def test_nothing_remains_of_a_forgotten_participant(database: Database) -> None:
     key = enrolled(database, study, source="prolific", external_id="5f1e", platform_study_id="64ab")
     assert key is not None
     seat = Seat(database, key)
-    token = seat.participant().token
+    token = seat.known_token()
     serve(database, seat.question_ids[0], NOW)
     seat.answer_until(4)
     seat.submit(seat.question_ids[0], OTHER, revision=1)
@@ -78,9 +81,9 @@ def test_nothing_remains_of_a_forgotten_participant(database: Database) -> None:
             for column in Participant.__table__.columns
             if getattr(remaining, column.key) is not None
         }
-    assert set(kept) == {"id", "study_id", "name", "token", "category", "status", "source"}
+    assert set(kept) == {"id", "study_id", "name", "token_hash", "category", "status", "source"}
     assert (kept["name"], kept["status"]) == ("p1", "returned")
-    assert kept["token"] != token
+    assert kept["token_hash"] != digest_of(token)
     new_key = enrolled(database, study, source="prolific", external_id="5f1e")
     assert new_key not in (None, key)
     assert Seat(database, new_key).participant().name == "p2"  # type: ignore[arg-type]

@@ -347,10 +347,12 @@ def constraint_of(error: IntegrityError) -> str:
 
 def test_tokens_are_unique(database: Database, keys: Keys) -> None:
     with database.reading() as session:
-        existing_token = session.get_one(Participant, keys.participant).token
+        existing_token = session.get_one(Participant, keys.participant).token_hash
         image = session.get_one(Image, keys.image).token
+    person = Participant(study_id=keys.study, name="p9")
+    person.token_hash = existing_token
     with pytest.raises(IntegrityError), database.writing() as session:
-        session.add(Participant(study_id=keys.study, name="p9", token=existing_token))
+        session.add(person)
     with pytest.raises(IntegrityError), database.writing() as session:
         session.add(Image(dataset_id=keys.dataset, name="image-99", token=image))
 

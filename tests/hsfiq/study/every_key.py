@@ -116,4 +116,12 @@ chooser = "nearest"
 leaderboard = "owner"
 uploads = false
 retrievers = []
+
+[release]
+licence = "CC-BY-4.0"
+citation = "@misc{shops, title = {Which shop?}}"
+authors = ["Kim", "Ada Lovelace"]
+contact = "shops@example.org"
+url = "https://example.org/shops"
+date = "2026-11-23"
 """

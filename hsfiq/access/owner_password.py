@@ -1,4 +1,4 @@
-"""The study owner's password, stored as a scrypt hash only; there is no default password."""
+"""The study owner's password, stored as a scrypt hash only, and logins; there is no default one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import hashlib
 import hmac
 import secrets
 import unicodedata
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import Setting
+from hsfiq.db.source_tables import OwnerSession, Setting
+from hsfiq.db.types import digest_of, new_token
 from hsfiq.errors import UnreadableInput
 
 KEY = "owner_password"
@@ -29,6 +33,36 @@ def set_password(session: Session, password: str) -> None:
             f"choose one of {SHORTEST} to {LONGEST:,}",
         )
     session.merge(Setting(key=KEY, value=hashed(password)))
+    session.execute(delete(OwnerSession))
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The hash of the owner's password, and the digests of the tokens of valid logins."""
+
+    password: str
+    logins: frozenset[str]
+
+
+def stored_owner(session: Session, now: datetime) -> Owner | None:
+    """None if no password is set."""
+    password = stored_password(session)
+    if password is None:
+        return None
+    valid = select(OwnerSession.token_hash).where(OwnerSession.expires_at > now)
+    return Owner(password, frozenset(session.scalars(valid)))
+
+
+def log_in(session: Session, now: datetime, duration: timedelta) -> str:
+    """The token of a new login; logins that have expired are deleted."""
+    session.execute(delete(OwnerSession).where(OwnerSession.expires_at <= now))
+    token = new_token()
+    session.add(OwnerSession(token_hash=digest_of(token), expires_at=now + duration))
+    return token
+
+
+def log_out(session: Session, token: str) -> None:
+    session.execute(delete(OwnerSession).where(OwnerSession.token_hash == digest_of(token)))
 
 
 def stored_password(session: Session) -> str | None:

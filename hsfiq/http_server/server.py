@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from typing import Any
 
 import uvicorn
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.http_server.connections import ACCEPTED_AT_ONCE, limited_protocol
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -37,6 +39,12 @@ def accept_connections(listener: socket.socket) -> None:
 
 
 def unusable(host: str, port: int, error: OSError) -> UnreadableInput:
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return UnreadableInput(
+            "--host",
+            f"{host} is no address of this machine ({error.strerror})",
+            "choose another, such as 127.0.0.1, or 0.0.0.0 for all",
+        )
     return UnreadableInput(
         f"{host}:{port}", f"cannot be used ({error.strerror})", "choose another --port"
     )
@@ -48,8 +56,10 @@ def server_settings(app: Any, host: str, port: int) -> uvicorn.Config:
         app,
         host=host,
         port=port,
+        http=limited_protocol(),
         ws="none",
-        log_level="warning",
+        backlog=ACCEPTED_AT_ONCE,
+        log_level="error",  # each broken request of a scanner would be a warning
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=2,  # a page that stays open must not delay the end

@@ -1,0 +1,86 @@
+"""Whether the process answers (`/healthz`), and whether it can take answers (`/readyz`)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+from anyio import CapacityLimiter
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+from sqlalchemy import text
+
+from hsfiq.db.engine import Database
+from hsfiq.db.failures.unavailable import unavailable
+from hsfiq.db.schema import current_revision, head_revision
+from hsfiq.db.sqlite import file_of
+from hsfiq.errors import Unavailable
+
+CHECK_SECONDS = 5.0
+"""A check that takes longer has failed."""
+
+CHECKS_AT_ONCE = 2
+
+LEAST_SPACE = 100 * 2**20
+"""Bytes that a disk must have left."""
+
+OK = "ok"
+
+
+def add_health(app: FastAPI, database: Database, image_copies: Path) -> None:
+    """Add the two routes; neither waits for the threads that answer other requests."""
+    threads = CapacityLimiter(CHECKS_AT_ONCE)
+
+    @app.get("/healthz")
+    async def health() -> dict[str, bool]:
+        return {"ok": True}
+
+    @app.get("/readyz")
+    async def ready() -> JSONResponse:
+        checks = {"database": "no answer in time", "migrations": "unknown", "disk": "unknown"}
+        with anyio.move_on_after(CHECK_SECONDS):
+            checks = await anyio.to_thread.run_sync(
+                state_of, database, image_copies, abandon_on_cancel=True, limiter=threads
+            )
+        is_ready = set(checks.values()) == {OK}
+        content = {"ok": is_ready, **checks}
+        return JSONResponse(content, 200 if is_ready else 503, {"Cache-Control": "no-store"})
+
+
+def state_of(database: Database, image_copies: Path) -> dict[str, str]:
+    """For each check `ok`, or in some words what is wrong."""
+    disk = disk_state(database, image_copies)
+    try:
+        with unavailable(), database.engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+        with unavailable():
+            revision = current_revision(database.engine)
+    except Unavailable as error:
+        return {"database": str(error), "migrations": "unknown", "disk": disk}
+    needed = head_revision()
+    migrations = OK if revision == needed else f"revision {revision}, needed is {needed}"
+    return {"database": OK, "migrations": migrations, "disk": disk}
+
+
+def disk_state(database: Database, image_copies: Path) -> str:
+    """Whether the disks of a SQLite file and of the images' copies have space left."""
+    is_sqlite = database.engine.dialect.name == "sqlite"
+    file = file_of(database.engine.url) if is_sqlite else None
+    for folder in (file.parent if file else None, image_copies):
+        existing = first_existing(folder)
+        if existing is not None and free_space(existing) < LEAST_SPACE:
+            return f"less than {LEAST_SPACE // 2**20} MB left"
+    return OK
+
+
+def first_existing(folder: Path | None) -> Path | None:
+    if folder is None:
+        return None
+    return next((each for each in (folder, *folder.absolute().parents) if each.exists()), None)
+
+
+def free_space(folder: Path) -> int:
+    """Bytes that this user may still write."""
+    state = os.statvfs(folder)
+    return state.f_bavail * state.f_frsize

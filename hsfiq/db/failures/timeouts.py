@@ -1,0 +1,47 @@
+"""How long a server's statements in PostgreSQL may wait and last.
+
+SQLite needs no such limits: its writers wait for `BUSY_SECONDS`, and its readers not at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine, event
+
+LOCK_SECONDS, STATEMENT_SECONDS, IDLE_SECONDS = 5, 30, 60
+"""For a lock; for one statement; between two statements of a transaction.
+
+The question page gives up a request after 20 seconds.
+"""
+
+
+def limit_waiting(engine: Engine) -> None:
+    """Limit the statements of all connections from now on."""
+    if engine.dialect.name != "postgresql":
+        return
+
+    @event.listens_for(engine, "connect")
+    def limit(connection: Any, _record: object) -> None:
+        before, connection.autocommit = connection.autocommit, True
+        for name, seconds in {
+            "lock_timeout": LOCK_SECONDS,
+            "statement_timeout": STATEMENT_SECONDS,
+            "idle_in_transaction_session_timeout": IDLE_SECONDS,
+        }.items():
+            connection.execute(f"SET {name} = '{seconds}s'")
+        connection.autocommit = before
+
+    engine.dispose()  # the pool's connections have no limits yet
+
+
+def connection_settings(given: set[str]) -> dict[str, int]:
+    """Settings of libpq that end waiting for a server that does not answer; not those given."""
+    settings = {
+        "connect_timeout": 10,
+        "keepalives_idle": 30,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 15_000,  # milliseconds
+    }
+    return {name: value for name, value in settings.items() if name not in given}

@@ -1,0 +1,49 @@
+"""Input whose messages used to be unclear: each is told in one line, before anything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hsfiq.text import spreadsheet_text
+from tests.hsfiq.samples import hsfiq
+
+LONG = "9" * 6000
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("train", "zzz"), "'zzz': there is no such recipe; choose from cirqrs-fashioniq"),
+        (("study", "list", "--database", ""), "--database: is empty"),
+        (("--database", "", "study", "list"), "--database: is empty"),
+        (("serve", "--port", LONG), "'--port': a number of so many digits is too large"),
+        (("analyze", "x", "--resamples", "1000000"), "'--resamples'"),
+        (("sessions", "measure", "x", "--resamples", "1000000"), "'--resamples'"),
+    ],
+)
+def test_the_message_names_what_is_wrong(words: tuple[str, ...], complaint: str) -> None:
+    result = hsfiq(*words)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert complaint in result.err
+    assert len(result.err) < 500
+
+
+def test_a_number_of_thousands_of_digits_in_a_file(tmp_path: Path) -> None:
+    study, sessions = tmp_path / "study.toml", tmp_path / "sessions.jsonl"
+    study.write_text(f'[study]\nname = "a"\n[design]\nk = {LONG}\n')
+    sessions.write_text(f'{{"session_id": {LONG}}}\n')
+    database = ["--database", f"sqlite:///{tmp_path}/a.db"]
+    assert hsfiq("db", "upgrade", *database).code == 0
+    for words in (["study", "create", study, *database], ["sessions", "measure", sessions]):
+        result = hsfiq(*words)
+        assert (result.code, result.err.count("\n")) == (2, 1)
+        assert "a number is too long" in result.err
+
+
+def test_no_cell_is_run_by_a_spreadsheet() -> None:
+    for text in ("=1+1", "+1", "-x", "@SUM(A1)", "\tx", "\rx"):
+        assert spreadsheet_text(text) == f"'{text}"
+    for text in ("is red", "", "'=1", "a=b"):
+        assert spreadsheet_text(text) == text
