@@ -10,6 +10,7 @@ all checkouts that name the same share it. HSFIQ_LAVIS names another folder.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -61,7 +62,6 @@ def python_3_11() -> str:
 
 def make_venv(target: Path) -> None:
     """Install into a folder beside `target` and move it there when it is complete."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{target.name}.") as name:
         unfinished = Path(name) / "venv"
         subprocess.run([python_3_11(), "-m", "venv", str(unfinished)], check=True)
@@ -74,11 +74,19 @@ def make_venv(target: Path) -> None:
         unfinished.rename(target)
 
 
+def make_if_missing(target: Path) -> None:
+    """Install unless the environment exists; of several processes the others wait for the first."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():
+            make_venv(target)
+
+
 def main() -> None:
     """Print the folder on standard output, for make; pip prints on standard error."""
     target = folder()
-    if not target.is_dir():
-        make_venv(target)
+    make_if_missing(target)
     print(target)
 
 

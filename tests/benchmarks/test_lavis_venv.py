@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,27 @@ def test_the_environment_has_the_extras_but_not_hsfiq() -> None:
     assert any(name.startswith("salesforce-lavis==1.0.2") for name in required)
     assert any(name.startswith("safetensors") for name in required)
     assert not any(name.startswith("hsfiq") for name in required)
+
+
+def test_the_second_of_two_waits_for_the_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    second_has_started = threading.Event()
+    made: list[Path] = []
+
+    def make_venv(target: Path) -> None:
+        second_has_started.wait()
+        made.append(target)
+        target.mkdir()
+
+    monkeypatch.setattr(lavis_venv, "make_venv", make_venv)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(lavis_venv.make_if_missing, tmp_path / "venv")
+        second = threads.submit(lavis_venv.make_if_missing, tmp_path / "venv")
+        second_has_started.set()
+        first.result()
+        second.result()
+    assert made == [tmp_path / "venv"]
 
 
 def test_without_the_environment_the_command_is_named(
