@@ -37,8 +37,8 @@ from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
 from hsfiq.releases.layouts.layouts import layout_files, write_layouts
 from hsfiq.releases.layouts.options import Extras
 from hsfiq.releases.layouts.parts import write_parts
-from hsfiq.releases.layouts.pictures import Pictures
-from hsfiq.releases.manifest import MANIFEST
+from hsfiq.releases.layouts.pictures import Pictures, images_digest
+from hsfiq.releases.manifest import MANIFEST, content_digest
 from hsfiq.releases.privacy.texts import WrittenTexts
 from hsfiq.releases.reader import Part
 from hsfiq.releases.reading.batches import read_batches
@@ -218,7 +218,6 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
     if versions := published_versions(session, study):
         (folder / TEXT_VERSIONS).write_bytes(indented_json(versions))
     digests = digests_of(folder, writer)
-    content_sha256 = digest_content(digests, source)
     summary = drawn.summary(written.parts) if drawn else None
     funnel = sieve.funnel()
     extensions = extensions_of(session, study)
@@ -250,15 +249,16 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
         "rows": {table: writer.n_rows(table) for table in sorted(writer.files)},
         **({"split": summary, "parts": in_parts} if summary else {}),
         **({"layouts": layouts} if layouts else {}),
-        **({"images": True} if source.extras.images else {}),
+        **({"images": {"sha256": images_digest(folder)}} if source.extras.images else {}),
+        **({"without": sorted(source.extras.without)} if source.extras.without else {}),
         **({CHOSEN_BY: study.design[CHOSEN_BY]} if CHOSEN_BY in study.design else {}),
         **({"extensions": extensions} if extensions else {}),
         **({"imported_from": source_of} if (source_of := earlier_of(study).source) else {}),
         "notes": notes,
-        "content_sha256": content_sha256,
         "tool": {"name": "hsfiq", "version": hsfiq.__version__},
         "schema_revision": schema_revision,
     }
+    manifest["content_sha256"] = content_digest(manifest, digests)
     tables = {
         table: schema
         for table, schema in schemas.items()
@@ -278,7 +278,14 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
     (folder / MANIFEST).write_bytes(indented_json(manifest))
     warnings = (*written.texts.warnings(), *([] if source.publication.licence else [NO_LICENCE]))
     return Release(
-        source.name, version, source.kind, funnel, summary, content_sha256, tuple(notes), warnings
+        name=source.name,
+        version=version,
+        kind=source.kind,
+        funnel=funnel,
+        split=summary,
+        content_sha256=manifest["content_sha256"],
+        notes=tuple(notes),
+        warnings=warnings,
     )
 
 
@@ -358,16 +365,3 @@ def digests_of(folder: Path, writer: TableWriter) -> dict[str, str]:
     """The digest of each file that has been written, by name; those of the lines are known."""
     known = {files.lines_name: files.lines_sha256 for files in writer.files.values()}
     return {path.name: known.get(path.name) or sha256_of(path) for path in sorted(folder.iterdir())}
-
-
-def digest_content(digests: Mapping[str, str], source: Source) -> str:
-    """Digest the options and the text files; Parquet files differ between versions of pyarrow."""
-    texts = {name: digest for name, digest in digests.items() if not name.endswith(".parquet")}
-    # Nothing is added without a split, further options, and what the owner says of the release.
-    options: list[Any] = [
-        source.filters.names(),
-        *([asdict(source.split)] if source.split else []),
-        *([extras] if (extras := source.extras.options()) else []),
-        *([asdict(stated)] if (stated := source.publication) != Publication() else []),
-    ]
-    return sha256(json.dumps([source.name, *options, texts], sort_keys=True).encode())

@@ -11,7 +11,7 @@ from typing import Any
 from hsfiq.releases.checking.findings import Findings
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.croissant import DATA_TYPES
-from hsfiq.releases.manifest import MANIFEST
+from hsfiq.releases.manifest import MANIFEST, content_digest
 
 CROISSANT = "croissant.json"
 OF_DOWNLOADS = {".gitattributes", ".cache"}
@@ -36,6 +36,27 @@ def check_files(release: ReleaseFolder, findings: Findings) -> None:
     for name in names_in(release.path):
         if name not in listed and name != MANIFEST:
             findings.add(name, f"is in the folder, and {MANIFEST} does not list it")
+
+
+def check_content_digest(release: ReleaseFolder, findings: Findings) -> None:
+    """The digest of the content is that of the options and the digests that the manifest lists.
+
+    Whether the files have these digests is for `check_files`.
+    """
+    listed = release.manifest.get("files")
+    if not isinstance(listed, Mapping) or "publication" not in release.manifest:
+        findings.note(f"{MANIFEST} is of an older hsfiq; its content_sha256 is not compared")
+        return
+    try:
+        digests = {name: entry["sha256"] for name, entry in listed.items()}
+        expected = content_digest(release.manifest, digests)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"cannot be made again ({type(error).__name__}: {error})"
+        findings.add(MANIFEST, what, column="content_sha256")
+        return
+    if release.manifest["content_sha256"] != expected:
+        what = "is not that of the options and of the files that the manifest lists"
+        findings.add(MANIFEST, what, column="content_sha256")
 
 
 def check_tables_are_there(release: ReleaseFolder, findings: Findings) -> None:

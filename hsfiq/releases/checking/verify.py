@@ -6,7 +6,12 @@ from pathlib import Path
 
 from hsfiq.releases.checking.answers import check_answers
 from hsfiq.releases.checking.counts import check_counts, check_funnel, check_queries_are_used
-from hsfiq.releases.checking.files import check_croissant, check_files, check_tables_are_there
+from hsfiq.releases.checking.files import (
+    check_content_digest,
+    check_croissant,
+    check_files,
+    check_tables_are_there,
+)
 from hsfiq.releases.checking.findings import Findings
 from hsfiq.releases.checking.further import check_further
 from hsfiq.releases.checking.parts import check_split
@@ -27,6 +32,7 @@ def verify(folder: Path) -> Findings:
     """
     release, findings = open_release(folder), Findings()
     check_files(release, findings)
+    check_content_digest(release, findings)
     check_tables_are_there(release, findings)
     check_croissant(release, findings)
     for name in release.tables:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from hsfiq.study.publishing.publication import Publication
 
@@ -28,8 +28,3 @@ class Extras:
     images: bool = False
     without: tuple[LeftOut, ...] = ()
     publication: Publication | None = None
-
-    def options(self) -> dict[str, Any]:
-        """Those that are not the defaults."""
-        defaults = asdict(Extras())
-        return {name: value for name, value in asdict(self).items() if value != defaults[name]}

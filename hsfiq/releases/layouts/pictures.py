@@ -70,6 +70,16 @@ def write_images(folder: Path, pictures: Pictures) -> int:
     return n_absent
 
 
+def images_digest(folder: Path) -> str:
+    """Digest the names and the contents of the packed images, whatever wrote the Parquet file."""
+    digest = hashlib.sha256()
+    with pq.ParquetFile(folder / "images.parquet") as file:
+        for batch in file.iter_batches(columns=["dataset", "image_id", "sha256"]):
+            for row in batch.to_pylist():
+                digest.update(f"{json.dumps(row, sort_keys=True)}\n".encode())
+    return digest.hexdigest()
+
+
 def image_row(key: ImageKey, picture: Picture | None) -> dict[str, Any]:
     dataset, image_id = key
     row: dict[str, Any] = dict.fromkeys(IMAGES.names) | {"dataset": dataset, "image_id": image_id}

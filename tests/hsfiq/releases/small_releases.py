@@ -21,6 +21,7 @@ from hsfiq.db.tables import Image, Question, Study
 from hsfiq.kinds import Judgement
 from hsfiq.releases import Filters, Split, export_releases
 from hsfiq.releases.layouts.options import Extras
+from hsfiq.releases.manifest import content_digest
 from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import draw_study
 from hsfiq.study.searching.config import Retriever, Searches
@@ -171,7 +172,10 @@ class OnDisk:
         path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def agree(self) -> None:
-        """Make the digests in croissant.json and in the manifest those of the files."""
+        """Make the digests in croissant.json and in the manifest those of the files.
+
+        So is the digest of the content.
+        """
 
         def digests(croissant: Any) -> None:
             for entry in croissant["distribution"]:
@@ -182,6 +186,8 @@ class OnDisk:
             for name, entry in manifest["files"].items():
                 if (path := self.folder / name).exists():
                     entry.update(sha256=self.digest(name), bytes=path.stat().st_size)
+            digests = {name: entry["sha256"] for name, entry in manifest["files"].items()}
+            manifest["content_sha256"] = content_digest(manifest, digests)
 
         self.json("croissant.json", digests)
         self.json("manifest.json", listed)

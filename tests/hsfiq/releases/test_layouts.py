@@ -12,6 +12,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,26 @@ def test_the_release_is_valid_and_the_same_twice(
     assert {path.name: path.read_bytes() for path in again.iterdir()} == {
         path.name: path.read_bytes() for path in release.iterdir()
     }
+
+
+def test_the_content_digest_covers_the_images_and_not_the_order_of_the_layouts(
+    database: Database, release: Path, tmp_path: Path
+) -> None:
+    turned = replace(EVERYTHING, layouts=LAYOUTS[::-1])
+    again = export(database, tmp_path / "turned", turned)
+    own = manifest_of(release)["content_sha256"]
+    assert manifest_of(again)["content_sha256"] == own
+    packed = Extras(layouts=("csv",), images=True, publication=PUBLICATION)
+    without = manifest_of(export(database, tmp_path / "absent", packed))["content_sha256"]
+    with database.reading() as session:
+        root = Path(session.scalars(select(Dataset.image_root)).one())
+    file = root / f"{ABSENT}.png"
+    try:
+        Picture.new("RGB", (8, 8)).save(file)
+        there = manifest_of(export(database, tmp_path / "there", packed))["content_sha256"]
+    finally:
+        file.unlink()
+    assert there != without
 
 
 def test_without_images_trl_names_them(database: Database, tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ def groups(tmp_path: Path) -> Callable[[str], tuple[OnDisk, OnDisk]]:
         database.close()
         shutil.copytree(tmp_path / "a", tmp_path / "b")
         other = OnDisk(tmp_path / "b")
-        other.json("manifest.json", lambda manifest: manifest.update(content_sha256="f" * 64))
+        for file in ("manifest.json", "croissant.json"):
+            other.json(file, lambda value: value.update(name="other"))
+        other.agree()
         return OnDisk(tmp_path / "a"), other
 
     return make
@@ -109,7 +111,7 @@ def test_the_funnel_is_the_sum_and_the_seed_draws_the_pseudonyms(
     assert after["funnel"]["assigned"] == 2 * before["funnel"]["assigned"]
     assert after["funnel"]["kept"] == 2 * before["funnel"]["kept"]
     assert (after["name"], after["title"]) == ("both-hs", "Both groups")
-    assert [source["name"] for source in after["imported_from"]["merged"]] == ["small-hs"] * 2
+    assert [source["name"] for source in after["imported_from"]["merged"]] == ["small-hs", "other"]
     again = merged(first, second, "--name", "both", "--title", "Both groups", to="again")
     other = merged(first, second, "--seed", "1", to="other")
     assert again.rows("preferences") == both.rows("preferences")

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from hsfiq.db.engine import open_database
+from hsfiq.releases.layouts.options import Extras
+from hsfiq.study.publishing.publication import Publication
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.hub_server import TOKEN, Hub, served_hub
 from tests.hsfiq.releases.small_releases import OnDisk, small_study_of, write_release
@@ -22,10 +24,10 @@ def release(tmp_path: Path) -> OnDisk:
     path.write_bytes(migrated_sqlite())
     database = open_database(f"sqlite:///{path}")
     study = small_study_of(database, "query")
-    made = OnDisk(write_release(database, study, "query", tmp_path / "release"))
+    extras = Extras(publication=Publication(licence=LICENCE))
+    folder = write_release(database, study, "query", tmp_path / "release", extras=extras)
     database.close()
-    made.json("manifest.json", lambda manifest: manifest.update(publication={"licence": LICENCE}))
-    return made
+    return OnDisk(folder)
 
 
 @pytest.fixture
@@ -68,6 +70,7 @@ def test_the_files_arrive_as_they_are(release: OnDisk, hub: Hub, tmp_path: Path)
 
 def test_a_release_without_licence_is_refused(release: OnDisk, hub: Hub) -> None:
     release.json("manifest.json", lambda manifest: manifest["publication"].update(licence=None))
+    release.agree()
     refused = hsfiq("release", "push", release.folder, "--repo", "group/study", "--yes")
     assert refused.code == 2
     assert "names no licence" in refused.err

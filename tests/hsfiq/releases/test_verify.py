@@ -394,6 +394,26 @@ def test_a_digest_that_is_wrong_names_the_file(broken: Callable[[str], OnDisk]) 
     assert verified.out.startswith("queries.jsonl: differs from the file that manifest.json lists")
 
 
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("hs", lambda manifest: manifest.update(content_sha256="0" * 64)),
+        ("hs", lambda manifest: manifest["filters"].append({"name": "unseen", "parameters": {}})),
+        ("hp", lambda manifest: manifest["split"].update(seed=2)),
+        ("query", lambda manifest: manifest["publication"].update(licence="MIT")),
+        ("query", lambda manifest: manifest.pop("filters")),
+    ],
+)
+def test_options_that_are_not_those_of_the_content_digest_are_found(
+    broken: Callable[[str], OnDisk], kind: str, change: Callable[[Any], None]
+) -> None:
+    release = broken(kind)
+    release.json("manifest.json", change)
+    verified = hsfiq("release", "verify", release.folder)
+    assert verified.code == 1
+    assert verified.out.startswith("manifest.json, content_sha256: ")
+
+
 def test_what_is_no_release_is_refused(tmp_path: Path) -> None:
     for folder, what in ((tmp_path, "manifest"), (tmp_path / "none", "no such folder")):
         refused = hsfiq("release", "verify", folder)
@@ -422,4 +442,4 @@ def test_an_older_release_verifies_as_far_as_it_can(broken: Callable[[str], OnDi
     )
     verified = hsfiq("release", "verify", release.folder, "--json")
     assert (verified.code, verified.result["findings"]) == (0, [])
-    assert len(verified.result["notes"]) == 3
+    assert len(verified.result["notes"]) == 4
