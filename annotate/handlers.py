@@ -203,11 +203,12 @@ def answer_of(
         scores = payload["score_1"], payload["score_2"], payload["preferred"]
         confirmed = payload["confirmed"] or None
         return Answer(*scores, payload["irrelevant"], given_reason, times, images, confirmed, extra)
-    read = KINDS[config.design.kind].read
-    if read is None:
+    kind = KINDS[config.design.kind]
+    if kind.read is None:
         raise Refused(f"questions of this study are of kind {config.design.kind}")
-    values = read(payload["judgement"], rules_of(config))
-    return Judgement(values, payload["irrelevant"], given_reason, times, images, extra)
+    values = kind.read(payload["judgement"], rules_of(config))
+    irrelevant = None if kind.is_live else payload["irrelevant"]  # the page of a search has no flag
+    return Judgement(values, irrelevant, given_reason, times, images, extra)
 
 
 def extra_answers(

@@ -34,12 +34,13 @@ class Rules:
 class Judgement:
     """One participant's answer to a question of another kind than `pair`.
 
-    `values` is what the kind has read; `images` is None if the states of the images are unknown,
-    and `extra`, the answers to the owner's extra questions, if there are none.
+    `values` is what the kind has read; `irrelevant` is None if the page has no flag, `images` if
+    the states of the images are unknown, and `extra`, the answers to the owner's extra questions,
+    if there are none.
     """
 
     values: Mapping[str, Any]
-    irrelevant: bool = False
+    irrelevant: bool | None = False
     reason: str | None = None
     times: Times = field(default_factory=Times)
     images: ImageStates | None = None

@@ -67,6 +67,8 @@ def test_a_search_that_is_left_is_in_the_release(
         2,
     )
     assert (left["resumed"], left["late_lists"]) == (True, 1)
+    # The page of a search has no flag, whether it was finished or left.
+    assert (answered["irrelevant"], left["irrelevant"]) == (None, None)
     assert left["longest_pause_seconds"] == pytest.approx(3600 - 2.5, abs=5)
     assert rows(release, "exclusions") == []
     turns = [turn for turn in rows(release, "turns") if turn["question_id"] == left["question_id"]]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hsfiq.releases.kinds.columns import ANSWERED, ASKED, IDS
+from hsfiq.releases.kinds.columns import ASKED, IDS
 from hsfiq.releases.kinds.kind import ReleaseKind, Rows, answer_row
 from hsfiq.releases.kinds.search import (
     SEARCH_ID,
@@ -16,6 +16,7 @@ from hsfiq.releases.kinds.search import (
     struck,
 )
 from hsfiq.releases.kinds.search_columns import (
+    ANSWERED_IN_THE_END,
     ASKED_AT_TURN,
     LIST,
     LIST_STATES,
@@ -82,7 +83,7 @@ SESSIONS = Table(
             null="none was declared",
             values=(1, 2),
         ),
-        *ANSWERED,
+        *ANSWERED_IN_THE_END,
     ),
     key=("question_id",),
 )

@@ -10,9 +10,10 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Study
-from hsfiq.releases.kinds.columns import ANSWERED, ASKED, IDS
+from hsfiq.releases.kinds.columns import ASKED, IDS
 from hsfiq.releases.kinds.kind import ReleaseKind, Rows, answer_row
 from hsfiq.releases.kinds.search_columns import (
+    ANSWERED_IN_THE_END,
     ASKED_AT_TURN,
     LIST,
     LIST_STATES,
@@ -69,7 +70,7 @@ SESSIONS = Table(
             lowest=1,
             highest=5,
         ),
-        *ANSWERED,
+        *ANSWERED_IN_THE_END,
     ),
     key=("question_id",),
 )

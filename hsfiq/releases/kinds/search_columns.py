@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
-from hsfiq.releases.kinds.columns import STATES
+from hsfiq.releases.kinds.columns import ANSWERED, STATES
 from hsfiq.releases.schemas import (
     FLAG,
     NUMBER,
@@ -25,6 +26,7 @@ NO_FEEDBACK = "the participant gave no feedback on the list"
 NO_TURN = "the search has no turn"
 NO_TARGET = "there is no target"
 STRUCK = "the study's owner has struck it"
+NO_FLAG = "always: searches cannot be flagged"
 NOT_TYPED = "it is unknown, or the text is the query's"
 
 SESSION = (
@@ -101,6 +103,11 @@ SESSION = (
     Column("corpus_size", WHOLE, "of the retriever's corpus", "images", lowest=0),
 )
 """What the sessions of all live kinds have."""
+
+ANSWERED_IN_THE_END = tuple(
+    replace(column, null=NO_FLAG) if column.name == "irrelevant" else column for column in ANSWERED
+)
+"""What the sessions of all live kinds have last."""
 
 TURN = Column("turn", WHOLE, "of the search, from 1", lowest=1)
 ASKED_AT_TURN = (

@@ -126,7 +126,7 @@ class BatchReader:
             score_1=score_1,
             score_2=score_2,
             preferred=preferred,
-            irrelevant=False if revision is None else irrelevant,
+            irrelevant=irrelevant,
             reason=reason,
             revision=revision or 0,
             served_at=time_of(served_at),

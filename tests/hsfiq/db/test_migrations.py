@@ -318,6 +318,25 @@ def test_studies_from_before_other_kinds_ask_about_pairs(database: Database) -> 
         assert session.scalars(select(Study.kind)).all() == ["pair"]
 
 
+def test_flags_of_searches_become_unknown(database: Database) -> None:
+    Seat.taken(database, draw(database, make_queries(database, dataset="pairs"))).answer_all()
+    pairs = all_rows(database.engine)["responses"]
+    question, *_ = Voter.enrolled(database, draw_arena(database)).question_ids()
+    with database.writing() as session:
+        session.add(
+            Response(question_id=question, revision=1, submit_key="press", irrelevant=None,
+                     judgement={"success": 4, "ease": 2, "would_go_on": False, "why": "enough"})
+        )  # fmt: skip
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0021")
+    with database.reading() as session:
+        flag = select(Response.irrelevant).where(Response.question_id == question)
+        assert session.scalars(flag).one() is False
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    assert before["responses"][:-1] == pairs
+
+
 def test_searches_with_one_system_outlive_the_columns_of_arenas(database: Database) -> None:
     study = draw_arena(database, SYSTEMS[:1], replace(ARENA, kind="search"))
     question, *_ = Voter.enrolled(database, study).question_ids()
