@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import anyio
@@ -12,6 +11,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy import text
 
 from hsfiq.db.engine import Database
+from hsfiq.db.failures.free_space import LEAST_SPACE, first_existing, free_space
 from hsfiq.db.failures.unavailable import unavailable
 from hsfiq.db.schema import current_revision, head_revision
 from hsfiq.db.sqlite import file_of
@@ -21,9 +21,6 @@ CHECK_SECONDS = 5.0
 """A check that takes longer has failed."""
 
 CHECKS_AT_ONCE = 2
-
-LEAST_SPACE = 100 * 2**20
-"""Bytes that a disk must have left."""
 
 OK = "ok"
 
@@ -67,20 +64,8 @@ def disk_state(database: Database, image_copies: Path) -> str:
     """Whether the disks of a SQLite file and of the images' copies have space left."""
     is_sqlite = database.engine.dialect.name == "sqlite"
     file = file_of(database.engine.url) if is_sqlite else None
-    for folder in (file.parent if file else None, image_copies):
+    for folder in ([file.parent] if file else []) + [image_copies]:
         existing = first_existing(folder)
         if existing is not None and free_space(existing) < LEAST_SPACE:
             return f"less than {LEAST_SPACE // 2**20} MB left"
     return OK
-
-
-def first_existing(folder: Path | None) -> Path | None:
-    if folder is None:
-        return None
-    return next((each for each in (folder, *folder.absolute().parents) if each.exists()), None)
-
-
-def free_space(folder: Path) -> int:
-    """Bytes that this user may still write."""
-    state = os.statvfs(folder)
-    return state.f_bavail * state.f_frsize

@@ -20,6 +20,7 @@ from hsfiq.cli import (
     analyze,
     db,
     demo,
+    doctor,
     evaluate,
     evaluate_fisd,
     evaluate_judged,
@@ -67,6 +68,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(weights.app, name="weights")
 demo.register(app)
 serve.register(app)
+doctor.register(app)
 export.register(app)
 analyze.register(app)
 train.register(app)

@@ -74,6 +74,16 @@ def decoded(source: Path | bytes, at_least: int | None = None) -> Iterator[Image
             yield image
 
 
+def header_fault(path: Path) -> Fault | None:
+    """What the first bytes of a file show to be wrong; `decoded` also finds damage after them."""
+    try:
+        with _opened(path) as stream, _refusals(stream):
+            Image.open(stream, formats=FORMATS)
+    except UndecodableImage as error:
+        return error.fault
+    return None
+
+
 @contextmanager
 def _opened(source: Path | bytes) -> Iterator[BinaryIO]:
     if isinstance(source, bytes):

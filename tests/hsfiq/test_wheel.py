@@ -275,6 +275,9 @@ def test_the_core_imports_and_exports(core: Installed) -> None:
     published = core.folder / "published.json"
     assert (core.folder / "whole" / "hpfiq.json").read_bytes() == published.read_bytes()
     assert f"at {head_revision()}" in core.succeed("db", "check")
+    examined = core.succeed("doctor")
+    assert "gradio, fastapi, uvicorn, pillow not installed" in examined
+    assert ": as tested" in examined
 
 
 def test_the_core_evaluates_ranked_lists(core: Installed) -> None:

@@ -35,9 +35,10 @@ def limit_waiting(engine: Engine) -> None:
     engine.dispose()  # the pool's connections have no limits yet
 
 
-def connection_settings(given: set[str]) -> dict[str, int]:
+def connection_settings(given: set[str]) -> dict[str, int | str]:
     """Settings of libpq that end waiting for a server that does not answer; not those given."""
-    settings = {
+    settings: dict[str, int | str] = {
+        "client_encoding": "utf8",  # else the driver returns bytes from a database in SQL_ASCII
         "connect_timeout": 10,
         "keepalives_idle": 30,
         "keepalives_interval": 5,

@@ -1,0 +1,125 @@
+"""Whether browsers reach the server at its public URL, through a proxy that tells it the truth."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from types import MappingProxyType
+
+from hsfiq.doctor.finding import Finding
+from hsfiq.public_url import OPTION, PublicUrl
+
+SECONDS = 10.0
+
+LONGEST_REPLY = 10_000
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+RENEWED = timedelta(days=14)
+"""A certificate that is valid for less time should have been renewed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    body: bytes
+    location: str
+    certificate_end: datetime | None
+
+    @property
+    def is_healthy(self) -> bool:
+        try:
+            return self.status == 200 and json.loads(self.body) == {"ok": True}
+        except ValueError:
+            return False
+
+
+def examine_proxy(public: PublicUrl | None) -> Iterator[Finding]:
+    """Ask `/healthz` at the public URL, and which address the server takes for its own."""
+    if public is None:
+        yield Finding("proxy", "ok", "no public URL is set: browsers use the server's own address")
+        return
+    try:
+        reply = asked(public, "/healthz")
+        # The router answers this path with a redirect, as the server sees the address. A proxy may
+        # correct it, but then the server refuses what it takes for another site's request.
+        redirect = asked(public, "/healthz/")
+        own = asked(public, "/healthz", "POST", {"Origin": public.origin})
+    except ssl.SSLCertVerificationError as error:
+        what = f"{public}: browsers refuse the certificate ({error.verify_message})"
+        yield Finding("proxy", "problem", what, "install a valid certificate in the proxy")
+        return
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        what = f"{public}: nothing answers ({reason})"
+        yield Finding(
+            "proxy", "problem", what, f"start the proxy, and hsfiq serve {OPTION} {public}"
+        )
+        return
+    yield answer_finding(public, reply, redirect, own)
+    yield from certificate_findings(public, reply.certificate_end)
+
+
+def answer_finding(public: PublicUrl, reply: Reply, redirect: Reply, own: Reply) -> Finding:
+    """`own` is the reply to a request that changes nothing, as one of our pages sends it."""
+    start = f"hsfiq serve {OPTION} {public}"
+    if not reply.is_healthy:
+        if 300 <= reply.status < 400:
+            what = f"{public}: redirects to {reply.location}"
+            return Finding(
+                "proxy", "problem", what, f"{OPTION} is the address that it redirects to"
+            )
+        reason = "the proxy does not reach hsfiq" if reply.status >= 500 else "that is not hsfiq"
+        what = f"{public}healthz: answers {reply.status}: {reason}"
+        return Finding("proxy", "problem", what, f"proxy_pass as in docs/proxy.md, and {start}")
+    expected = f"{public}healthz"
+    if redirect.location and redirect.location != expected:
+        seen = redirect.location.removesuffix("healthz")
+        what = f"{public}: the server takes {seen} for its own address, because the proxy says so"
+        return Finding("proxy", "problem", what, start)
+    if own.status == HTTPStatus.FORBIDDEN:
+        what = f"{public}: the server refuses its own pages, because the proxy hides their address"
+        return Finding("proxy", "problem", what, start)
+    return Finding("proxy", "ok", f"{public}: answers, and knows its address")
+
+
+def certificate_findings(public: PublicUrl, end: datetime | None) -> Iterator[Finding]:
+    if end is not None and end - datetime.now(UTC) < RENEWED:
+        what = f"{public}: the certificate ends at {end:%Y-%m-%d %H:%M} UTC"
+        yield Finding("proxy", "warning", what, "renew the certificate, such as by `certbot renew`")
+
+
+def asked(
+    public: PublicUrl, path: str, method: str = "GET", headers: Mapping[str, str] = NO_HEADERS
+) -> Reply:
+    """The reply to one request, without following redirects."""
+    if public.scheme == "https":
+        context = ssl.create_default_context()
+        connection: HTTPConnection = HTTPSConnection(public.host, timeout=SECONDS, context=context)
+    else:
+        connection = HTTPConnection(public.host, timeout=SECONDS)
+    try:
+        connection.connect()
+        end = certificate_end(connection)
+        sent = {"Connection": "close", **headers}
+        connection.request(method, public.path + path, headers=sent)
+        answer = connection.getresponse()
+        body = answer.read(LONGEST_REPLY)
+        return Reply(answer.status, body, answer.getheader("location", ""), end)
+    finally:
+        connection.close()
+
+
+def certificate_end(connection: HTTPConnection) -> datetime | None:
+    """When the certificate of a TLS connection expires."""
+    certificate = (
+        connection.sock.getpeercert() if isinstance(connection.sock, ssl.SSLSocket) else None
+    )
+    if not certificate:
+        return None
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)

@@ -1,0 +1,117 @@
+"""`hsfiq doctor`: what browsers meet at the public URL, behind nginx over TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.security import StudyMiddleware
+from hsfiq.annotate.serving.public_address import PublicAddress
+from hsfiq.db.engine import Database
+from hsfiq.doctor.finding import Finding
+from hsfiq.doctor.proxy import examine_proxy
+from hsfiq.public_url import parsed_url
+from tests.annotate.serving.proxies import SERVER, documented, free_port, make_certificate, nginx
+from tests.live_servers import serving
+
+pytestmark = pytest.mark.parametrize("kind", ["sqlite"])
+
+BARE = SERVER.format(location="location / { proxy_pass http://127.0.0.1:7860; }")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tls")
+    make_certificate(folder)
+    return folder
+
+
+@pytest.fixture
+def trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This process trusts the certificate."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "study.pem"))
+    return certificate
+
+
+@pytest.fixture
+def proxied(database: Database, tmp_path: Path, certificate: Path) -> Iterator[Callable[..., str]]:
+    """Serve the app behind nginx; the public URL with this path."""
+    with ExitStack() as stack:
+
+        def start(server: str, path: str = "", *, knows_its_address: bool) -> str:
+            port = free_port()
+            public = parsed_url(f"https://localhost:{port}{path}", "--public-url")
+            app: FastAPI = plain_app(Services.of(database))
+            app.add_middleware(StudyMiddleware, pages={})
+            app.add_middleware(PublicAddress, public=public if knows_its_address else None)
+            upstream = stack.enter_context(serving(app))
+            stack.enter_context(nginx(tmp_path, certificate, server, upstream, port))
+            return str(public)
+
+        yield start
+
+
+def examined(url: str) -> list[Finding]:
+    return list(examine_proxy(parsed_url(url, "--public-url")))
+
+
+@pytest.mark.parametrize(("number", "path"), [(0, ""), (1, "/hsfiq")])
+def test_the_documented_configurations_are_well(
+    proxied: Callable[..., str], trusted: Path, number: int, path: str
+) -> None:
+    answer, expiry = examined(proxied(documented()[number], path, knows_its_address=True))
+    assert answer.status == "ok"
+    assert answer.what.endswith("answers, and knows its address")
+    # The test's certificate is valid for two days.
+    assert (expiry.status, expiry.check) == ("warning", "proxy")
+    assert "the certificate ends at" in expiry.what
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("", "refuses its own pages"),
+        ("proxy_set_header Host $http_host;", "takes http://localhost:"),
+    ],
+)
+def test_a_proxy_that_does_not_say_what_browsers_use(
+    proxied: Callable[..., str], trusted: Path, setting: str, words: str
+) -> None:
+    server = BARE.replace("7860; }", f"7860; {setting} }}")
+    url = proxied(server, knows_its_address=False)
+    answer, _ = examined(url)
+    assert answer.status == "problem"
+    assert words in answer.what
+    assert answer.fix == f"hsfiq serve --public-url {url}"
+
+
+def test_a_proxy_with_another_path_and_one_that_reaches_nothing(
+    proxied: Callable[..., str], trusted: Path, tmp_path: Path
+) -> None:
+    url = proxied(BARE, knows_its_address=True)
+    answer, _ = examined(f"{url}other")
+    assert (answer.status, "answers 404: that is not hsfiq" in answer.what) == ("problem", True)
+    port = free_port()
+    with nginx(tmp_path, trusted, BARE, f"http://127.0.0.1:{free_port()}", port):
+        answer, _ = examined(f"https://localhost:{port}")
+    assert (answer.status, "answers 502: the proxy does not" in answer.what) == ("problem", True)
+
+
+def test_a_certificate_that_browsers_refuse(proxied: Callable[..., str]) -> None:
+    (answer,) = examined(proxied(BARE, knows_its_address=True))
+    assert answer.status == "problem"
+    assert "browsers refuse the certificate" in answer.what
+
+
+def test_nothing_that_answers(kind: str) -> None:
+    (answer,) = examined(f"http://127.0.0.1:{free_port()}")
+    assert (answer.status, "nothing answers (Connection refused)" in answer.what) == (
+        "problem",
+        True,
+    )
