@@ -152,7 +152,8 @@ def test_the_wheel_contains_every_file_of_the_packages(wheel: Path) -> None:
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {name for name in packed if ".dist-info" not in name} == sources
+    tested_versions = "hsfiq/constraints.txt"
+    assert {name for name in packed if ".dist-info" not in name} == {*sources, tested_versions}
 
 
 def test_the_extras_of_the_wheel_are_documented(wheel: Path) -> None:
