@@ -45,6 +45,10 @@ class Signer:
     def sign(self, purpose: str, text: str) -> str:
         return f"{text}.{signature(self._keys[0], purpose, text)}"
 
+    def derive(self, purpose: str, text: str) -> str:
+        """A text that only the key's holder can compute, the same each time."""
+        return signature(self._keys[0], purpose, text)
+
     def read(self, purpose: str, signed: str) -> str | None:
         """The text that was signed for this purpose, None if the signature is not valid."""
         text, _, given = signed.rpartition(".")

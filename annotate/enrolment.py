@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import FastAPI, Form, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.cookies import (
-    UnknownBrowser,
-    participant_in,
-    participants_in,
-    set_participant_cookie,
-)
+from hsfiq.annotate.cookies import participant_in
+from hsfiq.annotate.entry.arrival import add_limit_page, client_of, redirect_to_study
+from hsfiq.annotate.entry.open_enrolment import add_open_enrolment
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.pages import (
     not_open_page,
@@ -25,7 +22,6 @@ from hsfiq.annotate.pages import (
     other_platform_study_page,
     preview_page,
     unknown_link_page,
-    welcome_page,
 )
 from hsfiq.annotate.texts import (
     StudyTexts,
@@ -133,79 +129,15 @@ def knows(session: Session, study: Study, person: str | None) -> bool:
     return session.scalar(participant) is not None
 
 
-def open_studies(session: Session) -> list[Study]:
-    return [
-        study
-        for study in list_studies(session)
-        if study.status == "open" and config_of(study).recruitment.mode == "open"
-    ]
-
-
 # ----------------------------------------------------------------------------------------- routes
 
 
 def add_enrolment_routes(app: FastAPI, services: Services) -> None:
     """Add the routes that need no cookie, and set it."""
     add_open_enrolment(app, services)
+    add_limit_page(app, services)
     add_personal_links(app, services)
     add_platform_links(app, services)
-
-
-def add_open_enrolment(app: FastAPI, services: Services) -> None:
-    @app.get("/")
-    def welcome(request: Request, language: str = "") -> Response:
-        with services.database.reading() as session:
-            held = participants_in(session, request.cookies, services.signer)
-            studies, now = open_studies(session), datetime.now(UTC)
-            page = welcome_page(session, studies, held, request.headers, language, now=now)
-            return HTMLResponse(page)
-
-    @app.post("/enrol")
-    def enrol(
-        request: Request,
-        study: Annotated[int, Form()],
-        different: Annotated[bool, Form()] = False,
-        language: Annotated[str, Form()] = "",
-    ) -> Response:
-        """Enrol in a study, or continue in it; a `different` person begins as somebody new."""
-        try:
-            with services.database.writing() as session:
-                held = participants_in(session, request.cookies, services.signer)
-                known = next((person for person in held if person.study_id == study), None)
-                if known is None or different:
-                    offered = {each.id: each for each in open_studies(session)}
-                    if study not in offered:
-                        raise NotOpen("this study does not take participants")
-                    chosen = language_in(offered[study], request.headers, language)
-                    now = datetime.now(UTC)
-                    known = participants.enrol(session, study, now=now, language=chosen)
-        except NotOpen:
-            return refused_enrolment(request, services, study)
-        return redirect_to_study(request, services, known, "study/")
-
-    @app.post("/continue")
-    def continue_as(request: Request, participant: Annotated[int, Form()]) -> Response:
-        """Return to another participation of this browser."""
-        with services.database.reading() as session:
-            held = participants_in(session, request.cookies, services.signer)
-        chosen = next((person for person in held if person.id == participant), None)
-        if chosen is None:
-            raise UnknownBrowser("this browser is not known; begin at the welcome page")
-        return redirect_to_study(request, services, chosen, "study/")
-
-
-def refused_enrolment(request: Request, services: Services, study_id: int) -> Response:
-    """What somebody is told whom an open study cannot take."""
-    with services.database.reading() as session:
-        offered = open_studies(session)
-        full = next((study for study in offered if study.id == study_id), None)
-        if full is not None:
-            language = language_in(full, request.headers)
-            page = not_open_page(session, full, language, was_sent=False)
-        else:
-            now = datetime.now(UTC)
-            page = welcome_page(session, offered, [], request.headers, now=now, is_refused=True)
-    return HTMLResponse(page, status_code=NotOpen.status)
 
 
 def add_personal_links(app: FastAPI, services: Services) -> None:
@@ -260,6 +192,7 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
                     external_id=link.person,
                     platform_study_id=link.platform_study,
                     language=language_in(study, request.headers),
+                    client=client_of(request, services.signer, study.id),
                 )
         except NotOpen:
             return not_open(request, services, study.id)
@@ -298,14 +231,6 @@ def not_open(request: Request, services: Services, study_id: int) -> Response:
         language = language_in(study, request.headers)
         page = not_open_page(session, study, language, was_sent=True)
     return HTMLResponse(page, status_code=NotOpen.status)
-
-
-def redirect_to_study(
-    request: Request, services: Services, participant: Participant, path: str
-) -> Response:
-    response = RedirectResponse(path, status_code=303, headers={"Cache-Control": "no-store"})
-    set_participant_cookie(response, participant, request, services.signer)
-    return response
 
 
 def other_study(request: Request, _error: Exception) -> Response:

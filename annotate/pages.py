@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sqlalchemy.orm import Session
@@ -55,11 +55,13 @@ def welcome_page(
     wanted: str = "",
     *,
     now: datetime,
-    is_refused: bool = False,
+    proof: str,
+    notice: Literal["full", "begin_again"] | None = None,
 ) -> str:
     """The page at `/`: this browser's participants, and the studies that are open to all.
 
     A study is in the language that is `wanted`, if it has that, or that the browser prefers.
+    `proof` shows with the form that this page was open; `notice` is the text shown first.
     """
     with_place = {study.id for study in studies if has_free_place(session, study, now)}
     known_studies = {known.study_id for known in held}
@@ -85,7 +87,8 @@ def welcome_page(
         title=texts[0].title if texts else text["welcome"],
         language=language,
         text=text,
-        is_full=is_refused,
+        proof=proof,
+        notice=text[notice] if notice else "",
         **parts,
     )
 
@@ -141,6 +144,19 @@ def not_open_page(session: Session, study: Study, language: str, *, was_sent: bo
         code=completion_code(recruitment, "full") if is_due else "",
         link=completion_url(recruitment, "full") if is_due else "",
         link_text=text["finish"],
+    )
+
+
+def too_many_page(session: Session, study: Study, language: str, *, minutes: int) -> str:
+    """For somebody from whose address too many have enrolled in the last hour."""
+    texts = study_texts(session, study, language)
+    text = texts.entry
+    return message_page(
+        texts.title,
+        texts.language,
+        text["too_many_title"],
+        text["too_many"].format(minutes=minutes),
+        text["too_many_help"],
     )
 
 

@@ -32,6 +32,7 @@ from hsfiq.annotate.security import (
     relative_root,
     security_headers,
 )
+from hsfiq.annotate.serving.clients import client_address
 from hsfiq.db.engine import Database
 
 OWNER = "/owner"
@@ -109,11 +110,6 @@ def password_from(body: bytes) -> str:
     """The password in the form, empty if there is none."""
     fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
     return fields.get("password", [""])[0]
-
-
-def client_address(request: Request) -> str:
-    """The client's address; uvicorn takes it from a header only if a trusted proxy sends it."""
-    return request.client.host if request.client else ""
 
 
 class OwnerMiddleware:

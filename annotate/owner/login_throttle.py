@@ -7,8 +7,9 @@ import secrets
 import threading
 import time
 from dataclasses import dataclass
-from ipaddress import IPv6Address, IPv6Network, ip_address
 from math import ceil
+
+from hsfiq.annotate.serving.clients import network_of
 
 FIRST_DELAY, LONGEST_DELAY = 0.25, 5.0
 """Seconds before the second attempt, doubled for each after it, and the maximum."""
@@ -89,14 +90,3 @@ class LoginThrottle:
             if len(self._queues) <= MAX_CLIENTS and now - queue.last <= FORGET_AFTER:
                 break
             del self._queues[client]
-
-
-def network_of(address: str) -> str:
-    """The network of one client: an IPv4 address, the /48 of an IPv6 address, or the name."""
-    try:
-        ip = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(ip, IPv6Address):
-        return str(ip.ipv4_mapped or IPv6Network((int(ip), 48), strict=False))
-    return str(ip)

@@ -12,6 +12,7 @@ import typer
 from hsfiq.cli import (
     next_study,
     running_study,
+    study_enrolment,
     study_extend,
     study_quota,
     study_strike,
@@ -41,6 +42,7 @@ app = typer.Typer(
     help="Create, open and close studies, invite participants, show progress.", no_args_is_help=True
 )
 next_study.register(app)
+study_enrolment.register(app)
 study_extend.register(app)
 running_study.register(app)
 study_quota.register(app)

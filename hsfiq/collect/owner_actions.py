@@ -8,8 +8,9 @@ changed since.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -20,6 +21,7 @@ from hsfiq.collect.recruiting.places import set_quotas
 from hsfiq.collect.studies import find_study, lock_study, require_unfinished
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Conflict, Refused
+from hsfiq.study.config import config_of, stored_recruitment
 from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries, extend_study
 
 STUDY_ACTIONS = {"open": "open", "pause": "paused", "close": "closed"}
@@ -122,6 +124,15 @@ def change_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> 
     locked = lock_study(session, study.id)
     require_unfinished(locked)
     set_quotas(session, locked, quotas)
+
+
+def change_enrolment(session: Session, study: Study, changes: Mapping[str, Any]) -> None:
+    """Change rules of `[recruitment]` for who may begin; the lock puts enrolments in order."""
+    locked = lock_study(session, study.id)
+    require_unfinished(locked)
+    recruitment = replace(config_of(locked).recruitment, **changes)
+    locked.design = locked.design | {"recruitment": stored_recruitment(recruitment)}
+    session.flush()
 
 
 def require_allowed(study: Study, action: OwnerAction) -> None:

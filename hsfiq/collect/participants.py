@@ -9,6 +9,7 @@ from sqlalchemy import Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
+from hsfiq.collect.recruiting.addresses import count_enrolment
 from hsfiq.collect.recruiting.places import closed_categories, count_taking_part
 from hsfiq.collect.running.messages import forget_messages
 from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
@@ -104,16 +105,20 @@ def enrol(
     external_id: str | None = None,
     platform_study_id: str | None = None,
     language: str | None = None,
+    token: str | None = None,
+    client: str | None = None,
 ) -> Participant:
     """Add a participant and assign their forms; return the existing one for a known external id.
 
     `external_id` is the recruitment platform's id of the person, `platform_study_id` that of the
     platform's study through which they came; the first one binds the study. `language` is one of
-    the study's, None for the first.
+    the study's, None for the first. `token` is that of their link, random if None; for a known one,
+    the existing participant is returned. `client` is a digest of the address that they come from.
 
     Raises:
         OtherPlatformStudy: the study is bound to another study of the platform.
         NotOpen: the study is not open, is full, or has no form left to assign.
+        TooManyEnrolments: too many have enrolled from the address.
     """
     study = lock_study(session, study_id)
     if platform_study_id is not None:
@@ -126,11 +131,16 @@ def enrol(
         ).one_or_none()
         if known is not None:
             return known
+    if token is not None and (known := by_token(session, token)) is not None:
+        return known
     require_open(study)
     require_free_place(session, study, now)
+    if client is not None:
+        count_enrolment(session, study, client, now)
     participant = added(
         session,
         Participant(
+            token=token,
             study_id=study_id,
             name=f"p{next_number(session, study)}",
             source=source,

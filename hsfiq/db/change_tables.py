@@ -99,3 +99,16 @@ class QuestionnaireAnswers(KeyedBase):
     participant_id: Mapped[int] = mapped_column(ForeignKey("participants.id"), unique=True)
     submitted_at: Mapped[datetime]
     answers: Mapped[dict[str, Any]]
+
+
+class EnrolmentByAddress(KeyedBase):
+    """That somebody enrolled from an address, for an hour: it limits how many do.
+
+    `client` is a keyed digest of the address and the study. No participant is named.
+    """
+
+    __tablename__ = "enrolments_by_address"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), index=True)
+    client: Mapped[str] = mapped_column(String(64))
+    enrolled_at: Mapped[datetime]

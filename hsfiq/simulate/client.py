@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -31,6 +32,9 @@ RETRY_FOR = 60.0
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 """Seconds between two attempts; each pause is twice the one before."""
+
+PROOF = re.compile(r'name="proof" value="([^"]+)"')
+"""In the welcome page's forms: what shows that they are sent from it."""
 
 TIMEOUT = 20.0
 """Seconds after which a request fails, as in the page's scripts."""
@@ -91,7 +95,10 @@ class StudyClient:
 
     def enrol(self, study: str) -> None:
         """Press Begin on the welcome page."""
-        self._request("POST", "/enrol", data={"study": study})
+        page = self._request("GET", "/").text
+        proof = PROOF.search(page)
+        form = {"study": study, "proof": proof[1] if proof else ""}
+        self._request("POST", "/enrol", data=form)
 
     def open(self) -> Opening:
         """What the page receives when it is loaded."""

@@ -173,6 +173,9 @@ class Recruitment:
     `quotas` limits the participants who get forms of a category; without one, there are as many as
     there are forms.
 
+    `enrolments_per_address` limits how many enrol from one address in an hour, openly or by a
+    platform's link (0: no limit).
+
     Other outcomes may have codes of their own. Who fails more than `max_failed_checks` gold and
     repeated questions (-1: no limit) gets `failed_checks_code`, who arrives too late `full_code`
     (both "": the usual code), and who declines or is screened out `declined_code` ("": none).
@@ -181,6 +184,7 @@ class Recruitment:
     mode: Mode = "open"
     participants: int = 0
     quotas: Mapping[str, int] = field(default_factory=dict)
+    enrolments_per_address: int = 20
     platform_study_id: str = ""
     completion_code: str = ""
     completion_url: str = ""

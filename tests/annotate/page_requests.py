@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import httpx
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
@@ -16,6 +18,12 @@ KEY = "0123456789abcdef"
 def expected_sum(prompt: str) -> str:
     left, _, right = prompt.split()
     return str(int(left) + int(right))
+
+
+def begin_form(client: TestClient | httpx.Client, study: int = 1, **fields: str) -> dict[str, Any]:
+    """The welcome page's form for a study, without a proof if the page has no form."""
+    proof = re.search(r'name="proof" value="([^"]+)"', client.get("/").text)
+    return {"study": study, "proof": proof[1] if proof else "", **fields}
 
 
 def view(client: TestClient, number: int | None = None) -> dict[str, Any]:

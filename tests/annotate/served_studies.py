@@ -42,6 +42,7 @@ from hsfiq.study.config import (
 )
 from hsfiq.study.design import draw_study
 from hsfiq.study.instrument.questionnaire import Questionnaire
+from tests.annotate.page_requests import begin_form
 from tests.databases import migrated_sqlite
 from tests.processes import Fork, start_command
 
@@ -197,7 +198,7 @@ def begin(client: TestClient, database: Database) -> TestClient:
     """Press Begin on the welcome page."""
     with database.reading() as session:
         study = list_studies(session)[0]
-    assert client.post("/enrol", data={"study": study.id}).status_code == 303
+    assert client.post("/enrol", data=begin_form(client, study.id)).status_code == 303
     return client
 
 

@@ -19,7 +19,7 @@ from hsfiq.annotate.security import is_same_origin
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
-from tests.annotate.page_requests import answer_body, stored, view
+from tests.annotate.page_requests import answer_body, begin_form, stored, view
 from tests.annotate.served_studies import ThreadServer, newcomer
 
 NOT_TRUSTWORTHY = "study.test"
@@ -79,8 +79,9 @@ def test_enrolment_from_another_site_is_refused(
     new_browser: TestClient, database: Database
 ) -> None:
     """Browsers send no lax cookie with another site's form, so the participant is unknown."""
+    form = begin_form(new_browser)
     for headers in FOREIGN_HEADERS:
-        answer = new_browser.post("/enrol", data={"study": 1}, headers=headers)
+        answer = new_browser.post("/enrol", data=form, headers=headers)
         assert answer.status_code == 403, headers
         assert "set-cookie" not in answer.headers
     assert count(database) == 0

@@ -17,7 +17,7 @@ from hsfiq.db.tables import Participant
 from hsfiq.study.config import Translation
 from hsfiq.study.languages.standard import LANGUAGES, leaves, standard_texts
 from hsfiq.study.languages.tags import preferred
-from tests.annotate.page_requests import answer_body, stored
+from tests.annotate.page_requests import answer_body, begin_form, stored
 from tests.annotate.question_page import OpenPage, expect_step, press
 from tests.annotate.served_studies import Place, ThreadServer, begin, make_study
 from tests.studies import NOW
@@ -56,7 +56,7 @@ def test_the_welcome_page_offers_the_languages_of_the_study(place: Place) -> Non
 
 def test_each_answer_records_the_language_of_its_page(place: Place) -> None:
     client, services = two_languages(place)
-    client.post("/enrol", data={"study": 1, "language": "de"})
+    client.post("/enrol", data=begin_form(client, language="de"))
     assert "Ich nehme teil." in client.get("/question").json()["text"]
     assert "Welche Auswahl passt?" in client.get("/").text
     client.post("/consent", json={"agrees": True})

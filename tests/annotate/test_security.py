@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.db.engine import Database
-from tests.annotate.page_requests import KEY, stored
+from tests.annotate.page_requests import KEY, begin_form, stored
 from tests.annotate.served_studies import enrol, set_status
 
 NOWHERE: dict[str, Any] = {
@@ -86,7 +86,7 @@ def test_a_forged_cookie_is_refused(annotator: TestClient, forge: Any) -> None:
 
 
 def test_scripts_cannot_read_the_cookie(new_browser: TestClient, database: Database) -> None:
-    answer = new_browser.post("/enrol", data={"study": 1})
+    answer = new_browser.post("/enrol", data=begin_form(new_browser))
     assert answer.headers["location"] == "study/"
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
@@ -105,11 +105,12 @@ def test_pressing_begin_twice_makes_one_participant(
 def test_a_full_or_unknown_study_refuses_enrolment(
     new_browser: TestClient, database: Database
 ) -> None:
+    form = begin_form(new_browser)
     for _ in range(2):  # twelve questions, six for each
         enrol(new_browser, database)
         new_browser.cookies.clear()
     for study in (1, 999, 10**30):
-        answer = new_browser.post("/enrol", data={"study": study})
+        answer = new_browser.post("/enrol", data=form | {"study": study})
         assert answer.status_code == 410
         assert entry_texts("en")["full"] in answer.text
         assert COOKIE not in new_browser.cookies

@@ -18,7 +18,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Query, Response, Study
 from hsfiq.study.config import config_of
 from hsfiq.study.design import draw_study
-from tests.annotate.page_requests import answer_body, answer_until, view
+from tests.annotate.page_requests import answer_body, answer_until, begin_form, view
 from tests.annotate.served_studies import TITLE, Place, ThreadServer, enrol, newcomer
 
 TEXT = entry_texts("en")
@@ -63,7 +63,7 @@ def test_a_different_person_begins_anew_and_no_answer_is_lost(
     page = annotator.get("/").text
     assert TEXT["different_person"] in page
     assert TEXT["answered_so_far"].format(name="p1", answered=1, total=6) in page
-    form = {"study": 1, "different": "true"}
+    form = begin_form(annotator, different="true")
     assert annotator.post("/enrol", data=form).status_code == 303
     assert view(annotator)["step"] == "consent"
     assert (count(database), answers_of(database)) == (2, 1)
@@ -93,7 +93,7 @@ def test_nobody_continues_as_a_participant_of_another_browser(
 
 
 def test_a_forgotten_participant_is_not_offered(annotator: TestClient, database: Database) -> None:
-    annotator.post("/enrol", data={"study": 1, "different": "true"})
+    annotator.post("/enrol", data=begin_form(annotator, different="true"))
     with database.writing() as session:
         session.get_one(Participant, 1).token_hash = "t" * 43
     assert annotator.get("/").text.count(TEXT["welcome_back"]) == 1
@@ -106,7 +106,7 @@ def test_a_browser_takes_part_in_several_studies(annotator: TestClient, database
     page = annotator.get("/").text
     assert f"<h1>{TITLE}</h1>" in page
     assert "<h1>The second study</h1>" in page
-    assert annotator.post("/enrol", data={"study": second}).status_code == 303
+    assert annotator.post("/enrol", data=begin_form(annotator, second)).status_code == 303
     assert view(annotator)["step"] == "consent"
     assert annotator.get("/").text.count(TEXT["welcome_back"]) == 2
     assert annotator.post("/enrol", data={"study": 1}).status_code == 303
@@ -200,6 +200,7 @@ def test_a_full_study_is_not_offered(
     new_browser: TestClient, app: FastAPI, database: Database
 ) -> None:
     assert TEXT["begin"] in new_browser.get("/").text
+    form = begin_form(new_browser)
     for _ in range(2):  # twelve questions, six for each
         with TestClient(app, follow_redirects=False) as other:
             enrol(other, database)
@@ -207,7 +208,7 @@ def test_a_full_study_is_not_offered(
     assert f"<h1>{TITLE}</h1>" in page
     assert TEXT["full"] in page
     assert TEXT["begin"] not in page
-    answer = new_browser.post("/enrol", data={"study": 1})
+    answer = new_browser.post("/enrol", data=form)
     assert answer.status_code == 410
     assert TEXT["places_taken_title"] in answer.text
     assert TEXT["different_person"] not in other.get("/").text
@@ -224,7 +225,8 @@ def test_a_study_with_all_its_participants_is_not_offered(
     with database.writing() as session:
         study = session.get_one(Study, 1)
         study.design = study.design | {"recruitment": {"participants": 1}}
+    form = begin_form(new_browser)
     with TestClient(app, follow_redirects=False) as other:
         enrol(other, database)
     assert TEXT["full"] in new_browser.get("/").text
-    assert new_browser.post("/enrol", data={"study": 1}).status_code == 410
+    assert new_browser.post("/enrol", data=form).status_code == 410

@@ -10,6 +10,7 @@ import httpx
 
 from hsfiq.collect.studies import find_study
 from hsfiq.db.tables import Image
+from tests.annotate.page_requests import begin_form
 from tests.drawn_retriever import DrawnRetriever
 from tests.question_kinds.drawn_catalogue import Catalogue
 
@@ -88,7 +89,7 @@ class SearchPage:
             row = find_study(session, study)
             assert row is not None
             key = row.id
-        assert self.http.post("/enrol", data={"study": key}).status_code == 303
+        assert self.http.post("/enrol", data=begin_form(self.http, key)).status_code == 303
         self.view = self.post("/consent", {"agrees": True})
         self.keys = 0
 

@@ -19,6 +19,7 @@ from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Dataset, Image, Pair, Query, Question, RankedList, System, Triplet
 from hsfiq.study.practice import practice_pair, sets_of
+from tests.annotate.page_requests import begin_form
 from tests.hsfiq.samples import hsfiq
 from tests.question_kinds.drawn_catalogue import FOUR_DRESSES, STUDY, Catalogue
 
@@ -68,7 +69,7 @@ def at_practice(catalogue: Catalogue, study: str) -> Iterator[tuple[TestClient, 
         assert row is not None
         key = row.id
     with TestClient(app, follow_redirects=False) as client:
-        assert client.post("/enrol", data={"study": key}).status_code == 303
+        assert client.post("/enrol", data=begin_form(client, key)).status_code == 303
         yield client, client.post("/consent", json={"agrees": True}).json()
 
 

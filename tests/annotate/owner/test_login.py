@@ -27,6 +27,7 @@ from hsfiq.annotate.owner import login, login_throttle
 from hsfiq.annotate.owner.identity import COOKIE, LOGIN_DURATION
 from hsfiq.annotate.owner.login import is_owner_path
 from hsfiq.annotate.owner.login_throttle import LoginThrottle
+from hsfiq.annotate.serving.clients import network_of
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import OwnerSession
@@ -292,7 +293,7 @@ def test_no_address_is_remembered() -> None:
     ],
 )
 def test_the_addresses_of_an_ipv6_network_are_one_client(address: str, network: str) -> None:
-    assert login_throttle.network_of(address) == network
+    assert network_of(address) == network
 
 
 def test_too_many_attempts_are_refused_without_checking(

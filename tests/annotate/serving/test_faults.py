@@ -26,7 +26,7 @@ from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.failures import timeouts
 from hsfiq.db.failures.timeouts import limit_waiting
 from hsfiq.db.schema import upgrade
-from tests.annotate.page_requests import answer_body, stored, view
+from tests.annotate.page_requests import answer_body, begin_form, stored, view
 from tests.annotate.served_studies import (
     PlaceOfKind,
     ThreadServer,
@@ -112,8 +112,9 @@ def test_the_page_about_a_lock_sends_what_was_typed_again(
     open_study: Database, client: TestClient
 ) -> None:
     client.cookies.clear()
+    proof = begin_form(client)["proof"]
     with locked(open_study):
-        typed = {"study": 1, "language": '"><b>en'}
+        typed = {"study": 1, "proof": proof, "language": '"><b>en'}
         answer = client.post("/enrol", data=typed, headers=PAGE)
         assert answer.status_code == 503
         assert entry_texts("en")["unavailable_kept"] in answer.text

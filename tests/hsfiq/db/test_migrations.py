@@ -19,6 +19,7 @@ from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from hsfiq.collect.participants import by_token
+from hsfiq.db.change_tables import EnrolmentByAddress
 from hsfiq.db.engine import Database, connect
 from hsfiq.db.schema import (
     alembic_config,
@@ -484,3 +485,17 @@ def test_links_from_before_their_digests_stay_valid(database: Database) -> None:
     downgrade(database.engine, "0019")
     upgrade(database.engine)
     assert all_rows(database.engine) == before
+
+
+def test_a_downgrade_forgets_from_which_addresses_people_came(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        session.add(EnrolmentByAddress(study_id=study.id, client="c" * 64, enrolled_at=NOW))
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0022")
+    upgrade(database.engine)
+    after = all_rows(database.engine)
+    assert before.pop("enrolments_by_address")
+    assert after.pop("enrolments_by_address") == []
+    assert after == before

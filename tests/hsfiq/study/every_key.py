@@ -67,6 +67,7 @@ sample = 400
 [recruitment]
 mode = "prolific"
 participants = 61
+enrolments_per_address = 60
 quotas = {}
 completion_code = "C0DE"
 platform_study_id = "64ab0c1d"

@@ -1,0 +1,1 @@
+"""What is asked of somebody who wants to begin, before they get a place."""
