@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,6 +70,20 @@ def wheel(need: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -
     )
     (wheel_file,) = folder.glob("*.whl")
     return wheel_file
+
+
+def test_the_source_distribution_has_what_make_needs(
+    need: Callable[..., None], tmp_path: Path
+) -> None:
+    need("hatchling")
+    hatchling = (sys.executable, "-m", "hatchling", "build", "--target", "sdist")
+    succeed(*hatchling, "--directory", tmp_path, cwd=ROOT)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        held = {name.partition("/")[2] for name in opened.getnames()}
+    needed = {*("Makefile", "LICENSE"), *(file.name for file in ROOT.glob("constraints*.txt"))}
+    needed |= {"package.json", "package-lock.json", "hsfiq/annotate/app.py", "tests/conftest.py"}
+    assert needed - held == set()
 
 
 @dataclass(frozen=True)
