@@ -76,6 +76,7 @@ def release(
     It is verified first. Releases of searches and of arenas cannot be imported.
     """
     from hsfiq.importing.datasets import Imported
+    from hsfiq.releases.manifest import has_packed_images
     from hsfiq.releases.restoring.restore import open_valid, restore
     from hsfiq.study.config import require_study_name
 
@@ -86,6 +87,12 @@ def release(
         done = restore(session, opened, study)
     counts = Imported(done.n_questions, 0) if done.is_new else Imported(0, done.n_questions)
     report({f"study {done.study}": counts}, "questions", as_json=as_json)
+    if has_packed_images(folder):
+        typer.echo(
+            "note: the packed images were not imported; hsfiq export --with-images packs those in "
+            "the folders of the datasets",
+            err=True,
+        )
 
 
 @app.command(epilog="Example: hsfiq import fashioniq fashion-iq --category shirt --split val")

@@ -34,6 +34,7 @@ def merge(
     from hsfiq.cli.export import as_result, describe
     from hsfiq.errors import UnreadableInput
     from hsfiq.releases.folder import require_version
+    from hsfiq.releases.manifest import has_packed_images
     from hsfiq.releases.merging.merge import merge_releases
     from hsfiq.study.config import require_study_name
 
@@ -43,3 +44,5 @@ def merge(
     require_version(version)
     outcome = merge_releases(folders, out, name=name, title=title, seed=seed, version=version)
     print_result(as_result(outcome), describe(outcome), as_json=as_json)
+    if any(map(has_packed_images, folders)):
+        typer.echo("note: the packed images are not in the merged release", err=True)

@@ -250,7 +250,7 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
         **({"split": summary, "parts": in_parts} if summary else {}),
         **({"layouts": layouts} if layouts else {}),
         **({"images": {"sha256": images_digest(folder)}} if source.extras.images else {}),
-        **({"without": sorted(source.extras.without)} if source.extras.without else {}),
+        **written.texts.facts(),
         **({CHOSEN_BY: study.design[CHOSEN_BY]} if CHOSEN_BY in study.design else {}),
         **({"extensions": extensions} if extensions else {}),
         **({"imported_from": source_of} if (source_of := earlier_of(study).source) else {}),
@@ -298,14 +298,15 @@ class Written:
     def __init__(self, source: Source, writer: TableWriter) -> None:
         self.kind, self.writer = source.release_kind, writer
         self.questionnaire = config_of(source.study).questionnaire
-        self.texts = WrittenTexts(self.questionnaire, source.extras.without)
+        earlier = earlier_of(source.study)
+        without = {*source.extras.without, *earlier.without}
+        self.texts = WrittenTexts(self.questionnaire, without, earlier.left_out)
         self.at_end = answers_by_participant(source.session, source.study)
         self.queries: dict[int, QueryRow] = {}
         self.parts: Counter[Part] = Counter()
         self.n_participants = 0
         self.struck: list[dict[str, Any]] = []
         writer.add(field_rows(self.questionnaire))
-        earlier = earlier_of(source.study)
         if earlier.exclusions:
             writer.add({"exclusions": earlier.exclusions})
         if earlier.repeats:

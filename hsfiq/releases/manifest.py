@@ -40,6 +40,10 @@ def points_of(folder: Path) -> int:
     return points if isinstance(points, int) else HIGHEST_SCORE
 
 
+def has_packed_images(folder: Path) -> bool:
+    return bool((read_manifest(folder) or {}).get("images"))
+
+
 def content_digest(manifest: Mapping[str, Any], digests: Mapping[str, str]) -> str:
     """Digest the options of an export and its text files, whose digests are given by name.
 

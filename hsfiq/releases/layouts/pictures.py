@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hsfiq.errors import NothingToDo
 from hsfiq.images.folder import ImageFolder
 from hsfiq.releases.kinds.shared_tables import IMAGES
 from hsfiq.releases.reader import read_rows
@@ -58,15 +59,26 @@ class Pictures:
 
 
 def write_images(folder: Path, pictures: Pictures) -> int:
-    """Write `images.parquet` of a release folder; return how many images are absent."""
-    n_absent = 0
+    """Write `images.parquet` of a release folder; return how many images are absent.
+
+    Raises:
+        NothingToDo: all are absent.
+    """
+    n_absent = n_images = 0
     schema = IMAGES.arrow()
     with pq.ParquetWriter(folder / "images.parquet", schema, compression="zstd") as writer:
         keys_left = image_keys(folder)
         while keys := list(islice(keys_left, AT_ONCE)):
             rows = [image_row(key, pictures.read(*key)) for key in keys]
+            n_images += len(rows)
             n_absent += sum(row["image"] is None for row in rows)
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
+    if n_absent == n_images:
+        raise NothingToDo(
+            f"the folders of the datasets have none of the {n_images:,} images",
+            where="--with-images",
+            remedy="name the folder with --images when you import the dataset",
+        )
     return n_absent
 
 

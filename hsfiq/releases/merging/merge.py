@@ -29,9 +29,13 @@ from hsfiq.releases.restoring.earlier import KEY, Earlier
 from hsfiq.releases.restoring.items import Items
 from hsfiq.releases.restoring.restore import StudyRestorer, images_in_sets, open_valid
 from hsfiq.releases.restoring.rows import rows_of
-from hsfiq.releases.restoring.study import SOURCE, restored_study
+from hsfiq.releases.restoring.study import SOURCE, publication_in, restored_study
+from hsfiq.study.publishing.publication import Publication
 
-INSTRUMENT = ("kind", "scale", "ties_allowed", "languages", "wording", "filters", "simulated")
+INSTRUMENT = (
+    *("kind", "scale", "ties_allowed", "languages", "wording", "filters", "simulated"),
+    "without",
+)
 """What must be the same in all manifests."""
 
 
@@ -108,8 +112,11 @@ def merged_study(
     k = images_in_sets(releases[0])
     study = restored_study(session, parts[0], name, k)
     study.title = title or study.title
-    earlier = asdict(merged_earlier(releases, parts))
-    study.design = {**study.design, KEY: earlier}
+    study.design = {
+        **study.design,
+        "release": asdict(common_publication(releases)),
+        KEY: asdict(merged_earlier(releases, parts)),
+    }
     for number, words in texts.items():
         session.add(TextVersion(study_id=study.id, number=number, texts=words))
         study.text_version = number
@@ -144,13 +151,26 @@ def merged_earlier(releases: Sequence[ReleaseFolder], parts: Sequence[ReleaseFol
     ]
     repeats = [row for part in parts for row in rows_of(part, "repeats")]
     sources = [{key: release.manifest.get(key) for key in SOURCE} for release in releases]
+    left_out: Counter[str] = Counter()
+    for release in releases:
+        left_out.update(release.manifest.get("left_out", {}))
     return Earlier(
         source={"merged": sources},
         facts={},
         steps=list(steps.values()),
         exclusions=sorted(dropped, key=lambda row: by_number(row["participant_id"])),
         repeats=sorted(repeats, key=lambda row: by_number(row["participant_id"])),
+        without=releases[0].manifest.get("without", ()),
+        left_out=dict(left_out),
     )
+
+
+def common_publication(releases: Sequence[ReleaseFolder]) -> Publication:
+    """What all owners stated alike: none can license or sign the answers of another group."""
+    first, *others = [asdict(publication_in(release.manifest)) for release in releases]
+    return Publication(**{
+        name: value for name, value in first.items() if all(value == each[name] for each in others)
+    })  # fmt: skip
 
 
 def add_step(steps: dict[str, dict[str, Any]], step: Mapping[str, Any]) -> None:

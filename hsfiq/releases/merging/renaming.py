@@ -16,6 +16,7 @@ from typing import Any
 
 from hsfiq.releases.checking.further import TEXTS
 from hsfiq.releases.checking.tables import ReleaseFolder
+from hsfiq.releases.kinds.shared_tables import IMAGES
 from hsfiq.releases.restoring.rows import Row, RowsOfQuestions, rows_of
 from hsfiq.releases.writing.tables import TableWriter
 
@@ -165,12 +166,13 @@ def new_pseudonyms(groups: Sequence[Sequence[str]], seed: int) -> list[dict[str,
 
 
 def write_renamed(release: ReleaseFolder, renaming: Renaming, folder: Path) -> ReleaseFolder:
-    """Write the tables with their new ids into an empty folder."""
-    schemas = {name: table.arrow() for name, table in release.tables.items()}
+    """Write the tables with their new ids into an empty folder, without packed images."""
+    tables = {name: table for name, table in release.tables.items() if name != IMAGES.name}
+    schemas = {name: table.arrow() for name, table in tables.items()}
     with TableWriter(folder, schemas) as writer:
-        for name in release.tables:
+        for name in tables:
             for batch in release.batches(name):
                 rows = [renaming.renamed(row) for _, row in batch.numbered()]
                 writer.add({name: rows})
             writer.add({name: []})
-    return replace(release, path=folder)
+    return replace(release, path=folder, tables=tables)

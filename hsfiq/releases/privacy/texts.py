@@ -16,16 +16,26 @@ from hsfiq.text import count_text
 
 Rows = Sequence[Mapping[str, Any]]
 MOST_NAMED = 5
+AT_THE_END = "answer at the end"
+PLURALS = {AT_THE_END: "answers at the end"}
 
 
 class WrittenTexts:
-    """The free texts of a release that is being written, and the answers at the end."""
+    """The free texts of a release that is being written, and the answers at the end.
 
-    def __init__(self, questionnaire: Questionnaire, without: Collection[LeftOut]) -> None:
+    `left_out_before` counts what the release lacked that the study was imported from.
+    """
+
+    def __init__(
+        self,
+        questionnaire: Questionnaire,
+        without: Collection[LeftOut],
+        left_out_before: Mapping[str, int] | None = None,
+    ) -> None:
         asked = (*questionnaire.after_each, *questionnaire.at_end)
         self.fields = {question.name for question in asked if question.type == "text"}
         self.without = without
-        self.left_out: Counter[str] = Counter()
+        self.left_out = Counter(left_out_before)
         self.suspects: Counter[str] = Counter()
         self.where: dict[str, list[str]] = {}
         self.at_end: list[Mapping[str, Any]] = []
@@ -60,7 +70,7 @@ class WrittenTexts:
             if name != "participant_answers":
                 released[name] = self.released_rows(rows)
             elif "participant-answers" in self.without:
-                self.left_out["answer at the end"] += len(rows)
+                self.left_out[AT_THE_END] += len(rows)
             else:
                 released[name] = self.released_rows(rows)
                 self.at_end += released[name]
@@ -88,8 +98,17 @@ class WrittenTexts:
         """What was left out, for the release itself."""
         if not self.left_out.total():
             return []
-        counts = " and ".join(count_text(n, what) for what, n in self.left_out.items() if n)
+        counts = " and ".join(
+            count_text(n, what, PLURALS.get(what)) for what, n in self.left_out.items() if n
+        )
         return [f"left out by the owner: {counts}"]
+
+    def facts(self) -> dict[str, Any]:
+        """What was left out, as the manifest has it; nothing if everything is there."""
+        if not self.without:
+            return {}
+        counts = {what: n for what, n in sorted(self.left_out.items()) if n}
+        return {"without": sorted(self.without), "left_out": counts}
 
     def warnings(self) -> list[str]:
         """What the owner should look at before the release is published; no part of the release."""

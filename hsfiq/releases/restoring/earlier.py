@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hsfiq.db.tables import Study
+from hsfiq.releases.layouts.options import LeftOut
 
 KEY = "imported_release"
 Rows = Sequence[Mapping[str, Any]]
@@ -25,6 +26,8 @@ class Earlier:
         facts: how its study asked.
         steps: of the funnel.
         exclusions, repeats: the rows of these tables.
+        without: what its owner left out, as `hsfiq export --without` names it.
+        left_out: how many of each sort.
     """
 
     source: Mapping[str, Any] = field(default_factory=dict)
@@ -32,6 +35,8 @@ class Earlier:
     steps: Rows = ()
     exclusions: Rows = ()
     repeats: Rows = ()
+    without: Sequence[LeftOut] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def earlier_of(study: Study) -> Earlier:

@@ -126,6 +126,8 @@ def earlier_in(release: ReleaseFolder) -> Earlier:
         steps=funnel.get("steps", []),
         exclusions=[row for row in rows_of(release, "exclusions") if row["rule"] != STRUCK],
         repeats=list(rows_of(release, "repeats")),
+        without=release.manifest.get("without", ()),
+        left_out=release.manifest.get("left_out", {}),
     )
 
 
