@@ -52,6 +52,7 @@ from hsfiq.annotate.security import STUDY, StudyMiddleware
 from hsfiq.annotate.serving.faults import unavailable_response, wants_page
 from hsfiq.annotate.serving.health import add_health
 from hsfiq.annotate.serving.public_address import PublicAddress, require_free_path
+from hsfiq.annotate.serving.watching import NOTHING, Watching, add_watching, start_logs
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import (
     CheckReply,
@@ -74,7 +75,10 @@ Body = Annotated[bytes, Depends(limited_body)]
 
 
 def build_app(
-    database: Database, services: Services | None = None, public: PublicUrl | None = None
+    database: Database,
+    services: Services | None = None,
+    public: PublicUrl | None = None,
+    watching: Watching = NOTHING,
 ) -> FastAPI:
     """The app; `public` is the address at which browsers reach it, if a proxy hides that."""
     services = services or Services.of(database)
@@ -92,6 +96,7 @@ def build_app(
 
     pages = {STUDY: is_participant, PREVIEW_PAGE: is_preview}
     app.add_middleware(StudyMiddleware, pages=pages)
+    add_watching(app, services, watching)
     if public is not None:
         require_free_path(public, app.routes)
     app.add_middleware(PublicAddress, public=public)
@@ -120,6 +125,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 7860,
     public: PublicUrl | None = None,
+    watching: Watching = NOTHING,
 ) -> None:
     """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails."""
     with (
@@ -131,9 +137,11 @@ def serve(
     ):
         accept_connections(listener)
         limit_waiting(database.engine)
+        start_logs(database.engine, watching)
         services = Services.of(database)
-        app = build_app(database, services, public)
-        server = uvicorn.Server(server_settings(app, host, port))
+        app = build_app(database, services, public, watching)
+        settings = server_settings(app, host, port, has_own_log=watching.logs_json)
+        server = uvicorn.Server(settings)
         signals.call(partial(stop, server))
         with warming(database, services.images.copies):
             server.run(sockets=[listener])

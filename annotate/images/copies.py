@@ -54,7 +54,10 @@ class KnownCopy:
 
 
 class WebCopies:
-    """Makes and finds copies; several threads may ask for the same one."""
+    """Makes and finds copies; several threads may ask for the same one.
+
+    `n_made` is how many this process has made.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,6 +65,7 @@ class WebCopies:
         self._in_progress: set[tuple[Path, ImageSize]] = set()
         self._finished = Condition()
         self._full_slots = BoundedSemaphore(FULL_AT_ONCE)
+        self.n_made = 0
         try:
             make_folder_private(folder)
             with NamedTemporaryFile(dir=folder):
@@ -120,6 +124,8 @@ class WebCopies:
                     write_copy(path, source, size)
         except UndecodableImage as error:
             return error.fault
+        with self._finished:
+            self.n_made += 1
         return path
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +17,14 @@ HOST, PORT = "127.0.0.1", 7860
 PortOption = Annotated[
     int, typer.Option(metavar="N", help="The port to listen on.", min=1, max=65535)
 ]
+
+
+TOKEN_VARIABLE = "HSFIQ_METRICS_TOKEN_FILE"  # noqa: S105 (a variable's name)
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -33,13 +44,40 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    metrics_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Answer /metrics, for Prometheus, to requests with the token in this file; "
+            f"else ${TOKEN_VARIABLE}. Without a token, there is no /metrics.",
+            show_default=False,
+        ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(help="json: one object in each line, and one line for each request."),
+    ] = LogFormat.TEXT,
+    slow_statement_seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="Log statements of the database that take longer, without their values.",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     database: DatabaseOption = None,
 ) -> None:
     """Serve the annotation app for the studies of a database."""
     public = public_address(public_url)
     with requires("annotate"):
         from hsfiq.annotate import app
+        from hsfiq.annotate.serving.watching import Watching, token_in
+    inherited = os.environ.get(TOKEN_VARIABLE)
+    token_file = metrics_token_file or (Path(inherited) if inherited else None)
+    token = token_in(token_file) if token_file else None
+    watching = Watching(token, log_format is LogFormat.JSON, slow_statement_seconds)
     opened = open_chosen(ctx, database, create=False)
     reached = f" for {public}" if public else ""
     typer.echo(f"serving at http://{host}:{port}{reached}; Ctrl-C stops it", err=True)
-    app.serve(opened, host=host, port=port, public=public)
+    app.serve(opened, host=host, port=port, public=public, watching=watching)

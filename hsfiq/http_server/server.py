@@ -7,6 +7,7 @@ import socket
 from typing import Any
 
 import uvicorn
+from uvicorn.config import LOGGING_CONFIG
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.http_server.connections import ACCEPTED_AT_ONCE, limited_protocol
@@ -50,8 +51,11 @@ def unusable(host: str, port: int, error: OSError) -> UnreadableInput:
     )
 
 
-def server_settings(app: Any, host: str, port: int) -> uvicorn.Config:
-    """Without an access log, which would contain addresses. `app` is an ASGI application."""
+def server_settings(app: Any, host: str, port: int, *, has_own_log: bool = False) -> uvicorn.Config:
+    """Without an access log, which would contain addresses. `app` is an ASGI application.
+
+    With `has_own_log`, the process has set up its log, and uvicorn leaves it as it is.
+    """
     return uvicorn.Config(
         app,
         host=host,
@@ -59,6 +63,7 @@ def server_settings(app: Any, host: str, port: int) -> uvicorn.Config:
         http=limited_protocol(),
         ws="none",
         backlog=ACCEPTED_AT_ONCE,
+        log_config=None if has_own_log else LOGGING_CONFIG,
         log_level="error",  # each broken request of a scanner would be a warning
         access_log=False,
         server_header=False,

@@ -1,0 +1,169 @@
+"""`/metrics`: numbers of this server process for Prometheus, for whoever has the token.
+
+No label and no value tells of a person: routes are templates, and counts are of everybody.
+"""
+
+from __future__ import annotations
+
+import hmac
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+
+import anyio
+from anyio import CapacityLimiter
+from fastapi import FastAPI, Request, Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from sqlalchemy import func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from hsfiq import __version__
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.serving.requests import AnsweredRequest
+from hsfiq.db.engine import Database
+from hsfiq.db.schema import head_revision
+from hsfiq.db.tables import Participant
+from hsfiq.db.tables import Response as Answer
+from hsfiq.errors import Unavailable
+
+PATH = "/metrics"
+
+ACTIVE = timedelta(minutes=5)
+"""Participants with a request in this time are active."""
+
+COUNTED_SECONDS = 10.0
+"""The answers of the database are counted again after this time."""
+
+SCRAPE_SECONDS = 8.0
+"""Prometheus gives up after 10 seconds."""
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of the whole database, so that they are the same in each process."""
+
+    answers: int
+    active: int
+
+
+class StoredCounts:
+    """Counts the database's rows, at most every few seconds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._counts: Counts | None = None
+        self._counted_at = -COUNTED_SECONDS
+
+    def now(self) -> Counts | None:
+        """None if the database cannot be read."""
+        if self._counts is None or monotonic() - self._counted_at > COUNTED_SECONDS:
+            self._counts = self._read()
+            self._counted_at = monotonic()
+        return self._counts
+
+    def _read(self) -> Counts | None:
+        active = select(func.count()).where(Participant.seen_at > datetime.now(UTC) - ACTIVE)
+        try:
+            with self._database.reading() as session:
+                answers = session.scalar(select(func.count()).select_from(Answer))
+                return Counts(answers or 0, session.scalar(active) or 0)
+        except (Unavailable, SQLAlchemyError):
+            return None
+
+
+class ServerCollector:
+    """What is read when Prometheus asks."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._counts = StoredCounts(services.database)
+
+    def collect(self) -> Iterator[Metric]:
+        counts = self._counts.now()
+        yield gauge("hsfiq_database_up", "Whether the database can be read", counts is not None)
+        if counts is not None:
+            yield gauge(
+                "hsfiq_answers", "Answers in the database, with all revisions", counts.answers
+            )
+            active = "Participants with a request in the last five minutes"
+            yield gauge("hsfiq_participants_active", active, counts.active)
+        pool = self._services.database.engine.pool
+        if isinstance(pool, QueuePool):
+            connections = GaugeMetricFamily(
+                "hsfiq_database_connections", "Connections of this process", labels=["state"]
+            )
+            connections.add_metric(["in use"], pool.checkedout())
+            connections.add_metric(["idle"], pool.checkedin())
+            yield connections
+        yield CounterMetricFamily(
+            "hsfiq_thumbnails_made",
+            "Copies of images that this process has made",
+            self._services.images.copies.n_made,
+        )
+
+
+def gauge(name: str, help_text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, help_text, value)
+
+
+class Metrics:
+    """The numbers of one app."""
+
+    def __init__(self, services: Services) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "hsfiq_requests",
+            "Requests that were answered, by route and status",
+            ["method", "route", "status"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "hsfiq_request_seconds",
+            "Time from a request to the end of its answer",
+            ["route"],
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        build = Gauge(
+            "hsfiq_build_info",
+            "1, with the versions as labels",
+            ["version", "python", "schema"],
+            registry=self.registry,
+        )
+        build.labels(__version__, platform.python_version(), head_revision()).set(1)
+        ProcessCollector(registry=self.registry)
+        self.registry.register(ServerCollector(services))
+
+    def count(self, request: AnsweredRequest) -> None:
+        self._requests.labels(request.method, request.route, request.status).inc()
+        self._seconds.labels(request.route).observe(request.seconds)
+
+
+def add_metrics(app: FastAPI, services: Services, token: str) -> Metrics:
+    """Add the route, which answers only requests with the token."""
+    metrics = Metrics(services)
+    threads = CapacityLimiter(1)
+    expected = f"Bearer {token}".encode()
+
+    @app.get(PATH)
+    async def show(request: Request) -> Response:
+        given = request.headers.get("authorization", "").encode()
+        if not hmac.compare_digest(given, expected):
+            headers = {"WWW-Authenticate": "Bearer", "Cache-Control": "no-store"}
+            return Response(status_code=401, headers=headers)
+        with anyio.move_on_after(SCRAPE_SECONDS):
+            content = await anyio.to_thread.run_sync(
+                generate_latest, metrics.registry, abandon_on_cancel=True, limiter=threads
+            )
+            headers = {"Cache-Control": "no-store"}
+            return Response(content, media_type=CONTENT_TYPE_LATEST, headers=headers)
+        return Response(status_code=503, headers={"Cache-Control": "no-store"})
+
+    return metrics

@@ -1,0 +1,78 @@
+"""What an administrator sees of a running server: numbers, a log of requests, slow statements."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import FastAPI
+from sqlalchemy import Engine
+
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.serving.json_log import log_as_json, log_request
+from hsfiq.annotate.serving.requests import AnsweredRequest, RequestObserver
+from hsfiq.annotate.serving.slow_statements import log_slow_statements
+from hsfiq.errors import UnreadableInput
+
+TOKEN = re.compile(r"[!-~]{16,200}")
+
+MAKE_ONE = "make one with `(umask 077; openssl rand -hex 32 > FILE)`"
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """What is asked for.
+
+    Attributes:
+        metrics_token: what Prometheus has to send; None: there is no `/metrics`.
+        logs_json: whether the log is JSON and has a line for each request.
+        slow_seconds: how long a statement of the database takes to be logged; None: none is.
+    """
+
+    metrics_token: str | None = None
+    logs_json: bool = False
+    slow_seconds: float | None = None
+
+
+NOTHING = Watching()
+
+
+def add_watching(app: FastAPI, services: Services, watching: Watching) -> None:
+    tell: list[Callable[[AnsweredRequest], None]] = []
+    if watching.metrics_token is not None:
+        # Only servers with metrics load the library.
+        from hsfiq.annotate.serving.metrics import add_metrics  # noqa: PLC0415
+
+        tell.append(add_metrics(app, services, watching.metrics_token).count)
+    if watching.logs_json:
+        tell.append(log_request)
+    if tell:
+        app.add_middleware(RequestObserver, tell=tell)
+
+
+def start_logs(engine: Engine, watching: Watching) -> None:
+    if watching.logs_json:
+        log_as_json()
+    if watching.slow_seconds is not None:
+        log_slow_statements(engine, watching.slow_seconds)
+
+
+def token_in(file: Path) -> str:
+    """The token of a file that only its owner, or a group, can read."""
+    try:
+        token = file.read_text(encoding="ascii").strip()
+        mode = file.stat().st_mode
+    except OSError as error:
+        raise UnreadableInput(str(file), f"cannot be read ({error.strerror})", MAKE_ONE) from error
+    except UnicodeDecodeError as error:
+        raise UnreadableInput(str(file), "holds no token", MAKE_ONE) from error
+    if os.name == "posix" and mode & (stat.S_IRWXO | stat.S_IWGRP):
+        raise UnreadableInput(str(file), "others can read or change it", f"chmod 600 {file}")
+    if not TOKEN.fullmatch(token):
+        what = "holds no token of 16 to 200 characters without spaces"
+        raise UnreadableInput(str(file), what, MAKE_ONE)
+    return token
