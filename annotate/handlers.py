@@ -102,8 +102,12 @@ class Services:
 
 def opening(services: Services, cookies: Cookies) -> Opening:
     with services.database.writing() as session:
-        participant = required_participant(session, cookies, services.signer)
-        position = current_position(session, participant, datetime.now(UTC))
+        participant, now = (
+            required_participant(session, cookies, services.signer),
+            datetime.now(UTC),
+        )
+        participants.come_back(session, participant, now)
+        position = current_position(session, participant, now)
     with services.database.reading() as session:
         return services.views.opening(session, participant, position)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +24,7 @@ from hsfiq.cli.common import (
     print_result,
 )
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.collect.progress import ParticipantRow
@@ -93,6 +95,33 @@ for _command, _action, _help in (
     ),
 ):
     add_command(_command, _action, _help)
+
+
+@app.command(epilog="Example: hsfiq participant release --minutes 5")
+def release(
+    ctx: typer.Context,
+    minutes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=525_600,
+            help="Taken at least so long ago [unbegun_minutes in study.toml].",
+        ),
+    ] = None,
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give back the places of people who have not agreed to take part; they can still come back."""
+    from hsfiq.collect.owner_actions import release_places
+
+    with open_chosen(ctx, database, create=False).writing() as session:
+        row = chosen_study(session, study)
+        name, released = row.name, release_places(session, row, datetime.now(UTC), minutes)
+    places = count_text(len(released), "place")
+    line = f"study {name}: {places} given back{': ' if released else ''}{', '.join(released)}"
+    print_result({"study": name, "released": released}, line, as_json=as_json)
 
 
 class PayoutPlatform(StrEnum):

@@ -25,6 +25,15 @@ def enrolment(
             help="How many may begin from one address in an hour; 0: no limit.",
         ),
     ] = None,
+    unbegun_minutes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=525_600,
+            help="When a place goes back whose participant has not agreed; 0: when the lease ends.",
+        ),
+    ] = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -32,7 +41,7 @@ def enrolment(
     from hsfiq.collect.owner_actions import change_enrolment
     from hsfiq.study.config import config_of
 
-    given = {"enrolments_per_address": per_address}
+    given = {"enrolments_per_address": per_address, "unbegun_minutes": unbegun_minutes}
     changes = {key: value for key, value in given.items() if value is not None}
     opened = open_chosen(ctx, database, create=False)
     if changes:

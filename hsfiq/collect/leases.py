@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from sqlalchemy import ColumnElement, Select, func, insert, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
@@ -200,9 +200,17 @@ def write_reassigned_forms(
 
 
 def lease_expired(study: Study, now: datetime) -> ColumnElement[bool]:
-    """Whether a participant's lease has run out or was ended."""
+    """Whether a participant's lease has run out or was ended, or they never began."""
     lease = timedelta(minutes=config_of(study).design.lease_minutes)
-    return or_(Participant.seen_at.is_(None), Participant.seen_at < now - lease)
+    ended = or_(Participant.seen_at.is_(None), Participant.seen_at < now - lease)
+    minutes = config_of(study).recruitment.unbegun_minutes
+    return or_(ended, never_begun(now, minutes)) if minutes else ended
+
+
+def never_begun(now: datetime, minutes: int) -> ColumnElement[bool]:
+    """Whether somebody got a place so many minutes ago and has not agreed to take part."""
+    since = now - timedelta(minutes=minutes)
+    return and_(Participant.consented_at.is_(None), Participant.seen_at <= since)
 
 
 def extend_lease(participant: Participant, now: datetime) -> None:

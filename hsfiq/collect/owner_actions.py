@@ -18,6 +18,7 @@ from hsfiq.collect.leases import end_lease
 from hsfiq.collect.outcomes.status_changes import record
 from hsfiq.collect.participants import by_name, forget
 from hsfiq.collect.recruiting.places import set_quotas
+from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.studies import find_study, lock_study, require_unfinished
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Conflict, Refused
@@ -133,6 +134,15 @@ def change_enrolment(session: Session, study: Study, changes: Mapping[str, Any])
     recruitment = replace(config_of(locked).recruitment, **changes)
     locked.design = locked.design | {"recruitment": stored_recruitment(recruitment)}
     session.flush()
+
+
+def release_places(
+    session: Session, study: Study, now: datetime, minutes: int | None = None
+) -> list[str]:
+    """Give back the places that nobody began; see `release_unbegun`."""
+    locked = lock_study(session, study.id)
+    require_unfinished(locked)
+    return release_unbegun(session, locked, now, minutes)
 
 
 def require_allowed(study: Study, action: OwnerAction) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 
@@ -11,6 +12,7 @@ from sqlalchemy.orm import Session, joinedload
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
 from hsfiq.collect.recruiting.addresses import count_enrolment
 from hsfiq.collect.recruiting.places import closed_categories, count_taking_part
+from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.running.messages import forget_messages
 from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
 from hsfiq.collect.studies import lock_study, require_open, require_platform_study
@@ -130,10 +132,11 @@ def enrol(
             )
         ).one_or_none()
         if known is not None:
-            return known
+            return with_place(session, study, known, now)
     if token is not None and (known := by_token(session, token)) is not None:
-        return known
+        return with_place(session, study, known, now)
     require_open(study)
+    release_unbegun(session, study, now)
     require_free_place(session, study, now)
     if client is not None:
         count_enrolment(session, study, client, now)
@@ -186,11 +189,31 @@ def enrol_invited(
     """
     study = lock_study(session, participant.study_id)
     session.refresh(participant)
+    if with_place(session, study, participant, now).enrolled_at is not None:
+        participant.language = participant.language or language
+
+
+def with_place(
+    session: Session, study: Study, participant: Participant, now: datetime
+) -> Participant:
+    """The participant of a locked study, who gets a place unless they have one or have departed.
+
+    Raises:
+        NotOpen: they have none, and there is none left.
+    """
     if participant.enrolled_at is None and participant.status not in DEPARTED_STATUSES:
         require_open(study)
+        release_unbegun(session, study, now)
         require_free_place(session, study, now)
         assign_forms(session, study, participant, now, closed_categories(session, study, now))
-        participant.language = participant.language or language
+    return participant
+
+
+def come_back(session: Session, participant: Participant, now: datetime) -> None:
+    """Give a place to somebody on the page whose own was given back, if there is one."""
+    if participant.enrolled_at is None and participant.study.status == "open":
+        with suppress(NotOpen):
+            enrol_invited(session, participant, now=now)
 
 
 def require_language(study: Study, language: str) -> None:

@@ -16,6 +16,7 @@ from hsfiq.collect.outcomes.questionnaire import questionnaire_is_due
 from hsfiq.collect.outcomes.status_changes import stopped_by_checks
 from hsfiq.collect.protocol import Completion, FarewellKind
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
+from hsfiq.collect.studies import lock_study
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Conflict, Forbidden
 from hsfiq.kinds import KINDS
@@ -146,7 +147,11 @@ def may_answer(participant: Participant) -> bool:
 
 
 def decide(session: Session, participant: Participant, *, agrees: bool, now: datetime) -> None:
-    """Store the first decision on the consent page; a refusal after consent is a `Conflict`."""
+    """Store the first decision on the consent page; a refusal after consent is a `Conflict`.
+
+    Whoever agrees so late that their place was given back gets one again, if there is one.
+    """
+    lock_study(session, participant.study_id)  # as enrolments, which give places back
     # The row lock puts decisions in two windows in order.
     session.execute(
         select(Participant.id).where(Participant.id == participant.id).with_for_update()
@@ -155,6 +160,7 @@ def decide(session: Session, participant: Participant, *, agrees: bool, now: dat
     if participant.status != "active":
         return
     if agrees:
+        participants.come_back(session, participant, now)
         participants.consent(participant, now=now)
     elif participant.consented_at is None:
         participants.set_status(participant, "screened-out")

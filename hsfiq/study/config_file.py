@@ -40,6 +40,7 @@ RANGES: dict[str, tuple[int, float]] = {
     "searches.rounds": (1, 50),
     "recruitment.participants": (0, math.inf),
     "recruitment.enrolments_per_address": (0, 1_000_000),
+    "recruitment.unbegun_minutes": (0, 525_600),
     "recruitment.max_failed_checks": (-1, math.inf),
 }
 """The smallest and the largest value of each number."""

@@ -1,0 +1,55 @@
+"""Places that nobody began: their forms go back as they were drawn, for the next participants.
+
+They go back when the next participant needs a place, and by `hsfiq participant release`. Whoever
+comes back later gets a place again, if there is one.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from hsfiq.collect.leases import IS_ANSWERED, never_begun
+from hsfiq.db.tables import Form, Participant, Question, Study
+from hsfiq.study.config import config_of
+
+
+def release_unbegun(
+    session: Session, study: Study, now: datetime, minutes: int | None = None
+) -> list[str]:
+    """Give back the places of a locked study that were taken so many minutes ago and never begun.
+
+    The names of their participants, who stay. Without `minutes`, it is as many as the study says.
+    """
+    if minutes is None:
+        minutes = config_of(study).recruitment.unbegun_minutes
+        if minutes == 0:
+            return []
+    is_used = (
+        select(Question.id)
+        .join(Form, Question.form_id == Form.id)
+        .where(Form.participant_id == Participant.id, IS_ANSWERED | Question.reassigned)
+        .exists()
+    )
+    unbegun = select(Participant).where(
+        Participant.study_id == study.id,
+        Participant.status == "active",
+        Participant.enrolled_at.is_not(None),
+        never_begun(now, minutes),
+        ~is_used,
+    )
+    # Whoever is being changed now, such as by the owner, keeps the place this time.
+    people = session.scalars(
+        unbegun.order_by(Participant.id).with_for_update(skip_locked=True)
+    ).all()
+    session.execute(
+        update(Form)
+        .where(Form.participant_id.in_([person.id for person in people]))
+        .values(participant_id=None, position=None, name=None)
+    )
+    for person in people:
+        person.enrolled_at = person.category = None
+    session.flush()
+    return [person.name for person in people]
