@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
 from hsfiq.collect.searching.votes import Vote, read_votes
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Study
-from hsfiq.study.config import config_of
+from hsfiq.db.searches.tables import StudyRetriever
+from hsfiq.db.tables import Study, System
 
 if TYPE_CHECKING:
     from hsfiq.analysis.arena.arena import Arena
@@ -29,12 +32,17 @@ class Standings:
 def standings_of(database: Database, study_id: int) -> Standings:
     with database.reading() as session:
         study = session.get_one(Study, study_id)
-        names, votes = system_names(study), read_votes(session, study)
+        names, votes = system_names(session, study), read_votes(session, study)
     return Standings(arena_of(votes, names), datetime.now(UTC))
 
 
-def system_names(study: Study) -> list[str]:
-    return sorted(retriever.name for retriever in config_of(study).searches.retrievers)
+def system_names(session: Session, study: Study) -> list[str]:
+    names = (
+        select(System.name)
+        .join(StudyRetriever, StudyRetriever.system_id == System.id)
+        .where(StudyRetriever.study_id == study.id)
+    )
+    return sorted(session.scalars(names))
 
 
 def arena_of(votes: Sequence[Vote], names: Sequence[str]) -> Arena | None:

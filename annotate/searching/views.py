@@ -119,7 +119,7 @@ def turn_view(
     lists = [[show(images[key]) for key in listed.image_ids] for listed in turn.lists]
     return {
         "number": asked.number,
-        "text": asked.text,
+        "text": asked.text or "",
         "reference": upload or show(images[asked.reference_id or 0]),
         "lists": lists or None,
         "satisfaction": feedback.satisfaction if feedback else None,

@@ -73,7 +73,7 @@ def release(
 ) -> None:
     """Import a release as a finished study, whose release is the same again.
 
-    It is verified first. Releases of searches and of arenas cannot be imported.
+    It is verified first.
     """
     from hsfiq.importing.datasets import Imported
     from hsfiq.releases.manifest import has_packed_images

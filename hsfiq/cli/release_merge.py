@@ -29,7 +29,8 @@ def merge(
 ) -> None:
     """Merge releases of one kind with the same scale, wording and filters.
 
-    Participants stay apart and get new pseudonyms. Queries that share an id but differ get new ids.
+    Participants stay apart and get new pseudonyms. Queries that share an id but differ get new ids,
+    and so do live systems.
     """
     from hsfiq.cli.export import as_result, describe
     from hsfiq.errors import UnreadableInput

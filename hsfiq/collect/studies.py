@@ -70,7 +70,8 @@ def require_open(study: Study) -> None:
 
 def is_finished(study: Study) -> bool:
     """Whether the study can take no more answers: it was imported, or its simulation has ended."""
-    return study.origin == "imported" or (study.origin == "simulated" and study.status == "closed")
+    is_imported = study.origin == "imported" or study.source_sha256 is not None
+    return is_imported or (study.origin == "simulated" and study.status == "closed")
 
 
 def require_unfinished(study: Study) -> None:

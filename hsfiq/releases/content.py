@@ -44,6 +44,7 @@ from hsfiq.releases.reader import Part
 from hsfiq.releases.reading.batches import read_batches
 from hsfiq.releases.restoring.earlier import earlier_of
 from hsfiq.releases.rows import QueryRow, QuestionRow
+from hsfiq.releases.searching.instrument import search_entries
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.releases.writing.further import Kept, closed_on_error
 from hsfiq.releases.writing.repeats import repeat_rows
@@ -229,6 +230,7 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
         "title": study.title,
         "origin": study.origin,
         **instrument_of(study),
+        **search_entries(session, study),
         "simulated": study.origin == "simulated",
         "publication": publication_facts(source.publication),
         **study_facts(study),

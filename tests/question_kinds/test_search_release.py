@@ -138,6 +138,7 @@ def strike(catalogue: Catalogue, study: str, turn: Mapping[str, Any]) -> None:
     assert (first["text"], first["struck"], first["words"]) == (None, True, None)
     excluded = rows(release, "exclusions")
     assert [(row["rule"], row["value"]) for row in excluded] == [("struck-text", "turn 1")]
+    assert [(row["rules"], row["values"]) for row in excluded] == [(["struck-text"], ["turn 1"])]
     record = json.loads(release.files[FILE].splitlines()[0])
     assert "text" not in record["rounds"][0]
     arguments = ("study", "strike", "p9.form_1.0", "1", "--study", study)

@@ -119,7 +119,7 @@ def prepare(session: Session, state: SearchState) -> Prepared:
             reference=(
                 picture if turn.asked.reference_id is None else images[turn.asked.reference_id].name
             ),
-            text=turn.asked.text,
+            text=turn.asked.text or "",  # only imported searches, which are over, may lack it
             shown=tuple(dict.fromkeys(images[key].name for key in turn.image_ids)),
         )
         for turn in state.turns

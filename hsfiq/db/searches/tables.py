@@ -55,7 +55,8 @@ class SearchTurn(KeyedBase):
     `submit_key` identifies one press of Search in the browser, as in responses. The first turn of a
     query with a text is the server's: its `submit_key` is "query", and nothing is known of typing.
     Seconds count from when the list was painted. Without a `reference_id`, the text is about the
-    search's `SearchUpload`, which is no image of a dataset.
+    search's `SearchUpload`, which is no image of a dataset. `text` is None if it had been struck
+    before the study was imported from a release.
     """
 
     __tablename__ = "search_turns"
@@ -69,7 +70,7 @@ class SearchTurn(KeyedBase):
     number: Mapped[int]
     submit_key: Mapped[str] = mapped_column(String(64))
     reference_id: Mapped[int | None] = mapped_column(ForeignKey("images.id"))
-    text: Mapped[str]
+    text: Mapped[str | None]
     asked_at: Mapped[datetime]
     pasted: Mapped[bool | None]
     first_key_seconds: Mapped[float | None]
@@ -183,3 +184,19 @@ class StruckText(Base):
 
     turn_id: Mapped[int] = mapped_column(ForeignKey("search_turns.id"), primary_key=True)
     struck_at: Mapped[datetime]
+
+
+class ImportedSearch(Base):
+    """What the release that a search was imported from says, and no other table can.
+
+    `place` counts the participant's searches from 1, those that the release lacks included;
+    `uploaded`: the participant had uploaded a picture; `repeats` are the numbers of the turns with
+    the text of an earlier one, which may be struck.
+    """
+
+    __tablename__ = "imported_searches"
+
+    question_id: Mapped[int] = mapped_column(ForeignKey("questions.id"), primary_key=True)
+    place: Mapped[int]
+    uploaded: Mapped[bool]
+    repeats: Mapped[list[int]]

@@ -10,9 +10,11 @@ from pathlib import PurePosixPath
 from statistics import median_low
 from typing import Any
 
+from hsfiq.kinds import KINDS
 from hsfiq.releases.checking.findings import Findings
 from hsfiq.releases.checking.scratch import Scratch
 from hsfiq.releases.checking.tables import ReleaseFolder
+from hsfiq.releases.manifest import MANIFEST
 
 HPFIQ, QRELS, RECORDS, TEXTS = (
     "hpfiq.json",
@@ -21,6 +23,8 @@ HPFIQ, QRELS, RECORDS, TEXTS = (
     "text_versions.json",
 )
 
+OF_SYSTEMS = ("system", "system_1", "system_2")
+
 
 def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
     checks: dict[str, Callable[[ReleaseFolder, Scratch, Findings], None]] = {
@@ -28,12 +32,14 @@ def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
         QRELS: check_qrels,
         RECORDS: check_records,
     }
-    for name, check in checks.items():
-        if (release.path / name).is_file():
-            try:
-                check(release, ids, findings)
-            except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-                findings.add(name, f"is not in its layout ({type(error).__name__}: {error})")
+    found = {name: check for name, check in checks.items() if (release.path / name).is_file()}
+    if KINDS[release.kind.question_kind].is_live:
+        found[MANIFEST] = check_searches
+    for name, check in found.items():
+        try:
+            check(release, ids, findings)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            findings.add(name, f"is not in its layout ({type(error).__name__}: {error})")
     check_text_versions(release, findings)
 
 
@@ -169,6 +175,30 @@ def check_records(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
     for own, n_turns in turns.items():
         if n_turns:
             findings.add(RECORDS, f"lacks {own}, which has {n_turns} turns")
+
+
+def check_searches(release: ReleaseFolder, _ids: Scratch, findings: Findings) -> None:
+    """Each search has the settings of the manifest, and retrievers that it describes."""
+    if "retrievers" not in release.manifest:
+        findings.note(f"{MANIFEST} does not say what the retrievers were: it is of an older hsfiq")
+        return
+    searches = release.manifest["searches"]
+    corpora = {each["system"]: each["corpus"] for each in release.manifest["retrievers"]}
+    settings = {name: searches[name] for name in ("task", "history", "chooser")}
+    for batch in release.batches("sessions"):
+        for number, row in batch.numbered():
+            expected = {**settings, "max_rounds": searches["rounds"]}
+            systems = [name for name in OF_SYSTEMS if name in row]
+            for name in systems:
+                if row[name] not in corpora:
+                    what = f"{row[name]} is no retriever of {MANIFEST}"
+                    findings.add("sessions.parquet", what, row=number, column=name)
+            if corpus := corpora.get(row[systems[0]]):
+                expected |= {"corpus": corpus["name"], "corpus_size": corpus["size"]}
+            for name, value in expected.items():
+                if row[name] != value:
+                    what = f"is {row[name]}, and in {MANIFEST} {value}"
+                    findings.add("sessions.parquet", what, row=number, column=name)
 
 
 def check_text_versions(release: ReleaseFolder, findings: Findings) -> None:

@@ -186,6 +186,8 @@ def struck(kept: Sequence[QuestionRow]) -> Rows:
             "query_id": question.query_id,
             "rule": "struck-text",
             "value": f"turn {turn.turn}",
+            "rules": ["struck-text"],
+            "values": [f"turn {turn.turn}"],
         }
         for question in kept
         if question.search

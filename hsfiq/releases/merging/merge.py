@@ -33,8 +33,8 @@ from hsfiq.releases.restoring.study import SOURCE, publication_in, restored_stud
 from hsfiq.study.publishing.publication import Publication
 
 INSTRUMENT = (
-    *("kind", "scale", "ties_allowed", "languages", "wording", "filters", "simulated"),
-    "without",
+    *("kind", "scale", "ties_allowed", "languages", "wording", "searches"),
+    *("filters", "simulated", "without"),
 )
 """What must be the same in all manifests."""
 

@@ -1,7 +1,8 @@
 """New ids for the rows of releases that become one: no two groups share a participant.
 
-Queries with the same id, text and images are the same query, and pairs with the same sets the same
-pair; others that have one id get new ids.
+Queries with the same id, text and images are the same query, pairs with the same sets (searches:
+the same systems) the same pair, and retrievers with the same version and corpus the same system;
+others that have one id get new ids.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hsfiq.releases.checking.further import TEXTS
+from hsfiq.releases.checking.further import OF_SYSTEMS, TEXTS
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.kinds.shared_tables import IMAGES
 from hsfiq.releases.restoring.rows import Row, RowsOfQuestions, rows_of
@@ -35,6 +36,7 @@ class Renaming:
     triplets: dict[str, str] = field(default_factory=dict)
     items: dict[str, str] = field(default_factory=dict)
     versions: dict[int, int] = field(default_factory=dict)
+    systems: dict[str, str] = field(default_factory=dict)
 
     def renamed(self, row: Row) -> Row:
         new = dict(row)
@@ -52,6 +54,7 @@ class Renaming:
             ("item_id", self.items),
             ("pair_id", self.items),
             ("text_version", self.versions),
+            *((name, self.systems) for name in OF_SYSTEMS),
         )
         for name, known in ids:
             if row.get(name) is not None:
@@ -70,11 +73,14 @@ class Taken:
     triplets: dict[str, Row] = field(default_factory=dict)
     items: dict[str, str] = field(default_factory=dict)
     texts: dict[int, Any] = field(default_factory=dict)
+    retrievers: dict[str, Any] = field(default_factory=dict)
 
     def rename(self, release: ReleaseFolder, people: dict[str, str]) -> Renaming:
         renaming = Renaming(people)
         for row in rows_of(release, "queries"):
             self.rename_query(row, renaming)
+        for entry in release.manifest.get("retrievers", ()):
+            self.rename_retriever(entry, renaming)
         self.rename_items(release, renaming)
         for number, texts in text_versions(release.path):
             same = [each for each, known in self.texts.items() if known == texts]
@@ -98,10 +104,20 @@ class Taken:
         renaming.queries[row["query_id"]] = wanted
         self.queries[wanted] = text
 
+    def rename_retriever(self, entry: Mapping[str, Any], renaming: Renaming) -> None:
+        """Systems of one name that differ in what they say of themselves are different ones."""
+        facts = {name: entry[name] for name in ("version", "corpus")}
+        new = unused(entry["system"], "@", lambda id_: self.retrievers.get(id_, facts) != facts)
+        renaming.systems[entry["system"]] = new
+        self.retrievers[new] = facts
+
     def rename_items(self, release: ReleaseFolder, renaming: Renaming) -> None:
-        """Pairs of the same sets have the same id; the others the next numbers of their query."""
+        """Pairs of the same sets, or searched with the same systems, have the same id.
+
+        The others have the next numbers of their query.
+        """
         known = {(item.rpartition("/")[0], digest): item for item, digest in self.items.items()}
-        for item, digest in items_of(release):
+        for item, digest in items_of(release, renaming.systems):
             if item in renaming.items:
                 continue
             old, _, number = item.rpartition("/")
@@ -127,11 +143,14 @@ def unused_item(query: str, number: int, taken: Mapping[str, str]) -> str:
     return f"{query}/{number}"
 
 
-def items_of(release: ReleaseFolder) -> Iterator[tuple[str, str]]:
-    """The item of each question, with a digest of its sets in an order of their own."""
+def items_of(release: ReleaseFolder, systems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The item of each question, with a digest of its sets in an order of their own.
+
+    Of searches, that of their systems with these new names, in the order of the sides.
+    """
     sets = RowsOfQuestions(rows_of(release, "sets"))
     for row in rows_of(release, release.kind.main):
-        own = sorted(
+        own = [systems[row[name]] for name in OF_SYSTEMS if systems and name in row] or sorted(
             json.dumps([each["system"], each["image_ids"]]) for each in sets.of(row["question_id"])
         )
         digest = hashlib.sha256("\n".join(own).encode()).hexdigest()
@@ -175,4 +194,9 @@ def write_renamed(release: ReleaseFolder, renaming: Renaming, folder: Path) -> R
                 rows = [renaming.renamed(row) for _, row in batch.numbered()]
                 writer.add({name: rows})
             writer.add({name: []})
-    return replace(release, path=folder, tables=tables)
+    retrievers = [
+        {**entry, "system": renaming.systems[entry["system"]]}
+        for entry in release.manifest.get("retrievers", ())
+    ]
+    manifest = {**release.manifest, **({"retrievers": retrievers} if retrievers else {})}
+    return replace(release, path=folder, tables=tables, manifest=manifest)

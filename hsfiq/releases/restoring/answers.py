@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hsfiq.answer_rules import ImageState, ImageStates
+from hsfiq.kinds import KINDS
+from hsfiq.kinds.search import WHYS
 from hsfiq.releases.restoring.rows import Row
 from hsfiq.study.instrument.extra_questions import ExtraQuestion
 
@@ -21,7 +23,7 @@ def response_values(
     """The columns of the response to a question, but for its reason and the extra answers."""
     values = {name: row.get(name) for name in AS_IN_RELEASE}
     values |= {"question_id": question_id, "submit_key": "imported"}
-    values["images"] = letters_of(row, sets)
+    values["images"] = letters_of(kind, row, sets)
     if kind == "pair":
         names = ("score_1", "score_2", "preferred", "confirmed")
         return values | {name: row.get(name) for name in names} | {"judgement": None}
@@ -36,11 +38,20 @@ def levels(_row: Row, sets: Sequence[Row], relevance: Sequence[Row]) -> dict[str
     return {"relevance": [by_place[place] for place in order]}
 
 
+def search_as_judged(row: Row, _sets: Sequence[Row], _relevance: Sequence[Row]) -> dict[str, Any]:
+    """How a search went; why it stopped, if the participant was asked."""
+    stop = row["stop"]
+    values = {name: row[name] for name in ("success", "ease", "would_go_on")}
+    return {**values, "why": stop if stop in WHYS else None}
+
+
 JUDGEMENTS: dict[str, Callable[[Row, Sequence[Row], Sequence[Row]], dict[str, Any]]] = {
     "single": lambda row, _sets, _relevance: {"score": row["score"]},
     "ranking": lambda row, _sets, _relevance: {"ranks": row["ranks"]},
     "images": levels,
     "query": lambda row, _sets, _relevance: {"verdict": row["verdict"]},
+    "search": search_as_judged,
+    "arena": search_as_judged,
 }
 """The judgement of each kind but `pair`, of a row of the main table and those of its sets."""
 
@@ -48,11 +59,13 @@ JUDGEMENTS: dict[str, Callable[[Row, Sequence[Row], Sequence[Row]], dict[str, An
 # ------------------------------------------------------------------------------------------ images
 
 
-def letters_of(row: Row, sets: Sequence[Row]) -> str | None:
+def letters_of(kind: str, row: Row, sets: Sequence[Row]) -> str | None:
     """The states of the images in the order shown; None if they are unknown."""
     if row.get("images_painted") is None:
         return None
     reference: ImageState | None = row.get("reference_state")
+    if KINDS[kind].is_live:
+        return ImageStates(reference, ()).letters
     if sets:
         return ImageStates(reference, tuple(map(states_as_shown, sets))).letters
     return ImageStates(reference, (target_states(row, reference),)).letters

@@ -9,6 +9,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
+from hsfiq.db.searches.tables import StudyRetriever
 from hsfiq.db.tables import (
     Dataset,
     FurtherSet,
@@ -24,6 +25,8 @@ from hsfiq.db.tables import (
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.restoring.rows import Row, rows_of
+from hsfiq.releases.searching.instrument import retriever_of
+from hsfiq.study.searching.drawing import store_search_items
 
 IN_PAIR = 2
 
@@ -40,9 +43,15 @@ class Items:
         self.sets: dict[tuple[int, int | None, tuple[int, ...]], int] = {}
         self.pairs: dict[str, int] = {}
         self.sets_of_pair: dict[int, list[int]] = {}
+        self.pairs_with_systems: set[int] = set()
 
     def add(self, release: ReleaseFolder) -> None:
-        """Store the queries and the pairs of a release; the sets come with the questions."""
+        """Store the retrievers, queries and pairs of a release.
+
+        Sets, and the systems of searches, come with the questions.
+        """
+        for entry in release.manifest.get("retrievers", ()):
+            self._add_retriever(entry)
         for row in rows_of(release, "queries"):
             if row["query_id"] not in self.queries:
                 self.queries[row["query_id"]] = self._query(row)
@@ -104,6 +113,10 @@ class Items:
             self.images[key] = own
         return self.images[key]
 
+    def dataset_of(self, query: str) -> int:
+        """The key of the dataset whose images the query's searches list."""
+        return self.session.get_one(Triplet, self.queries[query].triplet_id).dataset_id
+
     # ------------------------------------------------------------------------------- sets and pairs
 
     def _add_pairs(self, release: ReleaseFolder) -> None:
@@ -153,8 +166,7 @@ class Items:
             self.session.execute(insert(FurtherSet), further)
 
     def _set(self, query: str, row: Row) -> int:
-        owner = self.queries[query]
-        dataset = self.session.get_one(Triplet, owner.triplet_id).dataset_id
+        owner, dataset = self.queries[query], self.dataset_of(query)
         images = tuple(self.image(dataset, name) for name in row["image_ids"])
         key = (owner.id, self._system(row["system"]), images)
         if key not in self.sets:
@@ -173,6 +185,24 @@ class Items:
             known = self.session.scalars(select(System).where(System.name == name)).one_or_none()
             self.systems[name] = (known or added(self.session, System(name=name))).id
         return self.systems[name]
+
+    # ----------------------------------------------------------------------------------- retrievers
+
+    def _add_retriever(self, entry: Row) -> None:
+        system = self._system(entry["system"])
+        if system is not None and not self.session.get(StudyRetriever, (self.study.id, system)):
+            row = retriever_of(entry, study=self.study.id, system=system)
+            self.session.add(row)
+            self.session.flush()
+
+    def search_with(self, item: str, systems: Sequence[str]) -> None:
+        """Store the systems with which a pair's query is searched for, that of side 1 first."""
+        pair = self.pairs[item]
+        if pair in self.pairs_with_systems:
+            return
+        self.pairs_with_systems.add(pair)
+        keys = [key for name in systems if (key := self._system(name)) is not None]
+        store_search_items(self.session, {pair: keys})
 
 
 def categories(queries: Iterable[str]) -> str:

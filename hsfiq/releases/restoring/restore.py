@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,18 +23,17 @@ from hsfiq.db.tables import (
     Study,
 )
 from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.kinds import KINDS
 from hsfiq.releases.checking.further import HPFIQ, users_in
 from hsfiq.releases.checking.tables import ReleaseFolder, open_release
 from hsfiq.releases.checking.verify import verify
+from hsfiq.releases.manifest import MANIFEST
 from hsfiq.releases.restoring.answers import extra_answers, response_values
 from hsfiq.releases.restoring.items import Items, categories
-from hsfiq.releases.restoring.rows import Row, RowsOfQuestions, rows_of
+from hsfiq.releases.restoring.rows import UNKNOWN_TIME, Row, RowsOfQuestions, rows_of
+from hsfiq.releases.restoring.searches import SearchRestorer
 from hsfiq.releases.restoring.study import require_new_name, restored_study
 from hsfiq.study.config import config_of
-
-LIVE = ("search", "arena")
-UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-"""Of what releases give no time for, where the database needs one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +50,14 @@ def open_valid(folder: Path) -> ReleaseFolder:
 
     Raises:
         NothingToDo: the release is not what it says.
-        UnreadableInput: it is no release, or one of searches.
+        UnreadableInput: it is no release, or lacks what an import needs.
     """
     release = open_release(folder)
-    if release.kind.name in LIVE:
+    if KINDS[release.kind.question_kind].is_live and "retrievers" not in release.manifest:
         raise UnreadableInput(
-            str(folder),
-            f"is of kind {release.kind.name}: what live retrievers were is not in a release",
-            "analyse it as it is: hsfiq analyze takes release folders",
+            str(folder / MANIFEST),
+            "does not say what the retrievers were: an older hsfiq has written it",
+            "export the study again",
         )
     findings = verify(folder)
     if findings.first:
@@ -90,6 +88,8 @@ def restore(session: Session, release: ReleaseFolder, name: str | None = None) -
 
 
 def images_in_sets(release: ReleaseFolder) -> int:
+    if "searches" in release.manifest:
+        return int(release.manifest["searches"]["k"])
     first: Row = next(rows_of(release, "sets"), {})
     return len(first.get("image_ids") or ()) or 1
 
@@ -124,6 +124,7 @@ class StudyRestorer:
         self.relevance = RowsOfQuestions(rows_of(release, "relevance"))
         self.reasons = RowsOfQuestions(rows_of(release, "reasons"))
         self.extra = RowsOfQuestions(rows_of(release, "extra_answers"))
+        self.searches = SearchRestorer(session, release, items)
         questionnaire = config_of(study).questionnaire
         self.asked = {question.name: question for question in questionnaire.after_each}
         self.asked_at_end = {question.name: question for question in questionnaire.at_end}
@@ -172,8 +173,16 @@ class StudyRestorer:
         keys = self.session.scalars(
             insert(Question).returning(Question.id, sort_by_parameter_order=True), questions
         ).all()
-        responses = [self.response(key, *each) for key, each in zip(keys, answers, strict=True)]
-        self.session.execute(insert(Response), responses)
+        responses = [
+            self.response(key, row, sets)
+            for key, (row, sets) in zip(keys, answers, strict=True)
+            if row["revision"]
+        ]
+        if responses:  # all searches of a form may be left
+            self.session.execute(insert(Response), responses)
+        if KINDS[self.study.kind].is_live:
+            for key, row in zip(keys, rows, strict=True):
+                self.searches.restore(key, row)
         self.restore_checks(form.id, rows[0].get("failed_checks"))
 
     def question(self, form: int, row: Row, sets: Sequence[Row]) -> dict[str, Any]:

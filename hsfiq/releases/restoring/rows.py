@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
 from hsfiq.releases.checking.tables import ReleaseFolder
 
 Row = dict[str, Any]
+
+UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+"""Of what releases give no time for, where the database needs one."""
 
 
 def rows_of(release: ReleaseFolder, table: str) -> Iterator[Row]:

@@ -20,6 +20,7 @@ from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.instrument.extra_answers import ASKED
 from hsfiq.releases.restoring.earlier import KEY, Earlier
 from hsfiq.releases.restoring.rows import rows_of
+from hsfiq.releases.searching.instrument import searches_in
 from hsfiq.study.config import CHOSEN_BY, Design, Presentation, StudyConfig, stored_config
 from hsfiq.study.design import PUBLISHED_IMAGE_PATH
 from hsfiq.study.instrument.extra_questions import ExtraQuestion
@@ -87,6 +88,7 @@ def config_of_release(release: ReleaseFolder, name: str, k: int) -> StudyConfig:
         ),
         wording=Wording(**words),
         questionnaire=questionnaire_in(release),
+        searches=searches_in(manifest),
         release=publication_in(manifest),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import ImageStates
 from hsfiq.db.searches.tables import (
+    ImportedSearch,
     SearchEnding,
     SearchFeedback,
     SearchItem,
@@ -23,6 +25,7 @@ from hsfiq.db.searches.tables import (
 )
 from hsfiq.db.tables import Form, Image, Pair, Question, Study
 from hsfiq.releases.reading.forms import FormRow
+from hsfiq.releases.restoring.earlier import earlier_of
 from hsfiq.releases.searching.rows import ListRow, SearchRow, TurnRow
 from hsfiq.study.config import config_of
 from hsfiq.text import shown
@@ -36,6 +39,7 @@ class SearchReader:
     def __init__(self, session: Session, study: Study) -> None:
         self.session = session
         self.config = config_of(study)
+        self.seed = drawn_seed(study)
         self.retrievers = {
             retriever.system_id: retriever
             for retriever in session.scalars(
@@ -64,6 +68,12 @@ class SearchReader:
                 select(SearchUpload.question_id).where(SearchUpload.question_id.in_(questions))
             )
         )
+        imported = {
+            row.question_id: row
+            for row in self.session.scalars(
+                select(ImportedSearch).where(ImportedSearch.question_id.in_(questions))
+            )
+        }
         rows = self.session.execute(
             select(Question.id, Question.reassigned, Question.pair_id, Form.participant_id)
             .join(Form, Question.form_id == Form.id)
@@ -75,12 +85,15 @@ class SearchReader:
         for question, reassigned, pair, participant in rows:
             places[participant] += 1
             own = tuple(turns.get(question, ()))
+            known = imported.get(question)
+            if known is not None:
+                own = tuple(replace(turn, repeats=turn.turn in known.repeats) for turn in own)
             ending = endings.get(question)
             searches[question] = SearchRow(
                 retrievers=tuple(self.retrievers[system] for system in self.systems[pair]),
                 searches=self.config.searches,
-                seed=self.config.design.seed,
-                place=places[participant],
+                seed=self.seed,
+                place=known.place if known else places[participant],
                 turns=own,
                 ending=ending.reason if ending else None,
                 declared_id=names.get(ending.declared_id or 0) if ending else None,
@@ -88,9 +101,18 @@ class SearchReader:
                 ended_at=ending.ended_at if ending else None,
                 is_left=bool(own)
                 and (reassigned or self.over is None or own[-1].last_at < self.over),
-                uploaded=question in uploaded,
+                uploaded=known.uploaded if known else question in uploaded,
             )
         return searches
+
+
+def drawn_seed(study: Study) -> int | None:
+    """The seed that the searches were drawn with; None if they were imported without one."""
+    earlier = earlier_of(study)
+    if not earlier.source:
+        return config_of(study).design.seed
+    seed: int | None = earlier.facts.get("design", {}).get("seed")
+    return seed
 
 
 def last_left(session: Session, study: Study, lease_minutes: int) -> datetime | None:
@@ -162,7 +184,8 @@ def read_turns(session: Session, questions: Select[int]) -> dict[int, list[TurnR
                 earlier_texts=earlier_texts,
             )
         )
-        earlier_texts.add(normalised(turn.text))
+        if turn.text is not None:
+            earlier_texts.add(normalised(turn.text))
     return turns
 
 
@@ -181,7 +204,7 @@ def turn_row(
         text=None if struck else turn.text,
         struck=struck,
         from_query=turn.submit_key == "query",
-        repeats=normalised(turn.text) in earlier_texts,
+        repeats=turn.text is not None and normalised(turn.text) in earlier_texts,
         pasted=turn.pasted,
         asked_at=turn.asked_at,
         first_key_seconds=turn.first_key_seconds,

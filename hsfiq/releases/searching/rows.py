@@ -119,7 +119,7 @@ class SearchRow:
 
     retrievers: tuple[StudyRetriever, ...]
     searches: Searches
-    seed: int
+    seed: int | None
     place: int
     turns: tuple[TurnRow, ...]
     ending: str | None

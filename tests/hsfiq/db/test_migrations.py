@@ -31,6 +31,7 @@ from hsfiq.db.schema import (
     upgrade,
 )
 from hsfiq.db.searches.tables import (
+    ImportedSearch,
     SearchEnding,
     SearchFeedback,
     SearchList,
@@ -202,6 +203,24 @@ def test_revisions_do_not_import_the_models(path: Path) -> None:
         )
     }
     assert not {name for name in imported if name.partition(".")[0] == "hsfiq"}
+
+
+def test_a_text_that_a_release_lacks_is_not_downgraded(database: Database) -> None:
+    voter = Voter.enrolled(database, draw_arena(database))
+    question, *_ = voter.question_ids()
+    voter.vote(question, 2)
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0023")
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    assert differences(database.engine) == []
+    with database.writing() as session:
+        session.add(ImportedSearch(question_id=question, place=1, uploaded=False, repeats=[]))
+        session.scalars(select(SearchTurn)).one().text = None
+    before = all_rows(database.engine)
+    with pytest.raises(IntegrityError):
+        downgrade(database.engine, "0023")
+    assert all_rows(database.engine) == before
 
 
 # ------------------------------------------------------------------------------ future revisions

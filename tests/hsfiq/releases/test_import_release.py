@@ -10,10 +10,13 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from sqlalchemy import select
 
+from hsfiq.annotate.leaderboard.standings import standings_of
 from hsfiq.answer_rules import Answer, ImageStates
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
+from hsfiq.db.searches.tables import SearchTurn, SearchUpload
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters
 from hsfiq.releases.restoring.restore import open_valid, restore
@@ -22,12 +25,13 @@ from hsfiq.study.design import draw_study
 from hsfiq.study.instrument.extra_questions import ExtraQuestion
 from hsfiq.study.instrument.questionnaire import Questionnaire
 from tests.databases import migrated_sqlite
+from tests.hsfiq.releases.random_searches import random_searches
 from tests.hsfiq.releases.small_releases import OnDisk, small_study_of, write_release
 from tests.hsfiq.samples import HPFIQ, hsfiq, import_hpfiq
 from tests.studies import Seat, config, make_queries, set_status
 
 KINDS = {"pair": "hp", "single": "single", "ranking": "ranking", "images": "images",
-         "query": "query"}  # fmt: skip
+         "query": "query", "search": "search", "arena": "arena"}  # fmt: skip
 ASKED = (
     ExtraQuestion("sure", "scale", "How sure are you?", ("not at all", "very")),
     ExtraQuestion("why", "choices", "What decided?", ("colour", "shape", "logo")),
@@ -75,6 +79,26 @@ def test_every_kind_comes_back(question_kind: str, database: Database, tmp_path:
     before = write_release(own, study, KINDS[question_kind], tmp_path / "before")
     own.close()
     require_same(before, released_again(before, database, tmp_path / "after", Filters()))
+
+
+@pytest.mark.parametrize("kind", ["search", "arena"])
+@settings(max_examples=4, deadline=None)
+@given(data=st.data())
+def test_random_searches_come_back(kind: str, data: st.DataObject) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        own = new_database(folder, "own.db")
+        study = random_searches(own, kind, data)
+        try:
+            before = write_release(own, study, kind, folder / "before")
+        except NothingToDo:  # nobody has begun a search
+            reject()
+        finally:
+            own.close()
+        target = new_database(folder, "other.db")
+        after = released_again(before, target, folder / "after", Filters())
+        target.close()
+        require_same(before, after)
 
 
 def rich_study(database: Database) -> int:
@@ -142,6 +166,28 @@ def test_random_answers_come_back(data: st.DataObject) -> None:
         require_same(before, after)
 
 
+def test_an_imported_arena_is_finished_and_has_its_leaderboard(tmp_path: Path) -> None:
+    own, other = new_database(tmp_path, "own.db"), new_database(tmp_path, "other.db")
+    studies = [small_study_of(own, "arena")]
+    before = write_release(own, studies[0], "arena", tmp_path / "before")
+    with other.writing() as session:
+        restore(session, open_valid(before))
+    with other.reading() as session:
+        (study,) = list_studies(session)
+        studies.append(study.id)
+        assert set(session.scalars(select(SearchTurn.language))) == {None}
+        assert session.scalars(select(SearchUpload)).all() == []
+    first, second = map(standings_of, (own, other), studies)
+    assert first.arena is not None
+    assert str(first.arena) == str(second.arena)  # NaN is not NaN
+    own.close()
+    other.close()
+    opened = hsfiq("study", "open", "--study", "arena", "--database",
+                   f"sqlite:///{tmp_path / 'other.db'}")  # fmt: skip
+    assert opened.code != 0
+    assert "cannot take more" in opened.err
+
+
 def test_the_published_file_comes_back_by_command(database: Database, tmp_path: Path) -> None:
     own = new_database(tmp_path, "own.db")
     import_hpfiq(own)
@@ -162,7 +208,7 @@ def test_the_published_file_comes_back_by_command(database: Database, tmp_path: 
     assert "already exists with other answers" in refused.err
 
 
-def test_broken_releases_and_searches_are_refused(tmp_path: Path) -> None:
+def test_broken_and_older_releases_are_refused(tmp_path: Path) -> None:
     own = new_database(tmp_path, "own.db")
     query = OnDisk(write_release(own, small_study_of(own, "query"), "query", tmp_path / "query"))
     own.close()
@@ -173,6 +219,7 @@ def test_broken_releases_and_searches_are_refused(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'new.db'}"
     broken = hsfiq("import", "release", query.folder, "--database", url)
     assert (broken.code, "queries.jsonl: is missing" in broken.err) == (1, True)
+    OnDisk(arena).json("manifest.json", lambda manifest: manifest.pop("retrievers"))
     refused = hsfiq("import", "release", arena, "--database", url)
-    assert (refused.code, "is of kind arena" in refused.err) == (2, True)
+    assert (refused.code, "does not say what the retrievers were" in refused.err) == (2, True)
     assert not (tmp_path / "new.db").exists()

@@ -15,7 +15,7 @@ from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_study_of, wr
 from tests.hsfiq.samples import hsfiq
 
 KINDS = {"hp": "pair", "hs": "pair", "single": "single", "ranking": "ranking",
-         "images": "images", "query": "query"}  # fmt: skip
+         "images": "images", "query": "query", "search": "search", "arena": "arena"}  # fmt: skip
 
 
 @pytest.fixture
@@ -48,7 +48,8 @@ def merged(first: OnDisk, second: OnDisk, *options: str, to: str = "merged") -> 
 
 
 MAIN = {"hp": "preferences", "hs": "preferences", "single": "scores", "ranking": "rankings",
-        "images": "judgements", "query": "query_ratings"}  # fmt: skip
+        "images": "judgements", "query": "query_ratings", "search": "sessions",
+        "arena": "sessions"}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,6 +117,42 @@ def test_the_funnel_is_the_sum_and_the_seed_draws_the_pseudonyms(
     other = merged(first, second, "--seed", "1", to="other")
     assert again.rows("preferences") == both.rows("preferences")
     assert other.rows("preferences") != both.rows("preferences")
+
+
+def test_systems_that_differ_get_other_names(
+    groups: Callable[[str], tuple[OnDisk, OnDisk]],
+) -> None:
+    first, second = groups("arena")
+    retrievers: list[Any] = []
+    second.json("manifest.json", lambda value: value["retrievers"][0].update(version="2"))
+    both = merged(first, second)
+    both.json("manifest.json", lambda value: retrievers.extend(value["retrievers"]))
+    named = {each["system"]: each["version"] for each in retrievers}
+    (other,) = (name for name, version in named.items() if version == "2")
+    changed = other.removesuffix("@2")
+    assert named[changed] == "1"
+    sessions, turns, votes = (both.rows(name) for name in ("sessions", "turns", "votes"))
+    own = {row["question_id"]: (row["system_1"], row["system_2"]) for row in sessions}
+    assert len(own) == len(sessions) == 2 * len(first.rows("sessions"))
+    for table, rows in (("turns", turns), ("votes", votes)):
+        assert len(rows) == 2 * len(first.rows(table))
+        assert all((row["system_1"], row["system_2"]) == own[row["question_id"]] for row in rows)
+    # Searches with the other version are about items of their own.
+    items = [
+        {row["item_id"] for row in sessions if name in own[row["question_id"]]}
+        for name in (changed, other)
+    ]
+    assert items[0]
+    assert items[1]
+    assert not items[0] & items[1]
+
+
+def test_other_settings_of_searches_are_refused(
+    groups: Callable[[str], tuple[OnDisk, OnDisk]],
+) -> None:
+    first, second = groups("search")
+    second.json("manifest.json", lambda value: value["searches"].update(k=9))
+    assert "searches is {'k': 9" in refusal(first, second)
 
 
 def refusal(first: OnDisk, second: OnDisk) -> str:

@@ -362,6 +362,20 @@ BREAKS: dict[str, tuple[str, Callable[[OnDisk], object], str]] = {
         text_edit("session_records.jsonl", '"participant": "p1"', '"participant": "p2"'),
         "session_records.jsonl, row 1, participant: is p2, and in the tables p1",
     ),
+    "search: other settings": (
+        "search",
+        lambda release: release.json(
+            "manifest.json", lambda manifest: manifest["searches"].update(rounds=9)
+        ),
+        "sessions.parquet, row 1, max_rounds: is 5, and in manifest.json 9",
+    ),
+    "arena: unknown system": (
+        "arena",
+        lambda release: release.json(
+            "manifest.json", lambda manifest: manifest["retrievers"].clear()
+        ),
+        "sessions.parquet, row 1, system_1: alpha is no retriever of manifest.json",
+    ),
     "arena: edited vote": (
         "arena",
         on("votes", put(1, "preference", 2)),
