@@ -143,7 +143,8 @@ def serve(
         settings = server_settings(app, host, port, has_own_log=watching.logs_json)
         server = uvicorn.Server(settings)
         signals.call(partial(stop, server))
-        with warming(database, services.images.copies):
+        images = services.images
+        with images.changes.stored_in(database), warming(database, images):
             server.run(sockets=[listener])
 
 

@@ -19,6 +19,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.private_files import make_folder_private
 from hsfiq.db.sqlite import file_of
 from hsfiq.images.decode import UndecodableImage, decoded
+from hsfiq.images.digests import change_of
 from hsfiq.images.display import displayable
 from hsfiq.images.faults import Fault
 
@@ -44,13 +45,19 @@ Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class KnownCopy:
-    """The copy of a file as it was at this stamp, or why there is none."""
+    """The copy of a file as it was at this stamp, or why there is none.
+
+    `recorded` is the digest that the file was compared with.
+    """
 
     stamp: Stamp
+    recorded: str | None
     copy: Path | Fault
 
-    def is_valid(self, stamp: Stamp) -> bool:
-        return self.stamp == stamp and (isinstance(self.copy, Fault) or self.copy.is_file())
+    def is_valid(self, stamp: Stamp, recorded: str | None) -> bool:
+        if (self.stamp, self.recorded) != (stamp, recorded):
+            return False
+        return isinstance(self.copy, Fault) or self.copy.is_file()
 
 
 class WebCopies:
@@ -79,49 +86,57 @@ class WebCopies:
         """The folder of the copies; a temporary one if the chosen one is not writable."""
         return self._folder
 
-    def has(self, source: Path, size: ImageSize) -> bool:
-        """Whether the copy of a file as it is now exists already."""
+    def has(self, source: Path, size: ImageSize, recorded: str | None = None) -> bool:
+        """Whether the copy of a file as it is now exists already; see `of`."""
         stamp = stamp_of(source)
-        return not isinstance(stamp, Fault) and self._path(source, size, stamp).is_file()
+        return not isinstance(stamp, Fault) and self._path(source, size, stamp, recorded).is_file()
 
-    def of(self, source: Path, size: ImageSize) -> Path | Fault:
-        """The copy's file, made if needed; a fault if the source cannot be displayed."""
+    def of(self, source: Path, size: ImageSize, recorded: str | None = None) -> Path | Fault:
+        """The copy's file, made if needed; a fault if the source cannot be displayed.
+
+        `recorded` is the digest of the bytes that the source should have; a source with other bytes
+        is a fault. It is read for that once, and again when it has a new stamp.
+        """
         stamp = stamp_of(source)
         if isinstance(stamp, Fault):
             return stamp
         key = (source, size)
         known = self._known.get(key)
-        if known is not None and known.is_valid(stamp):
+        if known is not None and known.is_valid(stamp, recorded):
             return known.copy
         with self._finished:
             self._finished.wait_for(lambda: key not in self._in_progress)
             known = self._known.get(key)
-            if known is not None and known.is_valid(stamp):
+            if known is not None and known.is_valid(stamp, recorded):
                 return known.copy
             self._in_progress.add(key)
         try:
-            copy = self._made(source, size, stamp)
+            copy = self._made(source, size, stamp, recorded)
             if not (isinstance(copy, Fault) and copy.kind == "unreadable"):
-                self._known[key] = KnownCopy(stamp, copy)
+                self._known[key] = KnownCopy(stamp, recorded, copy)
             return copy
         finally:
             with self._finished:
                 self._in_progress.remove(key)
                 self._finished.notify_all()
 
-    def _path(self, source: Path, size: ImageSize, stamp: Stamp) -> Path:
-        return self._folder / f"{copy_name(source, size, stamp)}.webp"
+    def _path(self, source: Path, size: ImageSize, stamp: Stamp, recorded: str | None) -> Path:
+        return self._folder / f"{copy_name(source, size, stamp, recorded)}.webp"
 
-    def _made(self, source: Path, size: ImageSize, stamp: Stamp) -> Path | Fault:
-        path = self._path(source, size, stamp)
+    def _made(
+        self, source: Path, size: ImageSize, stamp: Stamp, recorded: str | None
+    ) -> Path | Fault:
+        if recorded is not None and (fault := change_of(source, recorded)) is not None:
+            return fault
+        path = self._path(source, size, stamp, recorded)
         if path.is_file():
             return path
         try:
             if size == "thumbnail":
-                write_copy(path, source, size)
+                write_copy(path, source, size, recorded)
             else:
                 with self._full_slots:
-                    write_copy(path, source, size)
+                    write_copy(path, source, size, recorded)
         except UndecodableImage as error:
             return error.fault
         with self._finished:
@@ -144,14 +159,22 @@ def stamp_of(source: Path) -> Stamp | Fault:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def copy_name(source: Path, size: ImageSize, stamp: Stamp) -> str:
-    facts = (VERSION, size, LONGEST_SIDE[size], str(source.absolute()), stamp)
+def copy_name(source: Path, size: ImageSize, stamp: Stamp, recorded: str | None) -> str:
+    """The copy of a file with a recorded digest belongs to the digest, others to the file."""
+    content = (str(source.absolute()), stamp) if recorded is None else recorded
+    facts = (VERSION, size, LONGEST_SIDE[size], content)
     return hashlib.sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
-def write_copy(path: Path, source: Path, size: ImageSize) -> None:
-    """Write a copy atomically: other processes never see half of it, nor does a later one."""
+def write_copy(path: Path, source: Path, size: ImageSize, recorded: str | None) -> None:
+    """Write a copy atomically: other processes never see half of it, nor does a later one.
+
+    `UndecodableImage` also if the source no longer has the recorded bytes: it may have been
+    replaced while it was decoded.
+    """
     picture, options = reduced(source, size)
+    if recorded is not None and (fault := change_of(source, recorded)) is not None:
+        raise UndecodableImage(fault)
     make_folder_private(path.parent)
     file = NamedTemporaryFile(dir=path.parent, suffix=DRAFT_SUFFIX, delete=False)  # noqa: SIM115
     try:

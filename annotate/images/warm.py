@@ -13,16 +13,18 @@ from itertools import chain
 from pathlib import Path
 from threading import Event, Thread, get_native_id
 
+from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.images.copies import WebCopies
+from hsfiq.annotate.images.store import ImageStore
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import Image, Study
 from hsfiq.images.faults import Fault
 from hsfiq.images.folder import ImageFolder
-from hsfiq.study.images import image_root, shown_pairs
+from hsfiq.study.images.check import dataset_of, root_of, shown_pairs
 
 AHEAD = 4
 """The most files per thread that wait; the limit of decoding memory holds for all threads."""
@@ -31,8 +33,6 @@ LOOK_AGAIN = 60.0
 """Seconds after which the server looks for new studies."""
 
 LOWEST_PRIORITY = 19
-
-Track = Callable[[Sequence[Path]], Iterable[Path]]
 
 
 @dataclass(slots=True)
@@ -54,19 +54,38 @@ class Warmed:
             self.bytes += copy.stat().st_size
 
 
-def image_files_of(session: Session, study: Study) -> tuple[list[Path], int]:
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """An image's file, with the image's address and the digest that is recorded, if any."""
+
+    path: Path
+    token: str
+    sha256: str | None
+
+
+Track = Callable[[Sequence[ImageFile]], Iterable[ImageFile]]
+
+
+def image_files_of(session: Session, study: Study) -> tuple[list[ImageFile], int]:
     """The files of the images that a study shows, first shown first, and how many are missing."""
     names = dict.fromkeys(chain.from_iterable(
         sorted(pair.images) for pair in shown_pairs(session, study)
     ))  # fmt: skip
-    root = image_root(session, study)
-    folder = ImageFolder(root) if root else None
-    files = [path for name in names if folder and (path := folder.find(name))]
+    dataset = dataset_of(session, study)
+    root = root_of(dataset)
+    if dataset is None or root is None:
+        return [], len(names)
+    folder = ImageFolder(root)
+    rows = session.execute(
+        select(Image.name, Image.token, Image.sha256).where(Image.dataset_id == dataset.id)
+    )
+    facts = {name: (token, sha256) for name, token, sha256 in rows if name in names}
+    files = [ImageFile(path, *facts[name]) for name in names if (path := folder.find(name))]
     return files, len(names) - len(files)
 
 
 def make_thumbnails(
-    files: Sequence[Path], copies: WebCopies, ended: Event, track: Track = iter
+    files: Sequence[ImageFile], copies: WebCopies, ended: Event, track: Track = iter
 ) -> Warmed:
     """Make the thumbnails that do not exist, in as many threads as there are cores.
 
@@ -77,10 +96,10 @@ def make_thumbnails(
     threads = os.cpu_count() or 1
     pending: deque[Future[tuple[Path | Fault, bool]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
-        for path in track(files):
+        for file in track(files):
             if ended.is_set():
                 break
-            pending.append(pool.submit(thumbnail, path, copies))
+            pending.append(pool.submit(thumbnail, file, copies))
             if len(pending) >= threads * AHEAD:
                 warmed.add(pending.popleft().result())
         for future in pending:
@@ -89,20 +108,20 @@ def make_thumbnails(
     return warmed
 
 
-def thumbnail(path: Path, copies: WebCopies) -> tuple[Path | Fault, bool]:
+def thumbnail(file: ImageFile, copies: WebCopies) -> tuple[Path | Fault, bool]:
     """The thumbnail of a file, or its fault, and whether the thumbnail existed before."""
-    existed = copies.has(path, "thumbnail")
-    return copies.of(path, "thumbnail"), existed
+    existed = copies.has(file.path, "thumbnail", file.sha256)
+    return copies.of(file.path, "thumbnail", file.sha256), existed
 
 
 @contextmanager
-def warming(database: Database, copies: WebCopies) -> Iterator[None]:
+def warming(database: Database, images: ImageStore) -> Iterator[None]:
     """Within the block, make the thumbnails of all studies, one at a time, at the lowest priority.
 
     Leaving the block waits for the one that is being made.
     """
     ended = Event()
-    thread = Thread(target=keep_warm, args=(database, copies, ended), name="thumbnails")
+    thread = Thread(target=keep_warm, args=(database, images, ended), name="thumbnails")
     thread.start()
     try:
         yield
@@ -111,7 +130,7 @@ def warming(database: Database, copies: WebCopies) -> Iterator[None]:
         thread.join()
 
 
-def keep_warm(database: Database, copies: WebCopies, ended: Event) -> None:
+def keep_warm(database: Database, images: ImageStore, ended: Event) -> None:
     """Make the thumbnails of every study that can take answers; later, of new ones."""
     lower_priority()
     done = set[int]()
@@ -120,15 +139,15 @@ def keep_warm(database: Database, copies: WebCopies, ended: Event) -> None:
             with database.reading() as session:
                 studies = {study.id: study for study in list_studies(session)}
                 files = [
-                    path
+                    file
                     for key, study in studies.items()
                     if key not in done and study.origin != "imported" and study.status != "closed"
-                    for path in image_files_of(session, study)[0]
+                    for file in image_files_of(session, study)[0]
                 ]
-            for path in files:
+            for file in files:
                 if ended.is_set():
                     return
-                thumbnail(path, copies)
+                images.copy_of(file.path, file, "thumbnail")
             done.update(studies)
         except (SQLAlchemyError, OSError):
             pass  # the database or the disk is busy or full: pages make what they show

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import Signer
+from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.owner import actions, cards, tables
 from hsfiq.annotate.owner.fragments import empty, line, render_fragment
 from hsfiq.annotate.owner.identity import require_owner
@@ -24,6 +25,7 @@ from hsfiq.annotate.owner.kind_plots.figures import KindFigures
 from hsfiq.annotate.owner.kind_plots.retrievers import retrievers_card
 from hsfiq.annotate.owner.login import owner_in
 from hsfiq.annotate.owner.preferences.card import preferences_card
+from hsfiq.annotate.owner.running.changed_images import changed_images_card
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import AnswerRow, answers_of, headline_of, participants_of
@@ -44,6 +46,7 @@ class Dashboard:
 
     database: Database
     signer: Signer
+    images: ImageStore
     kind_figures: KindFigures = field(default_factory=KindFigures)
 
     def require(self, request: gr.Request) -> None:
@@ -92,7 +95,7 @@ class Dashboard:
                 now,
                 points=config_of(study).wording.points,
                 of_kind=self.kind_cards(session, study, answers),
-                further=further_cards(session, study, now),
+                further=further_cards(session, study, now, self.images),
             ),
             tables.participants_table(people, headline, now),
             tables.latest_answers_table(answers, now),
@@ -176,11 +179,17 @@ class Dashboard:
         return no_confirmation("")
 
 
-def further_cards(session: Session, study: Study, now: datetime) -> list[cards.Card]:
-    """What only some kinds of studies have."""
+def further_cards(
+    session: Session, study: Study, now: datetime, images: ImageStore
+) -> list[cards.Card]:
+    """What only some kinds of studies have, and images that have changed."""
+    changed = changed_images_card(session, study, images)
+    further = [] if changed is None else [changed]
     if study.kind == "pair":
-        return [preferences_card(session, study)]
-    return [retrievers_card(session, study, now)] if KINDS[study.kind].is_live else []
+        further.append(preferences_card(session, study))
+    elif KINDS[study.kind].is_live:
+        further.append(retrievers_card(session, study, now))
+    return further
 
 
 def no_confirmation(notice: str) -> Outputs:

@@ -49,7 +49,7 @@ def add_owner(app: FastAPI, database: Database, signer: Signer, images: ImageSto
     # As part of the page's head rather than as `css`, whose selectors Gradio rewrites.
     head = render("dashboard_head.html")
     style = {"theme": base_theme()}
-    dashboard = Dashboard(database, signer)
+    dashboard = Dashboard(database, signer, images)
     mount_gradio(app, lambda: dashboard_page(dashboard), DASHBOARD, username, style, head)
 
 

@@ -27,7 +27,7 @@ from hsfiq.text import first_few
 
 if TYPE_CHECKING:
     from hsfiq.images.check import BrokenImage, FindFault, ImageCheck
-    from hsfiq.study.images import StudyImages
+    from hsfiq.study.images.check import StudyImages
 
 app = typer.Typer(
     help="Check the images of a dataset or a study; make thumbnails ahead.", no_args_is_help=True
@@ -66,22 +66,32 @@ def check(
     split: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this split; can be repeated.")
     ] = None,
+    accept: Annotated[
+        bool,
+        typer.Option(
+            "--accept",
+            help="With --study: show changed and new files as they are now; record their digests.",
+        ),
+    ] = False,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find missing, empty, truncated and undecodable images; exit code 1 if there are any.
+    """Find missing, broken and changed images; exit code 1 if there are any.
 
     Every file is decoded. Of a dataset, all images are checked, and several files for one image are
-    listed, too: readers take the last. Of a study, its references and candidates are checked.
+    listed, too: readers take the last. Of a study, its references and candidates are checked, and
+    compared with the digests that were recorded when it was created.
     """
     if (folder is None) == (study is None):
         raise UnreadableInput("DIR", "name either a dataset's folder or --study", "not both")
     if folder is not None:
+        if accept:
+            raise UnreadableInput("--accept", "goes with --study only", "leave it out")
         check_dataset(folder, images, category or [], split or [], as_json=as_json)
     elif images or category or split:
         raise UnreadableInput("--study", "goes without --images, --category and --split")
     else:
-        check_study(ctx, study, database, as_json=as_json)
+        check_study(ctx, study, database, accept=accept, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq images warm --study autumn")
@@ -146,17 +156,27 @@ def check_dataset(
 
 
 def check_study(
-    ctx: typer.Context, study: str | None, database: str | None, *, as_json: bool
+    ctx: typer.Context, study: str | None, database: str | None, *, accept: bool, as_json: bool
 ) -> None:
-    from hsfiq.study.images import check_study_images
+    from hsfiq.study.images.check import check_study_images
+    from hsfiq.study.images.digests import accept_changed, record_new
 
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session, warnings.catch_warnings(action="ignore"):
         chosen = chosen_study(session, study)
         result = check_study_images(session, chosen, decoder(), progress("images"))
     lines = [*study_summary(result), *study_listing(result)]
-    print_result(result.to_json(), "\n".join(lines), as_json=as_json)
-    raise typer.Exit(0 if result.passed else 1)
+    passed = result.passed
+    if accept:
+        record_new(opened, result)
+        accept_changed(opened, result)
+        lines.append(
+            f"{len(result.changed):,} changed and {len(result.new):,} new images are shown as they "
+            "are now"
+        )
+        passed = len(result.changed) == len(result.faulty)
+    print_result({**result.to_json(), "accepted": accept}, "\n".join(lines), as_json=as_json)
+    raise typer.Exit(0 if passed else 1)
 
 
 def study_summary(result: StudyImages) -> list[str]:
@@ -173,11 +193,14 @@ def study_summary(result: StudyImages) -> list[str]:
 
 def study_listing(result: StudyImages) -> list[str]:
     lines = [
-        f"{image.image}: {image.kind} ({image.why}); {' and '.join(image.roles)} of "
-        f"{first_few(image.queries)}"
+        f"{image.image}: {image.kind} ({image.file or 'no file'}: {image.why}); "
+        f"{' and '.join(image.roles)} of {first_few(image.queries)}"
         for image in result.faulty[:LISTED]
     ]
-    more = len(result.faulty) - LISTED
+    lines += [
+        f"{new.image}: new ({new.file}: no digest is recorded)" for new in result.new[:LISTED]
+    ]
+    more = sum(max(0, len(rows) - LISTED) for rows in (result.faulty, result.new))
     return [*lines, *([f"and {more:,} more: --json lists all"] if more > 0 else [])]
 
 

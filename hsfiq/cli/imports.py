@@ -51,11 +51,14 @@ def hpfiq(
     from hsfiq.importing.published import import_published
     from hsfiq.readers import hpfiq as reader
     from hsfiq.study.config import require_study_name
+    from hsfiq.study.images.digests import check_and_record
 
     require_study_name(study)
     published = reader.read(file)
-    with open_chosen(ctx, database).writing() as session:
+    into = open_chosen(ctx, database)
+    with into.writing() as session:
         done = import_published(session, study, published, progress("questions"))
+    check_and_record(into, study, progress("images"))
     report({f"study {study}": done}, "questions", as_json=as_json)
 
 
@@ -79,12 +82,15 @@ def release(
     from hsfiq.releases.manifest import has_packed_images
     from hsfiq.releases.restoring.restore import open_valid, restore
     from hsfiq.study.config import require_study_name
+    from hsfiq.study.images.digests import check_and_record
 
     if study is not None:
         require_study_name(study)
     opened = open_valid(folder)
-    with open_chosen(ctx, database).writing() as session:
+    into = open_chosen(ctx, database)
+    with into.writing() as session:
         done = restore(session, opened, study)
+    check_and_record(into, done.study, progress("images"))
     counts = Imported(done.n_questions, 0) if done.is_new else Imported(0, done.n_questions)
     report({f"study {done.study}": counts}, "questions", as_json=as_json)
     if has_packed_images(folder):

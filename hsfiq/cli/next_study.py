@@ -15,6 +15,7 @@ from hsfiq.cli.common import (
     existing_folder,
     open_chosen,
     print_result,
+    progress,
     requires,
 )
 from hsfiq.cli.option_groups import with_option_groups
@@ -102,6 +103,7 @@ def next_(
     from hsfiq.active.candidates import NOTHING, held_out_of
     from hsfiq.active.next_study import after, from_file, possibilities, store_study
     from hsfiq.model.active.choice import choose_pairs, require_enough
+    from hsfiq.study.images.digests import check_and_record
 
     held_out = held_out_of(existing_folder(release)) if release else NOTHING
     opened = open_chosen(ctx, database, create=False)
@@ -120,6 +122,7 @@ def next_(
     choice = choose_pairs(candidates, uncertainty, n, strategy, seed)
     status = "draft" if draft else "open"
     stored = store_study(opened, wanted, choice.pairs, choice.sets, choice.about, status=status)
+    check_and_record(opened, stored.study, progress("images"))
     result = stored.facts() | choice.to_json(candidates)
     print_result(result, as_text(result), as_json=as_json)
 

@@ -30,6 +30,7 @@ from hsfiq.cli.common import (
     perform_action,
     perform_participant_action,
     print_result,
+    progress,
     root_of_links,
     warn,
 )
@@ -142,7 +143,7 @@ def create(
     from hsfiq.study.capacity import capacity_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
     from hsfiq.study.design import draw_study
-    from hsfiq.study.images import check_study_images
+    from hsfiq.study.images.digests import check_and_record
     from hsfiq.study.languages.fallbacks import fallback_warnings, fallbacks_of
     from hsfiq.study.queries import chosen_queries
 
@@ -176,8 +177,7 @@ def create(
         f"{count_text(len(queries), 'query', 'queries')} in {count_text(row['forms'], 'form')} for "
         f"{count_text(capacity.places, 'participant')}; it is {row['status']}"
     )
-    with opened.reading() as session:
-        images = check_study_images(session, chosen_study(session, wanted.study.name))
+    images = check_and_record(opened, wanted.study.name, progress("images"))
     languages = fallback_warnings(fallbacks, str(config))
     warnings = [*capacity.warnings(), *images.warnings(), *languages]
     warn(warnings)

@@ -14,6 +14,7 @@ from hsfiq.cli.common import (
     chosen_study,
     open_chosen,
     print_result,
+    progress,
     warn,
 )
 from hsfiq.cli.study_budget import as_text, expected_widths
@@ -63,7 +64,7 @@ def extend(
     from hsfiq.collect.owner_actions import extend as extend_study
     from hsfiq.study.budget import budget_for, budget_of
     from hsfiq.study.config import config_of
-    from hsfiq.study.images import check_study_images
+    from hsfiq.study.images.digests import check_and_record
 
     wanted = request_of(annotators, all_queries, sample, query_ids)
     if pay_per_hour is not None and not dry_run:
@@ -75,7 +76,7 @@ def extend(
         places = added.capacity.places
         budget = budget_for(session, row, places, added.capacity, pay_per_hour)
         whole = budget_of(session, row, config_of(row), None)
-        warnings = [*added.capacity.warnings(), *check_study_images(session, row).warnings()]
+        warnings = added.capacity.warnings()
         kind = row.kind
         if dry_run:
             session.rollback()
@@ -85,6 +86,8 @@ def extend(
         f"{count_text(places, 'more participant')}"
     )
     line += f"; it recruits {added.cap:,} now" if added.cap else ""
+    if not dry_run:
+        warnings += check_and_record(opened, study, progress("images")).warnings()
     warn(warnings)
     facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
     if not dry_run:

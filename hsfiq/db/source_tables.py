@@ -42,7 +42,8 @@ class Image(KeyedBase):
     """An image of a dataset; its file may be absent.
 
     Browsers see only `token`. It is random, so that an address reveals neither the image's name nor
-    the order of import (a reference next to its target).
+    the order of import (a reference next to its target). `sha256` is the digest of the file's bytes
+    in hexadecimal, as the owner means it to be shown; None if it is not recorded.
     """
 
     __tablename__ = "images"
@@ -53,8 +54,20 @@ class Image(KeyedBase):
     token: Mapped[str] = mapped_column(
         String(32), unique=True, default=lambda: secrets.token_hex(16)
     )
+    sha256: Mapped[str | None] = mapped_column(String(64))
 
     dataset: Mapped[Dataset] = relationship()
+
+
+class ImageChange(Base):
+    """An image whose file had other bytes than those recorded when a server read it."""
+
+    __tablename__ = "image_changes"
+
+    image_id: Mapped[int] = mapped_column(ForeignKey("images.id"), primary_key=True)
+    found_at: Mapped[datetime]
+
+    image: Mapped[Image] = relationship()
 
 
 class Corpus(KeyedBase):

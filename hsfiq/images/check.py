@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hsfiq.images.faults import Fault, FaultKind
 from hsfiq.images.folder import ImageFolder, image_files, stems
@@ -21,6 +21,7 @@ from hsfiq.readers.sources import Source
 AHEAD = 8
 """The most files per thread that are being decoded or wait for it: it bounds memory."""
 
+T = TypeVar("T")
 FindFault = Callable[[Path], Fault | None]
 Track = Callable[[Sequence[str]], Iterable[str]]
 Lists = defaultdict[str, list[str]]
@@ -121,22 +122,37 @@ def find_faults(
     names: Sequence[str], folder: ImageFolder, find_fault: FindFault | None, track: Track
 ) -> Iterator[tuple[str, Fault]]:
     """The faulty images, in order; files are decoded by as many threads as there are cores."""
-    threads = os.cpu_count() or 1
-    pending: deque[tuple[str, Future[Fault | None]]] = deque()
 
-    def oldest() -> Iterator[tuple[str, Fault]]:
+    def fault(_name: str, path: Path | None) -> Fault | None:
+        return fault_of(path, find_fault)
+
+    for name, found in inspect_files(names, folder, fault, track):
+        if found is not None:
+            yield name, found
+
+
+def inspect_files(
+    names: Sequence[str],
+    folder: ImageFolder,
+    inspect: Callable[[str, Path | None], T],
+    track: Track,
+) -> Iterator[tuple[str, T]]:
+    """Each image with what `inspect` returns for it and its file, in as many threads as cores."""
+    threads = os.cpu_count() or 1
+    pending: deque[tuple[str, Future[T]]] = deque()
+
+    def oldest() -> tuple[str, T]:
         name, future = pending.popleft()
-        if (fault := future.result()) is not None:
-            yield name, fault
+        return name, future.result()
 
     with ThreadPoolExecutor(threads) as pool:
         try:
             for name in track(names):
-                pending.append((name, pool.submit(fault_of, folder.find(name), find_fault)))
+                pending.append((name, pool.submit(inspect, name, folder.find(name))))
                 if len(pending) >= threads * AHEAD:
-                    yield from oldest()
+                    yield oldest()
             while pending:
-                yield from oldest()
+                yield oldest()
         finally:
             pool.shutdown(cancel_futures=True)
 

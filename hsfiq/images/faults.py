@@ -6,12 +6,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 FaultKind = Literal[
-    "missing", "empty", "truncated", "undecodable", "too-large", "one-pixel", "unreadable"
+    "missing",
+    "empty",
+    "truncated",
+    "undecodable",
+    "too-large",
+    "one-pixel",
+    "unreadable",
+    "changed",
 ]
-"""`unreadable`: the disk or the memory failed, not the file; it may be readable the next time."""
+"""`unreadable`: the disk or the memory failed, not the file; it may be readable the next time.
+`changed`: the file has other bytes than those whose digest is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     kind: FaultKind
     why: str
+
+
+CHANGED = Fault("changed", "has other bytes than when its digest was recorded")

@@ -13,7 +13,8 @@ from PIL import Image as Picture
 from sqlalchemy import select
 
 from hsfiq.annotate.images.copies import LONGEST_SIDE, WebCopies, cache_folder
-from hsfiq.annotate.images.warm import image_files_of, make_thumbnails, warming
+from hsfiq.annotate.images.store import ImageStore
+from hsfiq.annotate.images.warm import ImageFile, image_files_of, make_thumbnails, warming
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Image, RetrievedImage, Triplet
@@ -75,11 +76,11 @@ def test_an_interrupted_run_leaves_whole_files_and_is_continued(
     assert missing == 1
     copies, ended = WebCopies(cache_folder(study)), Event()
 
-    def interrupted(paths: object) -> Iterator[Path]:
-        for number, path in enumerate(files):
+    def interrupted(_files: object) -> Iterator[ImageFile]:
+        for number, file in enumerate(files):
             if number == 8:
                 ended.set()
-            yield path
+            yield file
 
     warmed = make_thumbnails(files, copies, ended, interrupted)
     assert warmed.made + warmed.faulty <= 8
@@ -92,24 +93,24 @@ def test_an_interrupted_run_leaves_whole_files_and_is_continued(
 def test_a_server_makes_them_in_the_background(place: Place, study: Database) -> None:
     copies = WebCopies(cache_folder(study))
     n_expected = len(shown(study)) - 2
-    with warming(study, copies):
+    with warming(study, ImageStore(copies)):
         while len(thumbnails(place)) < n_expected:
             Event().wait(0.05)
     assert all(path.suffix == ".webp" for path in thumbnails(place))
-    with warming(study, copies):
+    with warming(study, ImageStore(copies)):
         pass  # leaving at once does not wait for the next round
 
 
 def test_closed_studies_are_left_alone(place: Place, study: Database) -> None:
     with study.writing() as session:
         list_studies(session)[0].status = "closed"
-    with warming(study, WebCopies(cache_folder(study))):
+    with warming(study, ImageStore(WebCopies(cache_folder(study)))):
         Event().wait(0.5)
     assert thumbnails(place) == []
 
 
 def test_thumbnails_come_in_the_order_of_the_questions(study: Database) -> None:
     with study.reading() as session:
-        files, _ = image_files_of(session, list_studies(session)[0])
+        files = [file.path for file in image_files_of(session, list_studies(session)[0])[0]]
     assert len(set(files)) == len(files)
     assert any(first > second for first, second in pairwise(files)), "not in alphabetical order"

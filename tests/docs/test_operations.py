@@ -9,11 +9,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from PIL import Image as Picture
+from sqlalchemy import select, update
 from sqlalchemy.engine import make_url
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.db.engine import Database
+from hsfiq.db.tables import Dataset, Image
 from tests.databases import PostgresServer
 from tests.hsfiq.samples import hsfiq
 from tests.live_servers import serving
@@ -40,9 +43,11 @@ def test_the_commands_run_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Seat.taken(database, small_study(database)).answer_until(4)
+    add_images(database, tmp_path / "images")
     places = {
         "postgresql://localhost/hsfiq": database.engine.url.render_as_string(hide_password=False),
         "postgresql://localhost/restored": empty_postgres,
+        "my-study": "small",
         "/backups": str(tmp_path),
         "http://127.0.0.1:7860": address,
     }
@@ -64,3 +69,12 @@ def test_the_commands_run_in_order(
         run.add(program)
     assert run == {"export", "createdb", "curl", "hsfiq"}
     assert (tmp_path / "moved.db").stat().st_size > 0
+
+
+def add_images(database: Database, folder: Path) -> None:
+    """Files for all images of the study."""
+    folder.mkdir()
+    with database.writing() as session:
+        for name in session.scalars(select(Image.name)):
+            Picture.new("RGB", (6, 8), "red").save(folder / f"{name}.png")
+        session.execute(update(Dataset).values(image_root=str(folder)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hsfiq.annotate.app import build_app
-from hsfiq.annotate.cookies import signer_of
+from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
@@ -95,7 +95,8 @@ class Catalogue:
 
     def unplotted(self, study: str, results: Mapping[str, Any]) -> list[str]:
         """The figures of an analysis that the dashboard's plots of the study lack."""
-        dashboard = Dashboard(self.database, signer_of(self.database))
+        services = Services.of(self.database)
+        dashboard = Dashboard(services.database, services.signer, services.images)
         with self.database.reading() as session:
             plots = unescape(dashboard.study_outputs(session, study)[2])
         lacking = []

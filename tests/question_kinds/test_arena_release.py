@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hsfiq.annotate.cookies import signer_of
+from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.collect.searching.votes import read_votes
 from hsfiq.collect.studies import find_study
@@ -40,7 +40,8 @@ def test_an_arena_becomes_votes(
         row = find_study(session, study)
         assert row is not None
         live = read_votes(session, row)
-        dashboard = Dashboard(catalogue.database, signer_of(catalogue.database))
+        services = Services.of(catalogue.database)
+        dashboard = Dashboard(services.database, services.signer, services.images)
         shown = str(dashboard.study_outputs(session, study))
         assert "telltale-3" in shown  # as a retriever
         assert "counts for both systems" in shown

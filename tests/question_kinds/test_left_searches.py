@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from hsfiq.annotate.cookies import signer_of
+from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.collect.searching.asking import TIMEOUT
 from hsfiq.db.searches.tables import SearchFeedback, SearchList, SearchTurn
@@ -80,7 +80,8 @@ def test_a_search_that_is_left_is_in_the_release(
     result = json.loads(analysed.out)
     outcomes = result["outcomes"]["rows"]["telltale-system"]
     with catalogue.database.reading() as session:
-        plots = Dashboard(catalogue.database, signer_of(catalogue.database)).study_outputs(
+        services = Services.of(catalogue.database)
+        plots = Dashboard(services.database, services.signer, services.images).study_outputs(
             session, study
         )[2]
     assert "telltale-system; 95 % within" in plots

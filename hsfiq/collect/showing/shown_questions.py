@@ -29,11 +29,12 @@ from hsfiq.db.tables import (
 
 @dataclass(frozen=True, slots=True)
 class ShownImage:
-    """What finds an image's file, and the token under which browsers see it."""
+    """What finds an image's file, its digest, and the token under which browsers see it."""
 
     dataset_id: int
     name: str
     token: str
+    sha256: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,9 @@ def shown_questions(
             place=row.place,
             text=row.text or row.query_text,
             reference=(
-                ShownImage(row.dataset_id, row.name, row.token) if row.token is not None else None
+                ShownImage(row.dataset_id, row.name, row.token, row.sha256)
+                if row.token is not None
+                else None
             ),
             sets=in_image_order(row, in_shown_order(row, [images[key] for key in sets[row.id]])),
         )
@@ -100,8 +103,8 @@ def in_image_order(
 def images_of_sets(session: Session, sets: Iterable[int]) -> Mapping[int, list[ShownImage]]:
     """The images of retrieved sets, best first."""
     images: dict[int, list[ShownImage]] = defaultdict(list)
-    for set_id, dataset_id, name, token in session.execute(_images(), {"sets": list(sets)}):
-        images[set_id].append(ShownImage(dataset_id, name, token))
+    for row in session.execute(_images(), {"sets": list(sets)}):
+        images[row.set_id].append(ShownImage(row.dataset_id, row.name, row.token, row.sha256))
     return images
 
 
@@ -114,7 +117,7 @@ def _questions() -> Select[*tuple[Any, ...]]:
             *(Question.swapped, Question.order_1, Question.order_2),
             *(Question.set_order, Question.image_orders),
             *(Form, Pair.first_id, Pair.second_id, Query.text.label("query_text")),
-            *(reference.dataset_id, reference.name, reference.token),
+            *(reference.dataset_id, reference.name, reference.token, reference.sha256),
         )
         .join(Form, Question.form_id == Form.id)
         .join(Pair, Question.pair_id == Pair.id)
@@ -128,9 +131,9 @@ def _questions() -> Select[*tuple[Any, ...]]:
 
 
 @cache
-def _images() -> Select[int, int, str, str]:
+def _images() -> Select[int, int, str, str, str | None]:
     return (
-        select(RetrievedImage.set_id, Image.dataset_id, Image.name, Image.token)
+        select(RetrievedImage.set_id, Image.dataset_id, Image.name, Image.token, Image.sha256)
         .join(Image, RetrievedImage.image_id == Image.id)
         .where(RetrievedImage.set_id.in_(bindparam("sets", expanding=True)))
         .order_by(RetrievedImage.set_id, RetrievedImage.rank)

@@ -7,16 +7,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, connect, open_database
+from hsfiq.db.source_tables import Image
 from tests.hsfiq.backup.test_backups import complaint, rows_at
 from tests.hsfiq.samples import CommandResult, hsfiq
 from tests.studies import OTHER, Seat, small_study
 
 pytestmark = pytest.mark.postgres
 
+DIGEST = "d" * 64
 REASON = 'öß \u202e 👗 \'s "quoted", a\\nb'
 
 
@@ -27,6 +29,7 @@ def seat(database: Database) -> Seat:
     seat.submit(seat.question_ids[0], OTHER, revision=1)
     with database.writing() as session:
         session.execute(text("UPDATE responses SET reason = :reason"), {"reason": REASON})
+        session.execute(text("UPDATE images SET sha256 = :digest WHERE id = 1"), {"digest": DIGEST})
     return seat
 
 
@@ -36,6 +39,14 @@ def url_of(database: Database) -> str:
 
 def copy(source: str, target: str) -> CommandResult:
     return hsfiq("db", "copy", source, target, "--json")
+
+
+def digests_at(url: str) -> set[str | None]:
+    opened = open_database(url)
+    with opened.reading() as session:
+        digests = set(session.scalars(select(Image.sha256)))
+    opened.close()
+    return digests
 
 
 def tables_of(result: CommandResult) -> dict[str, dict[str, object]]:
@@ -55,6 +66,8 @@ def test_a_copy_holds_the_same_and_goes_on(
     again = copy(empty_postgres, back)
     assert tables_of(again) == tables_of(result)
     assert rows_at(source) == before
+    for url in (empty_postgres, back):
+        assert digests_at(url) == {DIGEST, None}
     for url in (empty_postgres, back):  # new rows get new keys
         opened = open_database(url)
         with opened.writing() as session:

@@ -53,7 +53,7 @@ def as_objects_give(session: Session, question_id: int) -> ShownQuestion:
 
 
 def shown_image(image: Image) -> ShownImage:
-    return ShownImage(image.dataset_id, image.name, image.token)
+    return ShownImage(image.dataset_id, image.name, image.token, image.sha256)
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: "-".join(map(str, design.values())))

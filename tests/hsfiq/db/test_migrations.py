@@ -38,6 +38,7 @@ from hsfiq.db.searches.tables import (
     SearchTurn,
     SearchUpload,
 )
+from hsfiq.db.source_tables import Image, ImageChange
 from hsfiq.db.tables import Base, Question, Response, Study, TextVersion
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import Checks
@@ -518,3 +519,15 @@ def test_a_downgrade_forgets_from_which_addresses_people_came(database: Database
     assert before.pop("enrolments_by_address")
     assert after.pop("enrolments_by_address") == []
     assert after == before
+
+
+def test_digests_of_images_imported_before_are_unknown(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        session.execute(update(Image).values(sha256="d" * 64))
+        session.add(ImageChange(image_id=1, found_at=NOW))
+    downgrade(database.engine, "0023")
+    upgrade(database.engine)
+    with database.reading() as session:
+        assert set(session.scalars(select(Image.sha256))) == {None}
+        assert session.scalars(select(ImageChange)).all() == []

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 from PIL import Image as Picture
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from hsfiq.db.engine import Database
+from hsfiq.db.source_tables import Image, ImageChange
 from hsfiq.db.tables import Dataset, Triplet
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
-from tests.studies import SMALL, draw, make_queries
+from tests.studies import NOW, SMALL, draw, make_queries
 
 CONFIG = """
 [study]
@@ -104,3 +106,97 @@ def test_either_a_folder_or_a_study(words: tuple[str, ...], database_url: str) -
     refused = hsfiq("images", "check", *words, "--database", database_url)
     assert refused.code == 2
     assert "--study" in refused.err
+
+
+def create(url: str, folder: Path) -> CommandResult:
+    config = folder.parent / "study.toml"
+    config.write_text(CONFIG.replace("from-file", "small"), encoding="utf-8")
+    return hsfiq("study", "create", config, "--database", url)
+
+
+def digests(database: Database) -> dict[str, str | None]:
+    with database.reading() as session:
+        return dict(session.execute(select(Image.name, Image.sha256)).all())
+
+
+def tokens(database: Database) -> dict[str, str]:
+    with database.reading() as session:
+        return dict(session.execute(select(Image.name, Image.token)).all())
+
+
+def digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_creating_a_study_records_the_digests_of_the_files_that_are_there(
+    folder: Path, database: Database, database_url: str
+) -> None:
+    (folder / "image-5.png").unlink()
+    assert create(database_url, folder).code == 0
+    expected = {f"image-{n}": digest_of(folder / f"image-{n}.png") for n in range(8) if n != 5}
+    assert digests(database) == expected | {"image-5": None}
+    Picture.new("RGB", (6, 8), "green").save(folder / "image-5.png")
+    done = check(database_url)
+    assert done.code == 0
+    assert f"image-5: new ({folder / 'image-5.png'}: no digest is recorded)" in done.out
+    assert digests(database)["image-5"] is None
+
+
+def test_a_changed_file_is_named_and_accepted_only_on_purpose(
+    folder: Path, database: Database, database_url: str
+) -> None:
+    create(database_url, folder)
+    before, old = digests(database), tokens(database)
+    with database.writing() as session:
+        session.add(ImageChange(image_id=4, found_at=NOW))
+    Picture.new("RGB", (6, 8), "green").save(folder / "image-3.png")
+    (folder / "image-5.png").unlink()
+    done = check(database_url, "--json")
+    assert done.code == 1
+    assert done.result["kinds"] == {"changed": 1, "missing": 1}
+    (changed,) = [image for image in done.result["faulty"] if image["kind"] == "changed"]
+    assert changed["file"] == str(folder / "image-3.png")
+    assert changed["sha256"] == digest_of(folder / "image-3.png")
+    assert any(line.startswith("image-3: changed") for line in check(database_url).out.splitlines())
+    assert digests(database) == before
+
+    accepted = check(database_url, "--accept")
+    assert accepted.code == 1, "an image is missing"
+    assert "1 changed and 0 new images are shown as they are now" in accepted.out
+    assert digests(database) == before | {"image-3": changed["sha256"]}
+    new = tokens(database)
+    assert {name for name in old if new[name] != old[name]} == {"image-3"}
+    with database.reading() as session:
+        assert session.scalars(select(ImageChange)).all() == []
+    assert check(database_url, "--json").result["kinds"] == {"missing": 1}
+
+
+def test_a_changed_file_that_cannot_be_shown_is_not_accepted(
+    folder: Path, database: Database, database_url: str
+) -> None:
+    create(database_url, folder)
+    before = digests(database)
+    (folder / "image-3.png").write_bytes(b"broken")
+    assert check(database_url, "--accept", "--json").result["kinds"] == {"undecodable": 1}
+    assert digests(database) == before
+
+
+@on_sqlite
+def test_an_earlier_digest_is_kept_when_another_study_is_created(
+    folder: Path, database: Database, database_url: str
+) -> None:
+    create(database_url, folder)
+    before = digests(database)
+    Picture.new("RGB", (6, 8), "green").save(folder / "image-3.png")
+    config = folder.parent / "second.toml"
+    config.write_text(CONFIG, encoding="utf-8")
+    done = hsfiq("study", "create", config, "--database", database_url)
+    assert "1 of 8 images cannot be shown" in done.err
+    assert digests(database) == before
+
+
+@on_sqlite
+def test_digests_are_accepted_for_studies_only(database_url: str, folder: Path) -> None:
+    refused = hsfiq("images", "check", folder, "--accept", "--database", database_url)
+    assert refused.code == 2
+    assert "--accept" in refused.err

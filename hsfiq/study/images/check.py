@@ -13,8 +13,9 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Dataset, FurtherSet, Image, Pair, Query, RetrievedImage, Study, Triplet
-from hsfiq.images.check import FindFault, Track, find_faults
-from hsfiq.images.faults import Fault, FaultKind
+from hsfiq.images.check import FindFault, Track, fault_of, inspect_files
+from hsfiq.images.digests import sha256_of
+from hsfiq.images.faults import CHANGED, Fault, FaultKind
 from hsfiq.images.folder import ImageFolder
 
 Role = Literal["reference", "candidate"]
@@ -32,13 +33,27 @@ class RoleCheck:
 
 @dataclass(frozen=True, slots=True)
 class FaultyImage:
-    """An image that participants will not see, and the pairs' queries in which it is missing."""
+    """An image that participants will not see, and the pairs' queries in which it is missing.
+
+    `file` is its path, None if there is no file. `sha256` is the digest of a changed file.
+    """
 
     image: str
     kind: FaultKind
     why: str
+    file: str | None
+    sha256: str | None
     roles: tuple[Role, ...]
     queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewImage:
+    """An image that can be shown and whose digest is not recorded yet."""
+
+    image: str
+    file: str
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +61,15 @@ class StudyImages:
     """The images of a study's pairs.
 
     Attributes:
+        dataset_id: the database key of the dataset, None if the study has no pairs.
         folder: of the dataset, None if it has none.
         decoded: whether files were decoded; otherwise only missing and empty ones are counted.
         pairs: of the study, and those with a faulty image.
+        new: the images that can be shown and whose digest is not recorded yet.
     """
 
     study: str
+    dataset_id: int | None
     folder: str | None
     decoded: bool
     images: int
@@ -59,6 +77,11 @@ class StudyImages:
     pairs: int
     pairs_touched: int
     faulty: tuple[FaultyImage, ...]
+    new: tuple[NewImage, ...]
+
+    @property
+    def changed(self) -> tuple[FaultyImage, ...]:
+        return tuple(image for image in self.faulty if image.kind == "changed")
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -85,7 +108,18 @@ class StudyImages:
         return [line]
 
     def to_json(self) -> dict[str, Any]:
-        return {"well": self.passed, "kinds": self.kinds, **asdict(self)}
+        facts = asdict(self)
+        del facts["dataset_id"]
+        return {"well": self.passed, "kinds": self.kinds, **facts}
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedFile:
+    """An image's file; `sha256` is None if the file cannot be shown or read."""
+
+    path: Path | None
+    fault: Fault | None
+    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +136,32 @@ class ShownPair:
 def check_study_images(
     session: Session, study: Study, find_fault: FindFault | None = None, track: Track = iter
 ) -> StudyImages:
-    """Check every image that the study's participants see.
+    """Check every image that the study's participants see, and compare it with its digest.
 
     `find_fault` decodes a file that is not empty, in several threads at once; if None, no file is
-    opened. `track` iterates over the images, for a progress bar.
+    decoded. `track` iterates over the images, for a progress bar.
     """
     pairs = list(shown_pairs(session, study))
     names = sorted(set(chain.from_iterable(pair.images for pair in pairs)))
-    root = image_root(session, study)
+    dataset = dataset_of(session, study)
+    root = root_of(dataset)
+    recorded = {} if dataset is None else recorded_digests(session, dataset)
     if root is None:
-        faults = dict.fromkeys(names, NO_FOLDER)
+        files = dict.fromkeys(names, InspectedFile(None, NO_FOLDER))
     else:
-        faults = dict(find_faults(names, ImageFolder(root), find_fault, track))
+
+        def inspect(name: str, path: Path | None) -> InspectedFile:
+            return inspected(path, find_fault, recorded.get(name))
+
+        files = dict(inspect_files(names, ImageFolder(root), inspect, track))
+    faults = {name: file.fault for name, file in files.items() if file.fault is not None}
     by_role: dict[Role, frozenset[str]] = {
         "reference": frozenset().union(*(pair.references for pair in pairs)),
         "candidate": frozenset().union(*(pair.candidates for pair in pairs)),
     }
     return StudyImages(
         study=study.name,
+        dataset_id=None if dataset is None else dataset.id,
         folder=None if root is None else str(root),
         decoded=find_fault is not None,
         images=len(names),
@@ -136,25 +178,59 @@ def check_study_images(
                 image=name,
                 kind=fault.kind,
                 why=fault.why,
+                file=None if (path := files[name].path) is None else str(path),
+                sha256=files[name].sha256,
                 roles=tuple(role for role, images in by_role.items() if name in images),
                 queries=tuple(dict.fromkeys(p.query_id for p in pairs if name in p.images)),
             )
             for name, fault in faults.items()
         ),
+        new=tuple(
+            NewImage(name, str(file.path), file.sha256)
+            for name, file in files.items()
+            if file.fault is None and file.sha256 is not None and name not in recorded
+        ),
     )
 
 
-def image_root(session: Session, study: Study) -> Path | None:
-    """The image folder of the study's dataset, None if it has none."""
-    root = session.scalars(
-        select(Dataset.image_root)
+def inspected(
+    path: Path | None, find_fault: FindFault | None, recorded: str | None
+) -> InspectedFile:
+    """An image's file compared with the recorded digest, if there is one."""
+    fault = fault_of(path, find_fault)
+    if path is None or fault is not None:
+        return InspectedFile(path, fault)
+    digest = sha256_of(path)
+    if isinstance(digest, Fault):
+        return InspectedFile(path, digest)
+    return InspectedFile(path, None if recorded in (None, digest) else CHANGED, digest)
+
+
+def recorded_digests(session: Session, dataset: Dataset) -> dict[str, str]:
+    """The recorded digests of a dataset's images, by name."""
+    rows = session.execute(
+        select(Image.name, Image.sha256).where(
+            Image.dataset_id == dataset.id, Image.sha256.is_not(None)
+        )
+    )
+    return {name: sha256 for name, sha256 in rows if sha256 is not None}
+
+
+def root_of(dataset: Dataset | None) -> Path | None:
+    """The image folder of a dataset, None if it has none."""
+    return None if dataset is None or dataset.image_root is None else Path(dataset.image_root)
+
+
+def dataset_of(session: Session, study: Study) -> Dataset | None:
+    """The dataset of the study's queries; None if the study has none."""
+    return session.scalars(
+        select(Dataset)
         .join(Triplet, Triplet.dataset_id == Dataset.id)
         .join(Query, Query.triplet_id == Triplet.id)
         .join(Pair, Pair.query_id == Query.id)
         .where(Pair.study_id == study.id)
         .limit(1)
     ).one_or_none()
-    return None if root is None else Path(root)
 
 
 def shown_pairs(session: Session, study: Study) -> Iterator[ShownPair]:

@@ -1,0 +1,1 @@
+"""The images that a study's participants see."""
