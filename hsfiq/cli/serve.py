@@ -79,5 +79,6 @@ def serve(
     watching = Watching(token, log_format is LogFormat.JSON, slow_statement_seconds)
     opened = open_chosen(ctx, database, create=False)
     reached = f" for {public}" if public else ""
-    typer.echo(f"serving at http://{host}:{port}{reached}; Ctrl-C stops it", err=True)
+    if not watching.logs_json:
+        typer.echo(f"serving at http://{host}:{port}{reached}; Ctrl-C stops it", err=True)
     app.serve(opened, host=host, port=port, public=public, watching=watching)

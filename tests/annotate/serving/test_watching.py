@@ -246,8 +246,7 @@ def test_the_log_of_a_process_is_json_and_tells_of_nobody(copied: Place, tmp_pat
     assert counted["hsfiq_requests_total", "GET /start/{token} 500"] == 1
     assert server.stop(signal.SIGTERM) == 0
     lines = server.log.read_text().splitlines()
-    records = [json.loads(line) for line in lines if line.startswith("{")]
-    assert len(records) >= len(lines) - 1  # the command itself says where it serves
+    records = [json.loads(line) for line in lines]
     requests = [record for record in records if record["logger"] == REQUESTS]
     assert {"/submit", "/start/{token}", "/metrics"} <= {record["route"] for record in requests}
     failed = {record["request_id"] for record in records if "traceback" in record}
@@ -258,7 +257,7 @@ def test_the_log_of_a_process_is_json_and_tells_of_nobody(copied: Place, tmp_pat
     quoted = [
         secret
         for secret in (REASON, token, body["submit_key"], TOKEN, "127.0.0.1:5")
-        if any(secret in line for line in lines if line.startswith("{"))
+        if any(secret in line for line in lines)
     ]
     assert quoted == []
 
