@@ -17,6 +17,9 @@ PINNED = re.compile(r"(?m)^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 SERVING = ("gradio", "fastapi", "uvicorn", "pillow")
 """Without these, there is no server."""
 
+OF_ENVIRONMENTS = ("pip", "setuptools")
+"""New environments come with versions of these, which no server uses."""
+
 SHOWN = ("SQLAlchemy", "gradio")
 
 
@@ -65,7 +68,8 @@ def examine_versions() -> Iterator[Finding]:
 
 def other_versions(tested: Mapping[str, str]) -> list[str]:
     """The installed packages that have another version than the tested one."""
-    installed = {name: installed_version(name) for name in tested}
+    compared = [name for name in tested if name not in OF_ENVIRONMENTS]
+    installed = {name: installed_version(name) for name in compared}
     return [
         f"{name} {here} (tested: {tested[name]})"
         for name, here in installed.items()

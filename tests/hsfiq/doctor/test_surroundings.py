@@ -158,3 +158,13 @@ def test_a_package_of_another_version(
     fix = fault("versions", "warning", "not as tested: gradio 6.30.0 (tested: ")
     assert fix.startswith("pip install --constraint ")
     assert Path(fix.split()[3]).is_file()
+
+
+def test_the_tools_of_a_new_environment_are_not_compared(
+    chosen: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = tmp_path / "setuptools-65.5.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: setuptools\nVersion: 65.5.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert is_well("versions")
