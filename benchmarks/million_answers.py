@@ -34,6 +34,7 @@ from hsfiq.db.tables import (
     System,
     Triplet,
 )
+from hsfiq.db.types import digest_of
 
 STUDY = "million"
 PER_FORM, FORMS, K = 25, 2, 5
@@ -125,7 +126,8 @@ def fill_answers(connection: Connection, rng: Random, n_answers: int) -> None:
     """The participants with their forms, and the answers to their questions."""
     n_people = n_answers // (FORMS * PER_FORM)
     fill(connection, Participant, (
-        {"id": person, "study_id": 1, "name": f"p{person}", "token": f"token-{person}"}
+        {"id": person, "study_id": 1, "name": f"p{person}",
+         "token_hash": digest_of(f"token-{person}")}
         for person in range(1, n_people + 1)
     ))  # fmt: skip
     fill(connection, Form, (
