@@ -29,7 +29,7 @@ def query_suffix(captions: Sequence[str], text: str, taken: Iterable[str]) -> st
     return next(suffix for number in count(1) if (suffix := f"#{number}") not in used)
 
 
-def question_id(participant: str, form: str, place: int) -> str:
+def question_id(participant: str, form: str, place: int | str) -> str:
     """`user_1.question_set_2.7`: the place counts from 0."""
     return f"{participant}.{form}.{place}"
 

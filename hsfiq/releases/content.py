@@ -42,8 +42,9 @@ from hsfiq.releases.manifest import MANIFEST, content_digest
 from hsfiq.releases.privacy.texts import WrittenTexts
 from hsfiq.releases.reader import Part
 from hsfiq.releases.reading.batches import read_batches
+from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.restoring.earlier import earlier_of
-from hsfiq.releases.rows import QueryRow, QuestionRow
+from hsfiq.releases.rows import QueryRow
 from hsfiq.releases.searching.instrument import search_entries
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.releases.writing.further import Kept, closed_on_error
@@ -114,7 +115,7 @@ class Source:
     def release_kind(self) -> ReleaseKind:
         return RELEASE_KINDS[self.kind]
 
-    def sifted(self, sieve: Sieve) -> Iterator[tuple[list[QuestionRow], list[Exclusion]]]:
+    def sifted(self, sieve: Sieve) -> Iterator[tuple[Questions, list[Exclusion]]]:
         """The questions kept and those dropped, some participants at a time."""
         for questions in read_batches(self.session, self.study):
             yield sieve.sift(questions)
@@ -128,11 +129,11 @@ class Source:
                 where=f"study {self.study.name}",
             )
 
-    def kept(self) -> Iterator[QuestionRow]:
-        """The questions kept; `NothingToDo` in the end if there is none."""
+    def kept(self) -> Iterator[Questions]:
+        """The questions kept, in parts; `NothingToDo` in the end if there is none."""
         sieve = self.sieve()
         for kept, _ in self.sifted(sieve):
-            yield from kept
+            yield kept
         self.require_kept(sieve)
 
     def pictures(self, datasets: Iterable[str]) -> Pictures | None:
@@ -164,7 +165,7 @@ def explain(source: Source) -> tuple[Funnel, Mapping[str, Any] | None]:
     """
     drawn, sieve, parts = source.drawn(), source.sieve(), Counter[Part]()
     for kept, _ in source.sifted(sieve):
-        parts.update(drawn.part_of(question) for question in kept if drawn)
+        parts.update(drawn.parts_of(kept) if drawn else ())
     return sieve.funnel(), drawn.summary(parts) if drawn else None
 
 
@@ -206,7 +207,7 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
         written = Written(source, writer)
         with closed_on_error(kind.files(session, study, folder)) as further:
             for kept, excluded in source.sifted(sieve):
-                parts = [drawn.part_of(question) for question in kept] if drawn else None
+                parts = drawn.parts_of(kept) if drawn else None
                 written.add(Kept(kept, parts), excluded)
                 for file in further:
                     file.add(Kept(kept, parts))
@@ -323,15 +324,14 @@ class Written:
         }
         if "repeats" in self.kind.all_tables() and (repeats := repeat_rows(questions, excluded)):
             tables["repeats"] = repeats
-        if reasons := self.texts.reasons(questions):
+        if (reasons := self.texts.reasons(questions)) is not None:
             tables["reasons"] = reasons
         if kept.parts is not None:
-            ids = [question.question_id for question in questions]
-            tables["splits"] = {"question_id": ids, "part": kept.parts}
+            tables["splits"] = {"question_id": questions.column("question_id"), "part": kept.parts}
             self.parts.update(kept.parts)
         self.writer.add(tables)
-        self.queries.update((question.query.key, question.query) for question in questions)
-        self.n_participants += len({question.participant_id for question in questions})
+        self.queries.update((query.key, query) for query in questions.values("query"))
+        self.n_participants += len(set(questions.values("participant_id")))
         self.struck += self.kind.struck(questions)
         self.texts.look_at_searches(questions)
 

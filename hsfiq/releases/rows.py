@@ -137,10 +137,7 @@ class QuestionRow:
         """The states of the images of set 1 or 2, best first."""
         if self.images is None:
             return None
-        states, order = self.images.sets[side - 1], self.orders[side - 1]
-        if order is None:
-            return states
-        return [states[order.index(rank)] for rank in range(len(states))]
+        return by_rank(self.images.sets[side - 1], self.orders[side - 1])
 
     @property
     def query_id(self) -> str:
@@ -161,3 +158,10 @@ class QuestionRow:
     @property
     def system_2(self) -> str | None:
         return self.sets[1].system
+
+
+def by_rank(states: Sequence[ImageState], order: Sequence[int] | None) -> Sequence[ImageState]:
+    """The states of a set's images, best first; `order` is the one in which they were shown."""
+    if order is None:
+        return states
+    return [states[order.index(rank)] for rank in range(len(states))]

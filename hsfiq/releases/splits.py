@@ -28,7 +28,8 @@ from hsfiq.releases.reader import (
     read_queries,
     read_rows,
 )
-from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.reading.questions import Questions
+from hsfiq.releases.rows import QueryRow
 
 SplitBy = Literal["triplet", "participant", "both"]
 
@@ -60,15 +61,20 @@ class DrawnSplit:
     triplets: frozenset[str]
     participants: frozenset[str]
 
-    def part_of(self, question: QuestionRow) -> Part:
-        """The part of one of the questions that the split was drawn from.
+    def parts_of(self, questions: Questions) -> list[Part]:
+        """The parts of questions that the split was drawn from."""
+        queries, people = questions.values("query"), questions.values("participant_id")
+        return [self.part_of(*each) for each in zip(queries, people, strict=True)]
+
+    def part_of(self, query: QueryRow, participant_id: str) -> Part:
+        """The part of a question by its query and its participant.
 
         Questions with a held-out triplet or participant are test questions, the others are train
         questions. By `both`, a question with only one of the two held out is unused, since it would
         leak into the other part.
         """
-        by_triplet = self.triplet_ids[question.query.triplet_id] in self.triplets
-        by_participant = question.participant_id in self.participants
+        by_triplet = self.triplet_ids[query.triplet_id] in self.triplets
+        by_participant = participant_id in self.participants
         if self.split.by == "both" and by_triplet != by_participant:
             return "unused"
         return "test" if by_triplet or by_participant else "train"
@@ -96,17 +102,17 @@ class DrawnSplit:
 # ---------------------------------------------------------------------------------------- drawing
 
 
-def draw_split(questions: Iterable[QuestionRow], split: Split) -> DrawnSplit:
-    """Draw what is held out. The questions are gone through once.
+def draw_split(parts: Iterable[Questions], split: Split) -> DrawnSplit:
+    """Draw what is held out. The questions, in parts, are gone through once.
 
     Raises:
         NothingToDo: there are fewer than two triplets or participants.
     """
     known: set[str] = set()
     people: set[str] = set()
-    for question in questions:
-        known.add(question.query.triplet_id)
-        people.add(question.participant_id)
+    for questions in parts:
+        known.update(query.triplet_id for query in questions.values("query"))
+        people.update(questions.values("participant_id"))
     triplet_ids = {id_: triplet_of(id_, known) for id_ in known}
     triplets: frozenset[str] = frozenset()
     participants: frozenset[str] = frozenset()

@@ -9,17 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from hsfiq import answer_rules
+from hsfiq.releases.filtering import masks
+from hsfiq.releases.filtering.masks import Mask
 from hsfiq.releases.filters import Filters, Kind, NamedFilter
+from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QuestionRow
 
 Judge = Callable[[QuestionRow], str | None]
 """Returns the value for which a rule drops a question; None to keep the question."""
 
 
-def always(_question: QuestionRow) -> bool:
+def always(_questions: Questions) -> bool:
     return True
+
+
+def known(column: str) -> Callable[[Questions], bool]:
+    return lambda questions: questions.knows(column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,41 +35,40 @@ class Rule:
     """A rule with its name in `exclusions` and in the funnel.
 
     Attributes:
+        mask: the same as `judge`, of questions by columns: which of them break the rule.
         is_recorded: for a rule that needs what some studies lack: whether a question has that.
         is_listed: whether it is in the funnel even if it drops nothing.
     """
 
     name: str
     judge: Judge
-    is_recorded: Callable[[QuestionRow], bool] = always
+    mask: Mask
+    is_recorded: Callable[[Questions], bool] = always
     is_listed: bool = True
 
 
 def rules(kind: Kind, filters: Filters) -> Iterator[Rule]:
     """Yield the rules in their order."""
-    yield Rule("handed-on", reassigned, is_listed=False)
-    yield Rule("check", attention_check, is_listed=False)
-    yield Rule("unanswered", unanswered)
-    yield Rule("skipped", skipped)
-    yield Rule("excluded", excluded_participant, is_listed=False)
+    yield Rule("handed-on", reassigned, masks.reassigned, is_listed=False)
+    yield Rule("check", attention_check, masks.attention_check, is_listed=False)
+    yield Rule("unanswered", unanswered, masks.unanswered)
+    yield Rule("skipped", skipped, masks.skipped)
+    yield Rule("excluded", excluded_participant, masks.excluded_participant, is_listed=False)
     if filters.invalid:
-        yield Rule("irrelevant", irrelevant, lambda question: question.irrelevant is not None)
+        yield Rule("irrelevant", irrelevant, masks.irrelevant, known("irrelevant"))
     if filters.invalid and kind == "hp":
-        yield Rule("contradicts", contradicts)
+        yield Rule("contradicts", contradicts, masks.contradicts)
     if filters.failed_checks:
-        is_recorded = lambda question: question.failed_checks is not None  # noqa: E731
-        yield Rule("failed-checks", failed_checks, is_recorded)
+        yield Rule("failed-checks", failed_checks, masks.failed_checks, known("failed_checks"))
     if filters.unseen:
-        yield Rule("unseen", unseen, lambda question: question.images is not None)
+        yield Rule("unseen", unseen, masks.unseen, known("images"))
     if filters.min_seconds is not None:
-        yield Rule(
-            str(NamedFilter.of(filters, "too-fast")),
-            faster_than(filters.min_seconds),
-            lambda question: question.active_seconds is not None,
-        )
+        name, least = str(NamedFilter.of(filters, "too-fast")), filters.min_seconds
+        mask = partial(masks.faster_than, least)
+        yield Rule(name, faster_than(least), mask, known("active_seconds"))
     if filters.straight_run is not None:
-        name = str(NamedFilter.of(filters, "straight-lining"))
-        yield Rule(name, in_a_run_of(filters.straight_run))
+        name, run = str(NamedFilter.of(filters, "straight-lining")), filters.straight_run
+        yield Rule(name, in_a_run_of(run), partial(masks.in_a_run_of, run))
 
 
 def reassigned(question: QuestionRow) -> str | None:

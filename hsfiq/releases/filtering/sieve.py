@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+import pyarrow.compute as pc
+
 from hsfiq.errors import UnreadableInput
+from hsfiq.releases.filtering import masks
 from hsfiq.releases.filtering.rules import Rule, rules
-from hsfiq.releases.filtering.runs import mark_runs
+from hsfiq.releases.filtering.runs import with_runs
 from hsfiq.releases.filters import OPTION, Filters, Kind
+from hsfiq.releases.reading.pair_questions import PairQuestions
+from hsfiq.releases.reading.questions import QuestionRows, Questions
 from hsfiq.releases.rows import QuestionRow
 
 WITHOUT_RUNS = ("search", "arena")
@@ -90,7 +96,7 @@ class Sieve:
         """Count what rules dropped before the study was imported, by the steps of that funnel."""
         known = {count.rule.name: count for count in self.counts}
         new = [step["rule"] for step in steps if step["rule"] not in known]
-        known |= {name: Count(Rule(name, nothing, never)) for name in new}
+        known |= {name: Count(Rule(name, nothing, masks.nobody, never)) for name in new}
         self.counts = [*(known[name] for name in new), *self.counts]
         for step in steps:
             count = known[step["rule"]]
@@ -101,37 +107,45 @@ class Sieve:
             count.is_recorded |= step["dropped"] is not None
             self.n_assigned += dropped
 
-    def sift(self, questions: Sequence[QuestionRow]) -> tuple[list[QuestionRow], list[Exclusion]]:
+    def sift(self, questions: Questions) -> tuple[Questions, list[Exclusion]]:
         """The questions that are kept and those that are dropped, of whole participants."""
         if self.needs_runs:
-            mark_runs(questions)
+            questions = with_runs(questions)
         self.n_assigned += len(questions)
+        kept, dropped = self.parted(questions)
         judges = [count.rule.judge for count in self.counts]
-        kept, excluded = [], []
-        for question in questions:
-            values = [judge(question) for judge in judges]
-            if any(value is not None for value in values):
-                excluded.append(self.drop(question, values))
-            else:
-                kept.append(question)
+        excluded = [self.drop(each, [judge(each) for judge in judges]) for each in dropped]
         self.note_recorded(kept, len(self.counts))
         return kept, excluded
+
+    def parted(self, questions: Questions) -> tuple[Questions, Questions]:
+        """The questions that break no rule, and the others."""
+        rules = [count.rule for count in self.counts]
+        if isinstance(questions, PairQuestions):
+            broken = [rule.mask(questions).fill_null(fill_value=False) for rule in rules]
+            is_dropped = reduce(pc.or_, broken)
+            return questions.filter(pc.invert(is_dropped)), questions.filter(is_dropped)
+        kept, dropped = QuestionRows(), QuestionRows()
+        for question in questions:
+            is_kept = all(rule.judge(question) is None for rule in rules)
+            (kept if is_kept else dropped).append(question)
+        return kept, dropped
 
     def drop(self, question: QuestionRow, values: Sequence[str | None]) -> Exclusion:
         broken = [place for place, value in enumerate(values) if value is not None]
         self.counts[broken[0]].dropped += 1
         for place in broken:
             self.counts[place].broken_by += 1
-        self.note_recorded([question], broken[0] + 1)
+        self.note_recorded(QuestionRows([question]), broken[0] + 1)
         return Exclusion(
             question, tuple((self.counts[place].rule.name, values[place] or "") for place in broken)
         )
 
-    def note_recorded(self, questions: Sequence[QuestionRow], n_rules: int) -> None:
+    def note_recorded(self, questions: Questions, n_rules: int) -> None:
         """Note for which of the first rules the questions have what the rule needs."""
         for count in self.counts[:n_rules]:
             if not count.is_recorded:
-                count.is_recorded = any(map(count.rule.is_recorded, questions))
+                count.is_recorded = bool(questions) and count.rule.is_recorded(questions)
 
     def funnel(self) -> Funnel:
         return Funnel(self.n_assigned, tuple(self.steps()), self.n_kept)
@@ -154,5 +168,5 @@ def nothing(_question: QuestionRow) -> None:
     """The judge of a rule whose filter is not chosen any more."""
 
 
-def never(_question: QuestionRow) -> bool:
+def never(_questions: Questions) -> bool:
     return False

@@ -11,6 +11,7 @@ import pyarrow as pa
 from hsfiq.ids import set_id
 from hsfiq.releases.kinds.columns import ANSWERED, ASKED
 from hsfiq.releases.kinds.shared_tables import SHARED_TABLES
+from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QuestionRow
 from hsfiq.releases.schemas import Table
 from hsfiq.releases.writing.further import FurtherFiles, no_files
@@ -45,7 +46,7 @@ class ReleaseKind:
     about: str
     main: str
     own_tables: tuple[Table, ...]
-    tables: Callable[[Sequence[QuestionRow]], Mapping[str, TableRows]]
+    tables: Callable[[Questions], Mapping[str, TableRows]]
     files: FurtherFiles = no_files
     struck: Callable[[Sequence[QuestionRow]], Rows] = nothing_struck
     sets_are: str = "scored sets"

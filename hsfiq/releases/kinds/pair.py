@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import CONFIRMED_DIFFERENCE
 from hsfiq.db.tables import Study
-from hsfiq.ids import set_id
 from hsfiq.releases.kinds.columns import (
     ANSWERED,
     FORM,
@@ -26,12 +22,12 @@ from hsfiq.releases.kinds.columns import (
 )
 from hsfiq.releases.kinds.kind import ReleaseKind
 from hsfiq.releases.layouts.hpfiq import HpfiqFile
-from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.reading.pair_questions import PairQuestions
+from hsfiq.releases.reading.questions import Questions
+from hsfiq.releases.reading.set_columns import set_columns
 from hsfiq.releases.schemas import FLAG, NUMBER, POINTS, TEXT, Column, Table
 from hsfiq.releases.writing.further import FurtherFile
 from hsfiq.releases.writing.tables import Columns
-
-T = TypeVar("T")
 
 UNNAMED = "systems were not named"
 
@@ -110,55 +106,11 @@ REPEATS = Table(
 )
 
 
-def tables(kept: Sequence[QuestionRow]) -> dict[str, Columns]:
-    """As columns, which is much faster than as rows: nearly all answers are of pairs."""
-    return {"preferences": preference_columns(kept), "sets": set_columns(kept)}
-
-
-def preference_columns(kept: Sequence[QuestionRow]) -> Columns:
-    """Most columns are attributes; those that are properties are computed here, which is faster."""
-    states = {id(question.images): question for question in kept}  # equal states are one object
-    painted, enlarged, reference = (
-        {key: getattr(question, name) for key, question in states.items()}
-        for name in ("images_painted", "images_enlarged", "reference_state")
-    )
-    keys = [id(question.images) for question in kept]
-    ids = [question.question_id for question in kept]
-    computed: dict[str, Sequence[Any]] = {
-        "query_id": [question.query.query_id for question in kept],
-        "set_1": [set_id(question, 1) for question in ids],
-        "set_2": [set_id(question, 2) for question in ids],
-        "system_1": [question.sets[0].system for question in kept],
-        "system_2": [question.sets[1].system for question in kept],
-        "images_painted": [painted[key] for key in keys],
-        "images_enlarged": [enlarged[key] for key in keys],
-        "reference_state": [reference[key] for key in keys],
-    }
-    return {
-        name: computed[name] if name in computed else list(map(attrgetter(name), kept))
-        for name in PREFERENCES.names
-    }
-
-
-def set_columns(kept: Sequence[QuestionRow]) -> Columns:
-    """The columns of `sets`: the rows of `set_rows`."""
-    ids = [question.question_id for question in kept]
-    return {
-        "set_id": [set_id(question, side) for question in ids for side in (1, 2)],
-        "question_id": twice(ids),
-        "side": [1, 2] * len(kept),
-        "participant_id": twice([question.participant_id for question in kept]),
-        "query_id": twice([question.query.query_id for question in kept]),
-        "system": [retrieved.system for question in kept for retrieved in question.sets],
-        "image_ids": [retrieved.image_ids for question in kept for retrieved in question.sets],
-        "shown_order": [order for question in kept for order in question.orders],
-        "image_states": [question.image_states(side) for question in kept for side in (1, 2)],
-        "score": [score for question in kept for score in (question.score_1, question.score_2)],
-    }
-
-
-def twice(values: Sequence[T]) -> list[T]:
-    return [value for value in values for _ in (1, 2)]
+def tables(kept: Questions) -> dict[str, Columns]:
+    if not isinstance(kept, PairQuestions):
+        raise TypeError("questions about pairs are read as columns")
+    preferences = {name: kept.column(name) for name in PREFERENCES.names}
+    return {"preferences": preferences, "sets": set_columns(kept)}
 
 
 def published_layout(session: Session, study: Study, folder: Path) -> list[FurtherFile]:

@@ -10,7 +10,10 @@ from hsfiq.releases.kinds.shared_tables import REASONS
 from hsfiq.releases.layouts.options import LeftOut
 from hsfiq.releases.privacy.personal_data import personal_data
 from hsfiq.releases.privacy.uniqueness import uniqueness
+from hsfiq.releases.reading.pair_questions import PairQuestions
+from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.writing.tables import Columns
 from hsfiq.study.instrument.questionnaire import Questionnaire
 from hsfiq.text import count_text
 
@@ -44,20 +47,26 @@ class WrittenTexts:
     def released(self) -> bool:
         return "texts" not in self.without
 
-    def reasons(self, kept: Iterable[QuestionRow]) -> list[dict[str, Any]]:
-        """The rows of `reasons`; none if texts are left out."""
-        with_reason = [question for question in kept if question.reason is not None]
+    def reasons(self, kept: Questions) -> Columns | None:
+        """The columns of `reasons`; None without any, or if texts are left out."""
+        with_reason = kept.having("reason")
         if not self.released:
             self.left_out["reason"] += len(with_reason)
-            return []
-        for question in with_reason:
-            self.look_at(question.reason, f"the reason of {question.question_id}")
-        return [
-            {name: getattr(question, name) for name in REASONS.names} for question in with_reason
-        ]
+            return None
+        if not with_reason:
+            return None
+        reasons = with_reason.values("reason")
+        suspects = {text for text in set(reasons) if any(personal_data(text))}
+        if suspects:
+            for text, name in zip(reasons, with_reason.values("question_id"), strict=True):
+                if text in suspects:
+                    self.look_at(text, f"the reason of {name}")
+        return {name: with_reason.column(name) for name in REASONS.names}
 
     def look_at_searches(self, kept: Iterable[QuestionRow]) -> None:
         """Look at what participants typed; `hsfiq study strike` leaves such a text out."""
+        if isinstance(kept, PairQuestions):
+            return  # they are no searches
         for question in kept:
             for turn in question.search.turns if question.search else ():
                 if not turn.from_query:

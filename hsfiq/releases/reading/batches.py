@@ -2,196 +2,55 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from functools import cache, lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, Text, bindparam, cast, select, type_coerce
 from sqlalchemy.orm import Session
 
-from hsfiq.answer_rules import ImageStates
-from hsfiq.collect.outcomes.status_changes import latest_changes, rule_text
-from hsfiq.db.tables import Question, Response, Study
-from hsfiq.ids import question_id
-from hsfiq.releases.question_checks import read_checks, read_failed_checks, read_repeated
+from hsfiq.db.tables import Study
 from hsfiq.releases.reading.forms import FormRow, forms_together, read_forms
-from hsfiq.releases.reading.items import ROWS_AT_ONCE, read_pairs, shown_sets
-from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.reading.pair_reader import PairReader
+from hsfiq.releases.reading.question_reader import QuestionReader, Revision
+from hsfiq.releases.reading.questions import QuestionRows, Questions
 from hsfiq.releases.searching.reading import SearchReader
 
-Revision = Any
-"""A row of `questions_and_revisions`."""
-N_QUESTION = 11
-"""The number of columns of `questions_and_revisions` that are the question's."""
 
-
-def read_batches(session: Session, study: Study) -> Iterator[list[QuestionRow]]:
+def read_batches(session: Session, study: Study) -> Iterator[Questions]:
     """Read all assigned questions, by participant, form and place, in parts.
 
     A part has about `QUESTIONS_AT_ONCE` questions, all of each participant. Only one part is in
     memory; what the questions are about is all the time (`hsfiq.releases.reading.items`).
     """
     forms = read_forms(session, study)
-    reader = BatchReader(session, study)
+    reader = PairReader(session, study) if study.kind == "pair" else RowReader(session, study)
     for together in forms_together(forms):
         yield reader.read(together)
 
 
-class BatchReader:
-    """Reads the questions of some forms; it holds what questions of all forms refer to."""
+class RowReader(QuestionReader):
+    """Reads the questions of some forms as rows."""
 
     def __init__(self, session: Session, study: Study) -> None:
-        self.session = session
-        self.pairs = read_pairs(session, study)
-        self.checks = read_checks(session, study)
-        self.failed_checks = read_failed_checks(session, study)
-        self.repeated = read_repeated(session, study)
-        self.excluded_by_rule = {
-            key: rule_text(change) for key, change in latest_changes(session, study).items()
-        }
+        super().__init__(session, study)
         self.searches = SearchReader(session, study)
 
-    def read(self, forms: Sequence[FormRow]) -> list[QuestionRow]:
+    def read(self, forms: Sequence[FormRow]) -> QuestionRows:
         """The questions of forms, all forms of each of their participants."""
         by_form: dict[int, list[list[Revision]]] = defaultdict(list)
-        for revisions in self.asked(forms):
-            by_form[revisions[0][1]].append(revisions)
+        for _, revisions in groupby(self.rows(forms), key=itemgetter(0)):
+            of_question = list(revisions)
+            by_form[of_question[0][1]].append(of_question)
         searches = self.searches.read(forms)
         names: dict[int, str] = {}
-        questions = []
+        questions = QuestionRows()
         for form in forms:
-            for revisions in by_form.pop(form.key, ()):
-                question = self.question(form, revisions, names)
-                question.search = searches.get(revisions[0][0])
+            for of_question in by_form.pop(form.key, ()):
+                key = of_question[0][0]
+                first = names.get(self.repeated.get(key, 0))  # it was asked before
+                question = self.question(form, of_question, first)
+                question.search = searches.get(key)
+                names[key] = question.question_id
                 questions.append(question)
         return questions
-
-    def asked(self, forms: Sequence[FormRow]) -> Iterator[list[Revision]]:
-        """The rows of each question: one without an answer, else one for each revision."""
-        rows = self.session.connection().execute(
-            questions_and_revisions(),
-            {"forms": [form.key for form in forms]},
-            execution_options={"yield_per": ROWS_AT_ONCE},
-        )
-        for _, revisions in groupby(rows, key=itemgetter(0)):
-            yield list(revisions)
-
-    def question(
-        self, form: FormRow, revisions: Sequence[Revision], names: dict[int, str]
-    ) -> QuestionRow:
-        """A question with its last revision; `names` has the ids of those asked before."""
-        (
-            key, _, place, pair_key, swapped, order_1, order_2, set_order, image_orders,
-            reassigned, text,
-            revision, score_1, score_2, preferred, confirmed, judgement, extra, irrelevant, reason,
-            skipped, served_at, first_interaction_at, submitted_at, active_seconds, images,
-            text_version, language,
-        ) = revisions[-1]  # fmt: skip
-        if len(revisions) > 1:
-            # All revisions count, so that changing an answer does not make it faster.
-            spent = [row[N_QUESTION + 13] for row in revisions]
-            known = [seconds for seconds in spent if seconds is not None]
-            active_seconds = sum(known) if known else None
-        pair = self.pairs[pair_key]
-        order = from_json(set_order)
-        orders: Sequence[list[int] | None]
-        if order is None:
-            orders = from_json(order_1), from_json(order_2)
-        else:
-            orders = from_json(image_orders) or [None] * len(order)
-        names[key] = name = question_id(form.participant_id, form.form, place)
-        return QuestionRow(
-            question_id=name,
-            participant_id=form.participant_id,
-            form=form.form,
-            category=form.category,
-            place=place,
-            pair_id=pair.pair_id,
-            swapped=swapped,
-            query=pair.query,
-            text=pair.query.text if text is None else text,
-            sets=shown_sets(pair, swapped=swapped, set_order=order),
-            orders=tuple(orders),
-            participant_status=form.participant_status,
-            reassigned=reassigned,
-            check=self.checks.get(key),
-            repeats=names.get(self.repeated.get(key, 0)),  # it was asked before
-            failed_checks=self.failed_checks.get(form.key),
-            skipped=skipped,
-            score_1=score_1,
-            score_2=score_2,
-            preferred=preferred,
-            irrelevant=irrelevant,
-            reason=reason,
-            revision=revision or 0,
-            served_at=time_of(served_at),
-            first_interaction_at=time_of(first_interaction_at),
-            submitted_at=time_of(submitted_at),
-            active_seconds=active_seconds,
-            images=None if images is None else ImageStates.from_letters(images),
-            text_version=text_version,
-            judgement=None if judgement is None else json.loads(judgement),
-            excluded_by_rule=self.excluded_by_rule.get(form.participant_key),
-            confirmed=confirmed,
-            language=language,
-            extra=None if extra is None else json.loads(extra),
-        )
-
-
-@cache
-def questions_and_revisions() -> Executable:
-    """Select the questions of `forms`, by form and place, each with its revisions in order.
-
-    They are columns of the tables, and times are texts: rows of SQLAlchemy's ORM, and times that it
-    converts, take twice as long.
-    """
-    question, response = Question.__table__.c, Response.__table__.c
-    return (
-        select(
-            question.id, question.form_id, question.place, question.pair_id, question.swapped,
-            json_text(question.order_1), json_text(question.order_2),
-            json_text(question.set_order), json_text(question.image_orders),
-            question.handed_on, question.text,
-            response.revision, response.score_1, response.score_2, response.preferred,
-            response.confirmed, json_text(response.judgement), json_text(response.extra),
-            response.irrelevant, response.reason, response.skipped,
-            type_coerce(response.served_at, Text),
-            type_coerce(response.first_interaction_at, Text),
-            type_coerce(response.submitted_at, Text), response.active_seconds,
-            response.images, response.text_version, response.language,
-        )
-        .select_from(
-            Question.__table__.outerjoin(Response.__table__, response.question_id == question.id)
-        )
-        .where(question.form_id.in_(bindparam("forms", expanding=True)))
-        .order_by(question.form_id, question.place, response.revision)
-    )  # fmt: skip
-
-
-def time_of(stored: str | datetime | None) -> datetime | None:
-    """A time as the driver gives it: a text of SQLite, which is UTC, or an aware time."""
-    if stored is None:
-        return None
-    if isinstance(stored, str):
-        return datetime.fromisoformat(f"{stored}+00:00")
-    return stored.astimezone(UTC)
-
-
-def json_text(column: ColumnElement[Any]) -> ColumnElement[str]:
-    """A JSON column as it is stored, to parse equal texts once."""
-    return cast(column, Text)
-
-
-@lru_cache(maxsize=10_000)
-def parsed_order(text: str) -> Any:
-    return json.loads(text)
-
-
-def from_json(text: str | None) -> Any:
-    """The order that a JSON text has; the lists of equal texts are the same objects."""
-    return None if text is None else parsed_order(text)

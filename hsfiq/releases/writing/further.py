@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Study
 from hsfiq.releases.reader import Part
-from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.reading.questions import Questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Kept:
     `parts` has the part of each question in the split that was drawn; None without a split.
     """
 
-    questions: Sequence[QuestionRow]
+    questions: Questions
     parts: Sequence[Part] | None = None
 
 

@@ -7,7 +7,7 @@ writes them. Putting them together in Arrow takes a fraction of the time.
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,18 +16,22 @@ import pyarrow.compute as pc
 Array = Any
 """An Arrow array; the types of Arrow's functions are not told apart further."""
 NULL = "null"
-_ESCAPED = re.compile(rb'["\\\x00-\x1f]')
+_ESCAPED = b'"\\' + bytes(range(0x20))
 """What a JSON text cannot hold as it is."""
+_LEAST, _MOST, _ZERO = pa.scalar(1e-4), pa.scalar(1e9), pa.scalar(0.0)
+"""Arrow writes zeros and floats between these sizes as Python does, but whole ones without `.0`."""
 
 
-def json_lines(table: pa.Table) -> pa.Buffer:
-    """The rows of a table, each as an object in a line, in UTF-8."""
-    pieces: list[Any] = []
-    opening = "{"
-    for name in table.column_names:
-        key = json.dumps(name, ensure_ascii=False)
-        pieces += [f"{opening}{key}: ", as_json(combined(table[name]))]
-        opening = ", "
+def json_lines(table: pa.Table, written: Mapping[str, Array] | None = None) -> pa.Buffer:
+    """The rows of a table, each as an object in a line, in UTF-8.
+
+    `written` has columns that are JSON texts already, by name.
+    """
+    written = written or {}
+    pieces: list[Array | str] = ["{"]
+    for place, name in enumerate(table.column_names):
+        pieces.append(f"{', ' if place else ''}{json.dumps(name, ensure_ascii=False)}: ")
+        pieces += [written[name]] if name in written else json_pieces(combined(table[name]))
     lines = joined(*pieces, "}\n")
     n_bytes = pc.sum(pc.binary_length(lines)).as_py() or 0
     return lines.buffers()[2].slice(0, n_bytes) if n_bytes else pa.py_buffer(b"")
@@ -39,8 +43,21 @@ def combined(column: pa.ChunkedArray[Any]) -> Array:
 
 def joined(*pieces: Array | str) -> Array:
     """The pieces of each row one after the other; a text is the same in all rows."""
-    scalars = [pa.scalar(piece) if isinstance(piece, str) else piece for piece in pieces]
+    merged: list[Array | str] = []
+    for piece in pieces:
+        if isinstance(piece, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    scalars = [pa.scalar(piece) if isinstance(piece, str) else piece for piece in merged]
     return pc.binary_join_element_wise(*scalars, pa.scalar(""))
+
+
+def json_pieces(values: Array) -> list[Array | str]:
+    """What is joined to each value as JSON; the quotes of plain texts are pieces of their own."""
+    if pa.types.is_string(values.type) and not values.null_count and is_plain(values):
+        return ['"', values, '"']
+    return [as_json(values)]
 
 
 def as_json(values: Array) -> Array:
@@ -48,21 +65,23 @@ def as_json(values: Array) -> Array:
     if pa.types.is_list(values.type):
         texts = list_json(values)
     elif pa.types.is_string(values.type):
-        texts = text_json(values)
+        texts = joined('"', values, '"') if is_plain(values) else by_value(values)
     elif pa.types.is_floating(values.type):
-        texts = by_value(values)  # Arrow and Python write floats differently
+        texts = float_json(values)
     elif pa.types.is_timestamp(values.type):
         texts = time_json(values)
     else:
         texts = values.cast(pa.string())
-    return pc.fill_null(texts, NULL)
+    return pc.fill_null(texts, NULL) if texts.null_count else texts
 
 
-def text_json(values: Array) -> Array:
+def is_plain(values: Array) -> bool:
+    """Whether the texts are in JSON as they are."""
     _, _, data = values.buffers()
-    if data is not None and _ESCAPED.search(memoryview(data)):
-        return by_value(values)
-    return joined('"', values, '"')
+    if data is None:
+        return True
+    text = data.to_pybytes()
+    return len(text.translate(None, _ESCAPED)) == len(text)
 
 
 def by_value(values: Array) -> Array:
@@ -72,12 +91,24 @@ def by_value(values: Array) -> Array:
     return pc.take(pa.array(written, pa.string()), encoded.indices)
 
 
+def float_json(values: Array) -> Array:
+    """As `float.__repr__`: the shortest digits that give the same number."""
+    size = pc.abs(values)
+    is_usual = pc.and_(pc.greater_equal(size, _LEAST), pc.less(size, _MOST))
+    if not pc.all(pc.or_(is_usual, pc.equal(size, _ZERO))).as_py():
+        return by_value(values)
+    texts = values.cast(pa.string())
+    is_whole = pc.invert(pc.match_substring(texts, "."))
+    return pc.if_else(is_whole, joined(texts, ".0"), texts)
+
+
 def time_json(values: Array) -> Array:
     """As `datetime.isoformat`: six digits after the second, or none if they are zeros."""
     times = values.cast(pa.timestamp("us")).cast(pa.string())  # UTC; `2026-11-23 07:26:37.000000`
-    times = pc.replace_substring(times, " ", "T", max_replacements=1)
     is_whole = pc.ends_with(times, ".000000")
-    times = pc.if_else(is_whole, pc.utf8_slice_codeunits(times, 0, 19), times)
+    if pc.any(is_whole).as_py():
+        times = pc.if_else(is_whole, pc.utf8_slice_codeunits(times, 0, 19), times)
+    times = pc.binary_replace_slice(times, 10, 11, "T")
     return joined('"', times, '+00:00"')
 
 

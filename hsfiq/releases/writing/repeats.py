@@ -7,10 +7,10 @@ from typing import Any
 
 from hsfiq.collect.checks import MIRRORED
 from hsfiq.releases.filtering.sieve import Exclusion
-from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.reading.questions import Questions
 
 
-def repeat_rows(kept: Iterable[QuestionRow], excluded: Iterable[Exclusion]) -> list[dict[str, Any]]:
+def repeat_rows(kept: Questions, excluded: Iterable[Exclusion]) -> list[dict[str, Any]]:
     """The rows, of the questions of whole participants."""
     asked_again = [
         exclusion.question
@@ -19,7 +19,12 @@ def repeat_rows(kept: Iterable[QuestionRow], excluded: Iterable[Exclusion]) -> l
     ]
     if not asked_again:
         return []
-    first_asked = {question.question_id: question for question in kept}
+    repeated = {question.repeats for question in asked_again}
+    first_asked = {
+        name: kept[place]
+        for place, name in enumerate(kept.values("question_id"))
+        if name in repeated
+    }
     rows = []
     for again in asked_again:
         first = first_asked.get(again.repeats or "")

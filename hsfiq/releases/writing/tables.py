@@ -14,10 +14,11 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.releases.writing.json_lines import json_lines
+from hsfiq.releases.writing.json_lines import Array, json_lines
+from hsfiq.releases.writing.values import ByPlace, Column
 
 Rows = Sequence[Mapping[str, Any]]
-Columns = Mapping[str, Sequence[Any]]
+Columns = Mapping[str, Column]
 TableRows = Rows | Columns
 """Rows of a table, or its columns, which is faster; a column that is missing is null."""
 
@@ -47,7 +48,7 @@ class TableFiles:
         for start in range(0, table.num_rows, ROWS_AT_ONCE):
             rows = table.slice(start, ROWS_AT_ONCE)
             self._parquet.write_table(rows, row_group_size=ROWS_AT_ONCE)
-            text = json_lines(rows)
+            text = json_lines(rows, json_of(part, start))
             self._lines.write(text)
             self._digest.update(text)
 
@@ -106,6 +107,23 @@ class TableWriter:
 
 def as_table(part: TableRows, schema: pa.Schema) -> pa.Table:
     if isinstance(part, Mapping):
-        columns = [pa.array(part[column.name], column.type) for column in schema]
+        columns = [as_array(part[column.name], column.type) for column in schema]
         return pa.Table.from_arrays(columns, schema=schema)
     return pa.Table.from_pylist([dict(row) for row in part], schema=schema)
+
+
+def as_array(column: Column, kind: pa.DataType) -> Array:
+    if isinstance(column, ByPlace):
+        return column.array
+    return column if isinstance(column, pa.Array) else pa.array(column, kind)
+
+
+def json_of(part: TableRows, start: int) -> dict[str, Array]:
+    """The columns that are written as JSON by their values, from a row on."""
+    if not isinstance(part, Mapping):
+        return {}
+    return {
+        name: column.slice(start, ROWS_AT_ONCE).json
+        for name, column in part.items()
+        if isinstance(column, ByPlace)
+    }

@@ -14,8 +14,9 @@ from hsfiq.answer_rules import Answer, Times
 from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases import Filters
-from hsfiq.releases.filtering.runs import answer_of, mark_runs
+from hsfiq.releases.filtering.runs import answer_of, with_runs
 from hsfiq.releases.filters import parse_filters
+from hsfiq.releases.reading.questions import QuestionRows
 from hsfiq.releases.rows import QueryRow, QuestionRow, RetrievedSetRow
 from hsfiq.study.config import Design
 from tests.hsfiq.samples import HPFIQ, hsfiq, on_sqlite, release_of, rows
@@ -118,7 +119,7 @@ def test_runs_equal_their_definition(drawn: list[tuple[int, int | None]], judged
     for place, (step, value) in enumerate(drawn):
         person += step
         questions.append(question(f"p{person}", place, value, judged=judged))
-    mark_runs(questions)
+    with_runs(QuestionRows(questions))
     assert [each.run for each in questions] == [
         run_by_definition(questions, place) for place in range(len(questions))
     ]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hsfiq.db.engine import Database
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.releases import Filters, Release, Split
+from hsfiq.releases.reading.questions import QuestionRows
 from hsfiq.releases.rows import QueryRow, QuestionRow, RetrievedSetRow
 from hsfiq.releases.splits import draw_split, held_out
 from tests.hsfiq.releases.split_releases import HALF, release_of, sides
@@ -99,7 +100,7 @@ questions = st.lists(
     ),
     min_size=1,
     max_size=40,
-).map(lambda drawn: [question(*values, number) for number, values in enumerate(drawn)])
+).map(lambda drawn: QuestionRows(question(*values, number) for number, values in enumerate(drawn)))
 
 
 splits = st.builds(
@@ -112,11 +113,11 @@ splits = st.builds(
 
 @given(questions, splits, st.randoms(use_true_random=False))
 def test_the_parts_equal_the_definition_in_any_order(
-    questions: list[QuestionRow], split: Split, random: Random
+    questions: QuestionRows, split: Split, random: Random
 ) -> None:
     try:
-        drawn = draw_split(questions, split)
-        counts = Counter(map(drawn.part_of, questions))
+        drawn = draw_split([questions], split)
+        counts = Counter(drawn.parts_of(questions))
         assert drawn.summary(counts)["n"] == {"train": 0, "test": 0, "unused": 0} | counts
     except NothingToDo:
         return
@@ -129,9 +130,9 @@ def test_the_parts_equal_the_definition_in_any_order(
             "both": [by_triplet, by_participant],
         }[split.by]
         part = "test" if all(memberships) else "unused" if any(memberships) else "train"
-        assert drawn.part_of(row) == part
-    again = draw_split(random.sample(questions, len(questions)), split)
-    assert list(map(again.part_of, questions)) == list(map(drawn.part_of, questions))
+        assert drawn.part_of(row.query, row.participant_id) == part
+    again = draw_split([QuestionRows(random.sample(questions, len(questions)))], split)
+    assert again.parts_of(questions) == drawn.parts_of(questions)
 
 
 @given(st.sets(st.integers(0, 500), min_size=10), st.integers(), st.data())
@@ -244,22 +245,22 @@ def test_invalid_shares_are_refused(share: float) -> None:
 )
 def test_too_little_to_split(split: Split, message: str) -> None:
     """One triplet in three queries, judged by three participants."""
-    questions = [
+    questions = QuestionRows(
         question(f"p{n}", "a.val.0", suffix, n) for n, suffix in enumerate(["", "~", "#1"])
-    ]
+    )
     with pytest.raises(NothingToDo) as error_info:
-        draw_split(questions, split)
+        draw_split([questions], split)
     assert str(error_info.value).startswith(message)
 
 
 def test_a_part_that_would_be_empty() -> None:
     """Two participants judge one triplet each: some draws hold out one's triplet and the other."""
-    questions = [question("p1", "a.val.0", "", 0), question("p2", "a.val.1", "", 0)]
+    questions = QuestionRows([question("p1", "a.val.0", "", 0), question("p2", "a.val.1", "", 0)])
     outcomes: set[str] = set()
     for seed in range(20):
         try:
-            drawn = draw_split(questions, Split("both", seed, 0.5))
-            counts = Counter(map(drawn.part_of, questions))
+            drawn = draw_split([questions], Split("both", seed, 0.5))
+            counts = Counter(drawn.parts_of(questions))
             drawn.summary(counts)
             outcomes.update(counts)
         except NothingToDo as refusal:

@@ -42,12 +42,14 @@ times = st.none() | st.builds(
     st.sampled_from([0, 0, 1, 500_000, 999_999]),
 )
 floats = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+seconds = st.none() | st.floats(0, 1e10) | st.floats(0, 1e3).map(lambda each: round(each, 3))
 rows = st.fixed_dictionaries(
     {
         "text": texts,
         'a "name"': st.none() | st.integers(-128, 127),
         "flag": st.none() | st.booleans(),
         "number": floats,
+        "seconds": seconds,
         "time": times,
         "texts": st.none() | st.lists(texts, max_size=3),
         "places": st.none() | st.lists(st.integers(0, 9), max_size=3),
@@ -60,6 +62,7 @@ SCHEMA = pa.schema(
         'a "name"': pa.int8(),
         "flag": pa.bool_(),
         "number": pa.float64(),
+        "seconds": pa.float64(),
         "time": pa.timestamp("us", tz="UTC"),
         "texts": pa.list_(pa.string()),
         "places": pa.list_(pa.int32()),

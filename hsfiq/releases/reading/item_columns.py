@@ -1,0 +1,49 @@
+"""What a study of pairs asks about, by columns: each pair and each set has a place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from hsfiq.releases.reading.items import PairRow
+from hsfiq.releases.rows import RetrievedSetRow
+from hsfiq.releases.schemas import TEXT, TEXTS
+from hsfiq.releases.writing.json_lines import Array
+from hsfiq.releases.writing.values import Values
+
+
+class ItemColumns:
+    """Pairs in the order of their database keys, with the places of their two sets.
+
+    `of_pairs` has the columns of pairs by name, `of_sets` those of sets.
+    """
+
+    def __init__(self, pairs: Mapping[int, PairRow]) -> None:
+        self.rows = list(pairs.values())
+        self.keys = pa.array(list(pairs), pa.int64())
+        sets: dict[int, RetrievedSetRow] = {}
+        places: dict[int, int] = {}
+        for pair in self.rows:
+            for retrieved in pair.sets:
+                places.setdefault(id(retrieved), len(places))
+                sets[id(retrieved)] = retrieved
+        self.sets: tuple[Array, Array] = (
+            pa.array([places[id(pair.sets[0])] for pair in self.rows], pa.int32()),
+            pa.array([places[id(pair.sets[1])] for pair in self.rows], pa.int32()),
+        )
+        self.of_pairs = {
+            "pair_id": texts([pair.pair_id for pair in self.rows]),
+            "query_id": texts([pair.query.query_id for pair in self.rows]),
+            "text": texts([pair.query.text for pair in self.rows]),
+        }
+        self.of_sets = {
+            "system": texts([retrieved.system for retrieved in sets.values()]),
+            "image_ids": Values(
+                pa.array([retrieved.image_ids for retrieved in sets.values()], TEXTS)
+            ),
+        }
+
+
+def texts(values: list[str] | list[str | None]) -> Values:
+    return Values(pa.array(values, TEXT))

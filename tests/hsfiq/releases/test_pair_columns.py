@@ -1,0 +1,203 @@
+"""The questions of pairs by columns: the same as row by row, which is slower and obvious."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sqlalchemy import delete, select
+
+from benchmarks import million_answers
+from hsfiq.answer_rules import IMAGE_STATES
+from hsfiq.collect.studies import list_studies
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Check, Form, Participant, Question, Response
+from hsfiq.releases import Filters
+from hsfiq.releases.filtering.rules import rules
+from hsfiq.releases.filtering.runs import with_runs
+from hsfiq.releases.filtering.sieve import Sieve
+from hsfiq.releases.kinds.columns import SETS
+from hsfiq.releases.kinds.kind import set_rows
+from hsfiq.releases.kinds.pair import PREFERENCES
+from hsfiq.releases.kinds.shared_tables import REASONS
+from hsfiq.releases.reading import forms
+from hsfiq.releases.reading.batches import RowReader
+from hsfiq.releases.reading.forms import forms_together, read_forms
+from hsfiq.releases.reading.pair_questions import PairQuestions
+from hsfiq.releases.reading.pair_reader import PairReader
+from hsfiq.releases.reading.questions import QuestionRows
+from hsfiq.releases.reading.set_columns import set_columns
+from hsfiq.releases.writing.tables import as_table
+from tests.hsfiq.samples import release_of
+from tests.studies import NOW
+
+ALL = Filters(invalid=True, failed_checks=True, unseen=True, min_seconds=2.0, straight_run=2)
+TEXTS = (None, None, 'is "red"', "kürzer\\", "", "write to kim@example.org")
+
+
+def vary(database: Database, rng: Random) -> None:
+    """Give the study everything that a study of pairs can have."""
+    with database.writing() as session:
+        for participant in session.scalars(select(Participant)):
+            participant.status = rng.choice(["active", "active", "active", "excluded"])
+        for form in session.scalars(select(Form).where(Form.position == 1)):
+            form.position = 10  # so that forms are not in the order of their keys
+        for question in session.scalars(select(Question)):
+            question.order_1, question.order_2 = order(rng), order(rng)
+            question.reassigned = rng.random() < 0.05
+            question.text = rng.choice(TEXTS)
+        responses = list(session.scalars(select(Response)))
+        for response in responses:
+            vary_response(response, rng)
+            if rng.random() < 0.2:
+                session.add(revision_of(response, rng))
+        session.flush()
+        unanswered = rng.sample(responses, len(responses) // 10)
+        keys = [response.question_id for response in unanswered]
+        session.execute(delete(Response).where(Response.question_id.in_(keys)))
+        for form in session.scalars(select(Form)):
+            if rng.random() < 0.5:
+                session.add_all(checks_of(form, list(session.scalars(
+                    select(Question.id).where(Question.form_id == form.id).order_by(Question.place)
+                ))))  # fmt: skip
+
+
+def order(rng: Random) -> list[int] | None:
+    return rng.choice([None, rng.sample(range(5), 5)])
+
+
+def vary_response(response: Response, rng: Random) -> None:
+    response.score_1, response.score_2 = rng.choice([2, 3]), rng.choice([2, 3])
+    response.preferred = rng.choice([0, 1, 2])
+    response.irrelevant = rng.choice([None, False, False, True])
+    response.reason = rng.choice(TEXTS)
+    response.confirmed = rng.choice([None, True, False])
+    response.active_seconds = rng.choice([None, 0.0, 1.25, rng.uniform(0, 1e12), 1e-7, 3.0])
+    times = [rng.choice([None, NOW + timedelta(microseconds=rng.randrange(10**8))]) for _ in "123"]
+    response.served_at, response.first_interaction_at, response.submitted_at = times
+    letters = "".join(state[0] for state in IMAGE_STATES)
+    groups = ["".join(rng.choices(letters + "ssss", k=k)) for k in (rng.choice([0, 1]), 5, 5)]
+    response.images = rng.choice([None, " ".join(groups), "s sssss sssss"])
+    response.text_version, response.language = rng.choice([None, 1, 2]), rng.choice([None, "en"])
+    if rng.random() < 0.05:
+        response.skipped = "missing image"
+        response.score_1 = response.score_2 = response.preferred = None
+
+
+def revision_of(response: Response, rng: Random) -> Response:
+    names = [column.name for column in Response.__table__.columns]
+    values = {name: getattr(response, name) for name in names}
+    own = {"id": response.id + 1000, "revision": response.revision + 2}
+    again = Response(**values | own | {"submit_key": f"again-{response.id}"})
+    again.active_seconds = rng.choice([None, 0.1, 0.2])
+    return again
+
+
+def checks_of(form: Form, keys: list[int]) -> list[Check]:
+    gold, first, *_, again = keys
+    return [
+        Check(form_id=form.id, place=0, kind="gold", question_id=gold, expected="1"),
+        Check(form_id=form.id, place=1, kind="repeat", question_id=again, repeats_id=first),
+    ]
+
+
+@pytest.fixture
+def varied(database: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """4 participants with 2 forms of 25 questions."""
+    rng = Random(1)
+    monkeypatch.setattr(million_answers, "QUERIES", 15)
+    monkeypatch.setattr(million_answers, "IMAGES", 40)
+    with database.engine.begin() as connection:
+        million_answers.fill_items(connection, rng)
+        million_answers.fill_answers(connection, rng, 200)
+    vary(database, rng)
+    return database
+
+
+@contextmanager
+def read_both(database: Database) -> Iterator[list[tuple[PairQuestions, QuestionRows]]]:
+    """The study's questions by columns and as rows, in small parts."""
+    with database.reading() as session, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forms, "QUESTIONS_AT_ONCE", 60)
+        (study,) = list_studies(session)
+        by_columns, by_rows = PairReader(session, study), RowReader(session, study)
+        parts = list(forms_together(read_forms(session, study)))
+        yield [(by_columns.read(part), by_rows.read(part)) for part in parts]
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return "".join(
+        json.dumps(row, ensure_ascii=False, default=lambda time: time.isoformat()) + "\n"
+        for row in rows
+    ).encode()
+
+
+def test_questions_are_the_same(varied: Database) -> None:
+    with read_both(varied) as parts:
+        for questions, rows in parts:
+            assert list(questions) == rows
+            assert questions[2:4] == rows[2:4]
+            for name in ("query", "question_id", "participant_id"):
+                assert questions.values(name) == rows.values(name)
+            for name in ("irrelevant", "failed_checks", "images", "active_seconds"):
+                assert questions.knows(name) == rows.knows(name)
+            assert list(questions.having("reason")) == rows.having("reason")
+
+
+def test_rules_are_the_same(varied: Database) -> None:
+    broken: set[str] = set()
+    with read_both(varied) as parts:
+        for columns, rows in parts:
+            questions = with_runs(columns)
+            assert isinstance(questions, PairQuestions)
+            with_runs(rows)
+            for rule in rules("hp", ALL):
+                values = [rule.judge(row) for row in rows]
+                mask = rule.mask(questions).fill_null(fill_value=False).to_pylist()
+                assert mask == [value is not None for value in values]
+                broken |= {rule.name for value in values if value is not None}
+            assert list(questions) == rows
+    assert broken == {rule.name for rule in rules("hp", ALL)}
+
+
+def test_tables_are_the_same(varied: Database) -> None:
+    with read_both(varied) as parts:
+        for columns, every in parts:
+            questions = columns.having("score_1")
+            rows = every.having("score_1")
+            preferences = {name: questions.column(name) for name in PREFERENCES.names}
+            expected = [{name: getattr(row, name) for name in PREFERENCES.names} for row in rows]
+            schema = PREFERENCES.arrow()
+            assert as_table(preferences, schema) == pa.Table.from_pylist(expected, schema)
+            expected = [each for row in rows for each in set_rows(row, (row.score_1, row.score_2))]
+            table = as_table(set_columns(questions), SETS.arrow())
+            assert table == pa.Table.from_pylist(expected, SETS.arrow())
+
+
+@pytest.mark.parametrize("filters", [Filters(), ALL])
+def test_releases_are_the_same(varied: Database, filters: Filters) -> None:
+    release = release_of(varied, "hs", filters)
+    with varied.reading() as session:
+        (study,) = list_studies(session)
+        sieve = Sieve("hs", filters)
+        kept, excluded = sieve.sift(RowReader(session, study).read(read_forms(session, study)))
+    assert sieve.funnel() == release.funnel
+    expected = {
+        "preferences": [{name: getattr(row, name) for name in PREFERENCES.names} for row in kept],
+        "sets": [each for row in kept for each in set_rows(row, (row.score_1, row.score_2))],
+        "exclusions": [exclusion.row() for exclusion in excluded],
+        "reasons": [{name: getattr(row, name) for name in REASONS.names}
+                    for row in kept if row.reason is not None],
+    }  # fmt: skip
+    for name, rows in expected.items():
+        assert release.files.get(f"{name}.jsonl", b"") == lines(rows)
+    of_suspects = [row.question_id for row in kept if "@" in (row.reason or "")]
+    warning = next((each for each in release.warnings if "e-mail" in each), "")
+    assert warning.startswith(f"{len(of_suspects)} text") or not of_suspects
+    assert all(f"the reason of {name}" in warning for name in of_suspects[:5])
