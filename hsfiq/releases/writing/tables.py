@@ -14,6 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hsfiq.releases.schemas import NUMBER, TIME
 from hsfiq.releases.writing.json_lines import Array, json_lines
 from hsfiq.releases.writing.values import ByPlace, Column
 
@@ -24,6 +25,8 @@ TableRows = Rows | Columns
 
 ROWS_AT_ONCE = 50_000
 """At most so many rows are a row group of a Parquet file, and are text in memory at a time."""
+UNIQUE = ("question_id", "set_id", "set_1", "set_2")
+"""The columns of text whose values differ in nearly every row."""
 PARTS_WAITING = 2
 """How many parts may wait to be written while the next ones are read."""
 
@@ -38,7 +41,12 @@ class TableFiles:
         self._digest = hashlib.sha256()
         self._closing = ExitStack()
         self._parquet = self._closing.enter_context(
-            pq.ParquetWriter(folder / f"{name}.parquet", schema, compression="zstd")
+            pq.ParquetWriter(
+                folder / f"{name}.parquet",
+                schema,
+                compression="zstd",
+                use_dictionary=repeating_columns(schema),
+            )
         )
         self._lines = self._closing.enter_context((folder / self.lines_name).open("wb"))
 
@@ -103,6 +111,19 @@ class TableWriter:
             if name not in self.files:
                 self.files[name] = TableFiles(self.folder, name, self.schemas[name])
             self.files[name].write(part)
+
+
+def repeating_columns(schema: pa.Schema) -> list[str]:
+    """The paths in Parquet of the columns whose values repeat, which have a dictionary.
+
+    Ids, times and numbers differ in nearly every row: with a dictionary they would take more space
+    and time.
+    """
+    return [
+        f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
+        for field in schema
+        if field.name not in UNIQUE and field.type not in (TIME, NUMBER)
+    ]
 
 
 def as_table(part: TableRows, schema: pa.Schema) -> pa.Table:
