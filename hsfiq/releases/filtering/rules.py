@@ -11,12 +11,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+import pyarrow as pa
+
 from hsfiq import answer_rules
 from hsfiq.releases.filtering import masks
 from hsfiq.releases.filtering.masks import Mask
 from hsfiq.releases.filters import Filters, Kind, NamedFilter
+from hsfiq.releases.reading.pair_questions import PairQuestions
 from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.schemas import FLAG
+from hsfiq.releases.writing.json_lines import Array
 
 Judge = Callable[[QuestionRow], str | None]
 """Returns the value for which a rule drops a question; None to keep the question."""
@@ -35,16 +40,22 @@ class Rule:
     """A rule with its name in `exclusions` and in the funnel.
 
     Attributes:
-        mask: the same as `judge`, of questions by columns: which of them break the rule.
+        mask: the same as `judge`, of questions by columns, where that is faster.
         is_recorded: for a rule that needs what some studies lack: whether a question has that.
         is_listed: whether it is in the funnel even if it drops nothing.
     """
 
     name: str
     judge: Judge
-    mask: Mask
+    mask: Mask | None = None
     is_recorded: Callable[[Questions], bool] = always
     is_listed: bool = True
+
+    def broken_by(self, questions: PairQuestions) -> Array:
+        """For each question whether it breaks the rule."""
+        if self.mask is None:
+            return pa.array([self.judge(question) is not None for question in questions], FLAG)
+        return self.mask(questions).fill_null(fill_value=False)
 
 
 def rules(kind: Kind, filters: Filters) -> Iterator[Rule]:
@@ -138,7 +149,7 @@ def faster_than(seconds: float) -> Judge:
 
 
 def in_a_run_of(length: int) -> Judge:
-    """Among so many of the same answers in a row, or more (`mark_runs`)."""
+    """Among so many of the same answers in a row, or more (`with_runs`)."""
 
     def judge(question: QuestionRow) -> str | None:
         run = question.run

@@ -122,7 +122,7 @@ class Sieve:
         """The questions that break no rule, and the others."""
         rules = [count.rule for count in self.counts]
         if isinstance(questions, PairQuestions):
-            broken = [rule.mask(questions).fill_null(fill_value=False) for rule in rules]
+            broken = [rule.broken_by(questions) for rule in rules]
             is_dropped = reduce(pc.or_, broken)
             return questions.filter(pc.invert(is_dropped)), questions.filter(is_dropped)
         kept, dropped = QuestionRows(), QuestionRows()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -159,8 +160,9 @@ def test_rules_are_the_same(varied: Database) -> None:
             with_runs(rows)
             for rule in rules("hp", ALL):
                 values = [rule.judge(row) for row in rows]
-                mask = rule.mask(questions).fill_null(fill_value=False).to_pylist()
-                assert mask == [value is not None for value in values]
+                expected = [value is not None for value in values]
+                assert rule.broken_by(questions).to_pylist() == expected
+                assert replace(rule, mask=None).broken_by(questions).to_pylist() == expected
                 broken |= {rule.name for value in values if value is not None}
             assert list(questions) == rows
     assert broken == {rule.name for rule in rules("hp", ALL)}
