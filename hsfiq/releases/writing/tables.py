@@ -45,7 +45,7 @@ class TableFiles:
                 folder / f"{name}.parquet",
                 schema,
                 compression="zstd",
-                use_dictionary=repeating_columns(schema),
+                use_dictionary=repeating_columns(schema),  # type: ignore[arg-type] # as documented
             )
         )
         self._lines = self._closing.enter_context((folder / self.lines_name).open("wb"))
