@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.cookies import participant_in
 from hsfiq.annotate.entry.arrival import add_limit_page, client_of, redirect_to_study
 from hsfiq.annotate.entry.open_enrolment import add_open_enrolment
+from hsfiq.annotate.entry.signed_links import add_refusal_page, require_signed
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.pages import (
     not_open_page,
@@ -136,6 +137,7 @@ def add_enrolment_routes(app: FastAPI, services: Services) -> None:
     """Add the routes that need no cookie, and set it."""
     add_open_enrolment(app, services)
     add_limit_page(app, services)
+    add_refusal_page(app)
     add_personal_links(app, services)
     add_platform_links(app, services)
 
@@ -179,6 +181,8 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
             if link.person is None:
                 language = language_in(study, request.headers)
                 return HTMLResponse(preview_page(session, study, language))
+            signature = request.query_params.get("signature", "")
+            require_signed(services.signer, study, link.person, signature)
             if replaced := replaced_by_link(session, request, services, link):
                 texts = study_texts(session, study, language_in(study, request.headers))
                 return question_link(session, replaced, texts, "")

@@ -190,6 +190,13 @@ def unknown_link_page(language: str) -> str:
     return message_page(text["welcome"], language, text["unknown_link_title"], text["unknown_link"])
 
 
+def not_invited_page(language: str) -> str:
+    """For an id of a recruitment platform that a study does not take."""
+    text = entry_texts(language)
+    shown = text["not_invited_title"], text["not_invited"]
+    return message_page(text["welcome"], language, *shown)
+
+
 def other_platform_study_page(language: str) -> str:
     """For somebody whose link belongs to another study of the recruitment platform."""
     text = entry_texts(language)

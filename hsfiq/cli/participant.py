@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hsfiq.cli import participant_ids
 from hsfiq.cli.common import (
     PARTICIPANT_HELP,
     RELEASES,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hsfiq.collect.progress import ParticipantRow
 
 app = typer.Typer(help="List, pause, exclude, pay and forget participants.", no_args_is_help=True)
+participant_ids.register(app)
 
 
 @app.command("list", epilog="Example: hsfiq participant list")

@@ -34,6 +34,13 @@ def enrolment(
             help="When a place goes back whose participant has not agreed; 0: when the lease ends.",
         ),
     ] = None,
+    signed_links: Annotated[
+        bool | None,
+        typer.Option(
+            "--signed-links/--any-links",
+            help="Whether people of a platform need links of `hsfiq participant links`.",
+        ),
+    ] = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -41,7 +48,11 @@ def enrolment(
     from hsfiq.collect.owner_actions import change_enrolment
     from hsfiq.study.config import config_of
 
-    given = {"enrolments_per_address": per_address, "unbegun_minutes": unbegun_minutes}
+    given = {
+        "enrolments_per_address": per_address,
+        "unbegun_minutes": unbegun_minutes,
+        "signed_links": signed_links,
+    }
     changes = {key: value for key, value in given.items() if value is not None}
     opened = open_chosen(ctx, database, create=False)
     if changes:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
 from hsfiq.collect.recruiting.addresses import count_enrolment
+from hsfiq.collect.recruiting.people import require_on_list
 from hsfiq.collect.recruiting.places import closed_categories, count_taking_part
 from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.running.messages import forget_messages
@@ -121,6 +122,7 @@ def enrol(
         OtherPlatformStudy: the study is bound to another study of the platform.
         NotOpen: the study is not open, is full, or has no form left to assign.
         TooManyEnrolments: too many have enrolled from the address.
+        NotInvited: the external id is not on the study's list.
     """
     study = lock_study(session, study_id)
     if platform_study_id is not None:
@@ -133,6 +135,7 @@ def enrol(
         ).one_or_none()
         if known is not None:
             return with_place(session, study, known, now)
+        require_on_list(session, study, external_id)
     if token is not None and (known := by_token(session, token)) is not None:
         return with_place(session, study, known, now)
     require_open(study)

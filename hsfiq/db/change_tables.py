@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import JSON, CheckConstraint, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from hsfiq.db.types import Base, KeyedBase
+from hsfiq.db.types import DIGEST_LENGTH, Base, KeyedBase
 
 
 class Extension(KeyedBase):
@@ -112,3 +112,12 @@ class EnrolmentByAddress(KeyedBase):
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), index=True)
     client: Mapped[str] = mapped_column(String(64))
     enrolled_at: Mapped[datetime]
+
+
+class AllowedPerson(Base):
+    """The digest of a platform's id whose person may enrol; without any, all people may."""
+
+    __tablename__ = "allowed_people"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), primary_key=True)
+    person_hash: Mapped[str] = mapped_column(String(DIGEST_LENGTH), primary_key=True)

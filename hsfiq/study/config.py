@@ -175,7 +175,8 @@ class Recruitment:
 
     `enrolments_per_address` limits how many enrol from one address in an hour, openly or by a
     platform's link (0: no limit). `unbegun_minutes` is when a place goes back whose participant has
-    not agreed to take part (0: when the lease ends).
+    not agreed to take part (0: when the lease ends). With `signed_links`, a platform's ids are
+    accepted only in the links of `hsfiq participant links`.
 
     Other outcomes may have codes of their own. Who fails more than `max_failed_checks` gold and
     repeated questions (-1: no limit) gets `failed_checks_code`, who arrives too late `full_code`
@@ -187,6 +188,7 @@ class Recruitment:
     quotas: Mapping[str, int] = field(default_factory=dict)
     enrolments_per_address: int = 20
     unbegun_minutes: int = 15
+    signed_links: bool = False
     platform_study_id: str = ""
     completion_code: str = ""
     completion_url: str = ""

@@ -149,6 +149,8 @@ def recruitment_errors(config: StudyConfig) -> Errors:
         yield "recruitment.quotas", f'{what} = "mixed": its forms have no category'
     if recruitment.failed_checks_code and recruitment.max_failed_checks < 0:
         yield "recruitment.failed_checks_code", "needs max_failed_checks"
+    if recruitment.signed_links and recruitment.mode not in ("prolific", "mturk"):
+        yield "recruitment.signed_links", 'needs mode = "prolific" or "mturk"'
     platform_study = recruitment.platform_study_id
     if platform_study and recruitment.mode != "prolific":
         yield "recruitment.platform_study_id", 'needs mode = "prolific"'

@@ -145,7 +145,7 @@ def test_the_time_can_be_changed_and_left_to_the_lease(
     fill(app, database)
     change = ("study", "enrolment", "telltale-study", "--unbegun-minutes", "0")
     options = ("--per-address", "7", "--json", "--database", str(database.engine.url))
-    rules = {"enrolments_per_address": 7, "unbegun_minutes": 0}
+    rules = {"enrolments_per_address": 7, "unbegun_minutes": 0, "signed_links": False}
     printed = run_command(tmp_path, *change, *options)
     assert json.loads(printed) == {"study": "telltale-study", **rules}
     pass_time(database, minutes=60)

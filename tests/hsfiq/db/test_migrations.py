@@ -19,7 +19,7 @@ from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from hsfiq.collect.participants import by_token
-from hsfiq.db.change_tables import EnrolmentByAddress
+from hsfiq.db.change_tables import AllowedPerson, EnrolmentByAddress
 from hsfiq.db.engine import Database, connect
 from hsfiq.db.schema import (
     alembic_config,
@@ -507,17 +507,19 @@ def test_links_from_before_their_digests_stay_valid(database: Database) -> None:
     assert all_rows(database.engine) == before
 
 
-def test_a_downgrade_forgets_from_which_addresses_people_came(database: Database) -> None:
+def test_a_downgrade_forgets_addresses_and_lists_of_people(database: Database) -> None:
     answered(database)
     with database.writing() as session:
         study = session.scalars(select(Study)).one()
         session.add(EnrolmentByAddress(study_id=study.id, client="c" * 64, enrolled_at=NOW))
+        session.add(AllowedPerson(study_id=study.id, person_hash="p" * 43))
     before = all_rows(database.engine)
     downgrade(database.engine, "0022")
     upgrade(database.engine)
     after = all_rows(database.engine)
-    assert before.pop("enrolments_by_address")
-    assert after.pop("enrolments_by_address") == []
+    for table in ("enrolments_by_address", "allowed_people"):
+        assert before.pop(table)
+        assert after.pop(table) == []
     assert after == before
 
 

@@ -69,6 +69,7 @@ mode = "prolific"
 participants = 61
 enrolments_per_address = 60
 unbegun_minutes = 30
+signed_links = true
 quotas = {}
 completion_code = "C0DE"
 platform_study_id = "64ab0c1d"
