@@ -7,7 +7,9 @@ import pytest
 
 from hsfiq.db.engine import connect
 from tests.annotate.page_requests import answer_body, view
+from tests.annotate.private_texts import quoted_in
 from tests.annotate.served_studies import Server, newcomer
+from tests.databases import PostgresServer
 
 REASON = "telltale-reason"
 
@@ -46,5 +48,40 @@ def test_a_logged_fault_quotes_no_data(server_of_kind: Server, kind: str) -> Non
     log = server.log.read_text()
     assert log.count("Traceback") >= 2
     assert log.count("broken") >= 2
-    quoted = [text for text in (REASON, token, late_token, body["submit_key"]) if text in log]
-    assert quoted == []
+    assert quoted_in(log, client, body, token, late_token) == []
+
+
+@pytest.mark.slow
+def test_kills_and_ended_connections_leave_no_data_in_the_log(
+    server_of_kind: Server, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """The server's process is killed between two answers, and so are PostgreSQL's backends."""
+    server = server_of_kind
+    token = newcomer(server.place)
+    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
+        assert client.get(f"/start/{token}").status_code == 303
+        body = answer_body(view(client), reason=REASON)
+        server.kill()
+        server.start()
+        assert client.post("/submit", json=body).status_code == 200
+        following = answer_body(view(client), "another-key-12345", reason=f"{REASON}-2")
+        if kind == "postgresql":
+            postgres: PostgresServer = request.getfixturevalue("postgres_server")
+            postgres.end_connections(server.place.url)
+        statuses = [client.post("/submit", json=following).status_code for _ in range(3)]
+        assert statuses[-1] == 200
+        assert set(statuses) <= {200, 503}
+    log = server.log.read_text()
+    assert log
+    assert quoted_in(log, client, body, following, token) == []
+
+
+def test_each_private_text_would_be_found() -> None:
+    body = {"answer": {"reason": REASON}, "assignment": "question:1.abcdefghijklmnop", "n": 1}
+    token = "t" * 32
+    with httpx.Client(
+        cookies={"hsfiq_participant": '"digest-of-a-token:another-digest.sign"'}
+    ) as client:
+        assert quoted_in("503 at POST /submit: the database is locked", client, body, token) == []
+        for private in (REASON, "abcdefghijklmnop", token, "another-digest"):
+            assert quoted_in(f"a line with {private}\n", client, body, token) == [private]

@@ -19,6 +19,7 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Check, Participant, Question
 from hsfiq.kinds import Judgement
 from tests.annotate.page_requests import images_body, stored, view
+from tests.annotate.private_texts import quoted_in
 from tests.annotate.served_studies import Place, Server, make_study, newcomer
 
 
@@ -45,7 +46,8 @@ def test_an_acknowledged_judgement_survives_a_kill(tmp_path: Path) -> None:
     server.start()
     try:
         with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
-            client.get(f"/start/{newcomer(place)}")
+            token = newcomer(place)
+            client.get(f"/start/{token}")
             body = judged_body(view(client), {"relevance": [2, 0, 1, 0, 2]})  # type: ignore[arg-type]
             assert client.post("/submit", json=body).json()["revision"] == 1
             server.kill()
@@ -54,6 +56,7 @@ def test_an_acknowledged_judgement_survives_a_kill(tmp_path: Path) -> None:
             assert (following["number"], following["answered"]) == (2, 1)
             again = client.post("/submit", json=body).json()
             assert again["revision"] == 1, "the same press is stored once"
+            assert quoted_in(server.log.read_text(), client, body, token) == []
     finally:
         server.kill()
     database = open_database(place.url)
