@@ -528,7 +528,7 @@ def test_digests_of_images_imported_before_are_unknown(database: Database) -> No
     with database.writing() as session:
         session.execute(update(Image).values(sha256="d" * 64))
         session.add(ImageChange(image_id=1, found_at=NOW))
-    downgrade(database.engine, "0023")
+    downgrade(database.engine, "0024")
     upgrade(database.engine)
     with database.reading() as session:
         assert set(session.scalars(select(Image.sha256))) == {None}
