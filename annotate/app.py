@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import dataclass
 from functools import partial
+from socket import socket
 from typing import Annotated
 
 import gradio as gr
@@ -53,6 +55,7 @@ from hsfiq.annotate.serving.faults import unavailable_response, wants_page
 from hsfiq.annotate.serving.health import add_health
 from hsfiq.annotate.serving.public_address import PublicAddress, require_free_path
 from hsfiq.annotate.serving.watching import NOTHING, Watching, add_watching, start_logs
+from hsfiq.annotate.serving.workers import at_parents_end, supervise
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import (
     CheckReply,
@@ -63,7 +66,7 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.db.checkpoints import regular_checkpoints
-from hsfiq.db.engine import Database
+from hsfiq.db.engine import Database, open_database
 from hsfiq.db.failures.timeouts import limit_waiting
 from hsfiq.errors import InvalidRecord, Refused, Unavailable
 from hsfiq.http_server import accept_connections, listening, server_settings, stop
@@ -79,13 +82,17 @@ def build_app(
     services: Services | None = None,
     public: PublicUrl | None = None,
     watching: Watching = NOTHING,
+    processes: int = 1,
 ) -> FastAPI:
-    """The app; `public` is the address at which browsers reach it, if a proxy hides that."""
+    """The app; `public` is the address at which browsers reach it, if a proxy hides that.
+
+    `processes` is how many serve the same address.
+    """
     services = services or Services.of(database)
     app = plain_app(services)
     mount_question_page(app, services)
     add_preview(app, services)
-    add_owner(app, database, services.signer, services.images)
+    add_owner(app, database, services.signer, services.images, processes)
     add_leaderboards(app, database, services.signer)
 
     def is_participant(request: Request) -> bool:
@@ -120,13 +127,17 @@ def plain_app(services: Services) -> FastAPI:
     return app
 
 
-def serve(
-    database: Database,
-    host: str = "127.0.0.1",
-    port: int = 7860,
-    public: PublicUrl | None = None,
-    watching: Watching = NOTHING,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How an app is served: its public URL, its processes and the connections of each, its logs."""
+
+    public: PublicUrl | None = None
+    workers: int = 1
+    connections: int | None = None
+    watching: Watching = NOTHING
+
+
+def serve(database: Database, host: str, port: int, serving: Serving) -> None:
     """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails."""
     with (
         suppress(KeyboardInterrupt),
@@ -137,15 +148,43 @@ def serve(
     ):
         accept_connections(listener)
         limit_waiting(database.engine)
-        start_logs(database.engine, watching)
+        start_logs(database.engine, serving.watching)
         services = Services.of(database)
-        app = build_app(database, services, public, watching)
-        settings = server_settings(app, host, port, has_own_log=watching.logs_json)
-        server = uvicorn.Server(settings)
-        signals.call(partial(stop, server))
         images = services.images
         with images.changes.stored_in(database), warming(database, images):
-            server.run(sockets=[listener])
+            if serving.workers == 1:
+                answer(listener, signals, services, serving)
+            else:
+                url = database.engine.url.render_as_string(hide_password=False)
+                supervise(partial(work, listener, url, serving), serving.workers, signals)
+
+
+def work(listener: socket, database_url: str, serving: Serving) -> None:
+    """Answer requests in a process of its own until a signal or its parent's end stops it."""
+    with (
+        suppress(KeyboardInterrupt),
+        Signals() as signals,
+        closing(
+            open_database(database_url, create=False, connections=serving.connections)
+        ) as database,
+    ):
+        limit_waiting(database.engine)
+        start_logs(database.engine, serving.watching)
+        services = Services.of(database)
+        with services.images.changes.stored_in(database):
+            answer(listener, signals, services, serving)
+
+
+def answer(listener: socket, signals: Signals, services: Services, serving: Serving) -> None:
+    """Answer the requests that arrive at a listening socket until a signal stops it."""
+    watching = serving.watching
+    app = build_app(services.database, services, serving.public, watching, serving.workers)
+    host, port = listener.getsockname()[:2]
+    settings = server_settings(app, host, port, has_own_log=watching.logs_json)
+    server = uvicorn.Server(settings)
+    signals.call(partial(stop, server))
+    with at_parents_end(partial(stop, server)):
+        server.run(sockets=[listener])
 
 
 async def error_response(request: Request, error: Exception) -> Response:

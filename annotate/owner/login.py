@@ -58,8 +58,8 @@ def owner_in(database: Database) -> Owner | None:
         return stored_owner(session, datetime.now(UTC))
 
 
-def add_login(app: FastAPI, database: Database, signer: Signer) -> None:
-    throttle, slots = LoginThrottle(), asyncio.Semaphore(CHECKED_AT_ONCE)
+def add_login(app: FastAPI, database: Database, signer: Signer, processes: int = 1) -> None:
+    throttle, slots = LoginThrottle(processes), asyncio.Semaphore(CHECKED_AT_ONCE)
 
     @app.get(OWNER)
     def board(request: Request) -> Response:

@@ -18,6 +18,9 @@ LONGEST_QUEUE = 20.0
 RETRY_AFTER = ceil(LONGEST_QUEUE)
 """Seconds after which all waiting attempts of a refused client have been made."""
 
+MOST_COUNTED = 4
+"""Processes by which delays are multiplied; with more, a single delay would exceed the queue."""
+
 FORGET_AFTER = 600.0
 
 MAX_CLIENTS = 4096
@@ -35,9 +38,9 @@ class ClientQueue:
     last: float = 0.0
     free_at: float = 0.0
 
-    def next_delay(self, now: float) -> float | None:
+    def next_delay(self, now: float, processes: int) -> float | None:
         """Seconds before this attempt, None if the queue is too long."""
-        starts = max(self.free_at, now) + self.delay
+        starts = max(self.free_at, now) + processes * self.delay
         if starts - now > LONGEST_QUEUE:
             return None
         self.delay = min(2 * self.delay, LONGEST_DELAY) if self.delay else FIRST_DELAY
@@ -48,11 +51,15 @@ class ClientQueue:
 class LoginThrottle:
     """A queue for each client, so that one client's attempts never delay another's.
 
+    Each of several processes sees only some of a client's attempts. With delays as many times as
+    long, up to `MOST_COUNTED`, a client is no faster than with one process.
+
     Clients are identified by a hash of their address under a secret of this process: no address is
     kept, and nothing about it reaches a disk.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, processes: int = 1) -> None:
+        self._processes = min(processes, MOST_COUNTED)
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(32)
         self._queues: dict[bytes, ClientQueue] = {}  # by the time of the last attempt
@@ -68,7 +75,7 @@ class LoginThrottle:
             queue = self._queues.get(client)
             if queue is None or now - queue.last > FORGET_AFTER:
                 queue = ClientQueue()
-            delay = queue.next_delay(now)
+            delay = queue.next_delay(now, self._processes)
             if delay is not None:
                 self._queues.pop(client, None)
                 self._queues[client] = queue

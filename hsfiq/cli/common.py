@@ -59,11 +59,18 @@ def database_url(ctx: typer.Context, chosen: str | None) -> str:
     return chosen or inherited or os.environ.get(DATABASE_VARIABLE) or DEFAULT_URL
 
 
-def open_chosen(ctx: typer.Context, chosen: str | None, *, create: bool = True) -> Database:
+def open_chosen(
+    ctx: typer.Context,
+    chosen: str | None,
+    *,
+    create: bool = True,
+    connections: int | None = None,
+) -> Database:
     """Open the database that the options name; it is closed when the command ends."""
     from hsfiq.db.engine import open_database
 
-    opened = open_database(database_url(ctx, chosen), create=create)
+    url = database_url(ctx, chosen)
+    opened = open_database(url, create=create, connections=connections)
     ctx.call_on_close(opened.close)
     return opened
 

@@ -242,7 +242,7 @@ def serve(
         make_study(database, folder, design, n_participants, simulated=simulated, rank=rank)
     url = database_url(folder)
     typer.echo(f"the demo is at http://{HOST}:{port} (its database is {url}); Ctrl-C stops it")
-    app.serve(database, host=HOST, port=port)
+    app.serve(database, HOST, port, app.Serving())
 
 
 # ------------------------------------------------------------------------------ the whole loop

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from hsfiq.cli.common import DatabaseOption, open_chosen, requires
+from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import public_url as public_address
 
 HOST, PORT = "127.0.0.1", 7860
@@ -66,6 +67,21 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(metavar="N", help="The processes that answer requests.", min=1, max=64),
+    ] = 1,
+    connections: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="The most connections of each process to the database; 10 to PostgreSQL if not "
+            "given.",
+            min=2,
+            max=1000,
+            show_default=False,
+        ),
+    ] = None,
     database: DatabaseOption = None,
 ) -> None:
     """Serve the annotation app for the studies of a database."""
@@ -75,10 +91,16 @@ def serve(
         from hsfiq.annotate.serving.watching import Watching, token_in
     inherited = os.environ.get(TOKEN_VARIABLE)
     token_file = metrics_token_file or (Path(inherited) if inherited else None)
+    if token_file and workers > 1:
+        raise UnreadableInput(
+            "--workers",
+            "each worker has metrics of its own, and a request reaches any of them",
+            "use 1 with /metrics: several `hsfiq serve` on their own ports, behind one proxy",
+        )
     token = token_in(token_file) if token_file else None
     watching = Watching(token, log_format is LogFormat.JSON, slow_statement_seconds)
-    opened = open_chosen(ctx, database, create=False)
+    opened = open_chosen(ctx, database, create=False, connections=connections)
     reached = f" for {public}" if public else ""
     if not watching.logs_json:
         typer.echo(f"serving at http://{host}:{port}{reached}; Ctrl-C stops it", err=True)
-    app.serve(opened, host=host, port=port, public=public, watching=watching)
+    app.serve(opened, host, port, app.Serving(public, workers, connections, watching))

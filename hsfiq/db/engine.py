@@ -43,8 +43,12 @@ from hsfiq.errors import Busy, NothingToDo, UnreadableInput
 T = TypeVar("T")
 
 DEFAULT_URL = "sqlite:///hsfiq.db"
-CONNECTIONS = 40
-"""As many as the app has threads, so that none waits for a connection."""
+CONNECTIONS = {"sqlite": 40, "postgresql": 10}
+"""The most connections of a process, whose server has 40 threads.
+
+PostgreSQL allows 100 for all processes unless it is told otherwise, and each takes memory there. A
+request holds its connection for milliseconds.
+"""
 
 CHECKPOINT_SECONDS = 0.2
 """How long a checkpoint may wait for readers, and keep writers waiting."""
@@ -132,14 +136,15 @@ class Database:
         self.engine.dispose()
 
 
-def open_database(url: str, *, create: bool = True) -> Database:
+def open_database(url: str, *, create: bool = True, connections: int | None = None) -> Database:
     """Open the database at `url`; create and migrate a new SQLite file if `create`.
 
-    A SQLite file that cannot be written to, such as one on read-only media, can be read.
+    `connections` is the most that this process opens, None for the default. A SQLite file that
+    cannot be written to, such as one on read-only media, can be read.
 
     `NothingToDo` if there is none; `UnreadableInput` if it cannot be used or is not upgraded.
     """
-    engine = connect(url)
+    engine = connect(url, connections)
     is_read_only = is_archive(engine.url)
     if is_read_only:
         engine = connect(archive_url(engine.url, shown_url(url)).render_as_string())
@@ -169,7 +174,7 @@ def added(session: Session, row: T) -> T:
     return row
 
 
-def connect(url: str) -> Engine:
+def connect(url: str, connections: int | None = None) -> Engine:
     """An engine for `url`; no connection is opened yet. `UnreadableInput` if it cannot be used."""
     try:
         parsed = make_url(url)
@@ -180,7 +185,8 @@ def connect(url: str) -> Engine:
         is_sqlite = parsed.get_backend_name() == "sqlite"
         engine = create_engine(
             parsed,
-            pool_size=CONNECTIONS,
+            pool_size=connections or CONNECTIONS[parsed.get_backend_name()],
+            max_overflow=0,
             hide_parameters=True,  # errors with values would put answers and ids into the log
             pool_pre_ping=not is_sqlite,
             **(

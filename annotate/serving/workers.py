@@ -1,0 +1,111 @@
+"""Several processes that answer at one address, with one process that starts and replaces them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from logging import getLogger
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerProcess
+from threading import Thread
+from time import monotonic
+
+from hsfiq.signals import Signals
+
+RESTART_SECONDS = 1.0
+"""The least time between two starts of a worker, so that one that cannot start takes no core."""
+
+STOP_SECONDS = 30.0
+"""How long workers may take to end after a signal; requests are given 2 seconds."""
+
+logger = getLogger(__name__)
+
+
+def supervise(work: Callable[[], None], number: int, signals: Signals) -> None:
+    """Call `work` in so many processes until a signal arrives; start a process that ends again.
+
+    `work` must be picklable. The processes fork from one that has imported the app, which is fast
+    and shares memory.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["hsfiq.annotate.app"])
+    with signalled(signals) as signal_arrived:
+        workers = [Worker(context.Process(target=work)) for _ in range(number)]
+        while signals.received is None:
+            wait([signal_arrived, *(worker.process.sentinel for worker in workers)])
+            for index, worker in enumerate(workers):
+                if signals.received is None and not worker.process.is_alive():
+                    logger.warning("a worker ended (%s); another is started", worker.ending())
+                    if not wait([signal_arrived], worker.seconds_to_restart()):
+                        workers[index] = Worker(context.Process(target=work))
+        end(workers)
+
+
+class Worker:
+    """A started process."""
+
+    def __init__(self, process: ForkServerProcess) -> None:
+        self.process = process
+        self._started = monotonic()
+        process.start()
+
+    def seconds_to_restart(self) -> float:
+        return max(0.0, self._started + RESTART_SECONDS - monotonic())
+
+    def ending(self) -> str:
+        code = self.process.exitcode or 0
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def end(workers: list[Worker]) -> None:
+    """End the processes; those that do not end in time are killed."""
+    deadline = monotonic() + STOP_SECONDS
+    for worker in workers:
+        worker.process.terminate()
+    for worker in workers:
+        worker.process.join(max(0.0, deadline - monotonic()))
+        worker.process.kill()
+        worker.process.join()
+
+
+@contextmanager
+def signalled(signals: Signals) -> Iterator[int]:
+    """A file descriptor that can be read once a signal has arrived."""
+    reader, writer = os.pipe()
+
+    def write() -> None:
+        os.write(writer, b".")
+
+    signals.call(write)
+    try:
+        yield reader
+    finally:
+        signals.call(lambda: None)
+        os.close(reader)
+        os.close(writer)
+
+
+@contextmanager
+def at_parents_end(call: Callable[[], None]) -> Iterator[None]:
+    """Within the block, call a function when the process that started this worker ends."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        yield
+        return
+    reader, writer = os.pipe()
+
+    def watch() -> None:
+        if reader not in wait([parent.sentinel, reader]):
+            call()
+
+    thread = Thread(target=watch, name="parent", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        os.write(writer, b".")
+        thread.join()
+        os.close(reader)
+        os.close(writer)
