@@ -178,3 +178,13 @@ def test_the_files_and_names_of_a_path_exist(path: str, text: str) -> None:
             module = import_module(".".join(parts if parts[0] == "hsfiq" else ("hsfiq", *parts)))
             assert name, f"{path}: {file} needs a name"
             attrgetter(name)(module)
+
+
+def test_each_revision_of_the_schema_follows_one_other() -> None:
+    """Two that follow the same one cannot both be applied."""
+    files = sorted((ROOT / "migrations" / "versions").glob("*.py"))
+    pattern = r'(?m)^revision: str = "(\d+)"\ndown_revision: str \| None = (?:"(\d+)"|None)$'
+    links = [link for file in files for link in re.findall(pattern, file.read_text())]
+    revisions = [revision for revision, _ in links]
+    assert revisions == [file.name[:4] for file in files]
+    assert [previous for _, previous in links] == ["", *revisions[:-1]]
