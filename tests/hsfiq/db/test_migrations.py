@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from alembic import command
-from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, delete, inspect, select, text, update
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -168,14 +167,6 @@ def test_a_failed_upgrade_changes_nothing(engine: Engine, monkeypatch: pytest.Mo
     assert schema(engine) == {}
     upgrade(engine)
     assert differences(engine) == []
-
-
-def test_the_revisions_form_a_single_chain() -> None:
-    script = ScriptDirectory.from_config(alembic_config())
-    assert len(script.get_heads()) == 1
-    assert len(script.get_bases()) == 1
-    assert len(list(script.walk_revisions())) == len(REVISIONS) > 0
-    assert migrations_folder().joinpath("versions", REVISIONS[0].name).is_file()
 
 
 @pytest.mark.parametrize("path", REVISIONS, ids=lambda path: path.stem)
