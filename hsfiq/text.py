@@ -45,15 +45,18 @@ def is_storable_text(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a text begins with that spreadsheets take for a formula."""
 
 
 def spreadsheet_text(text: str) -> str:
     """A text of a CSV file that spreadsheets show instead of running it as a formula.
 
-    For texts that people wrote, not for numbers.
+    It has an apostrophe in front, as has a text that begins with one: whoever removes one from each
+    text that begins with one has the texts again. For texts that people wrote, not for numbers.
+    `hsfiq.analysis.reports.formats.csv_tables.spreadsheet_text` is the same.
 
-    >>> spreadsheet_text("=1+1"), spreadsheet_text("is red")
-    ("'=1+1", 'is red')
+    >>> spreadsheet_text("=1+1"), spreadsheet_text("'tis red"), spreadsheet_text("is red")
+    ("'=1+1", "''tis red", 'is red')
     """
-    return f"'{text}" if text.startswith(RUN_BY_SPREADSHEETS) else text
+    return f"'{text}" if text.startswith((*FORMULA, "'")) else text

@@ -59,7 +59,7 @@ def _fields(cell: Cell) -> dict[str, str]:
 
 def spreadsheet_text(text: str) -> str:
     """A text that spreadsheets show and do not run; `hsfiq.text.spreadsheet_text` is equal."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "'")) else text
 
 
 def _number(value: float) -> str:

@@ -16,8 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
-"""What a text begins with that gets an apostrophe in front."""
+from hsfiq.text import spreadsheet_text
 
 
 def write_csv(folder: Path, tables: Iterable[str]) -> None:
@@ -44,7 +43,7 @@ def cell(value: Any) -> Any:
     """
     match value:
         case str():
-            return f"'{value}" if value.startswith(FORMULA) else value
+            return spreadsheet_text(value)
         case bool():
             return "true" if value else "false"
         case list():
