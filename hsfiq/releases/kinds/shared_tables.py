@@ -113,7 +113,7 @@ REASONS = Table(
 ABSENT = "the file is absent or cannot be decoded"
 IMAGES = Table(
     "images",
-    "one row an image that queries and sets name, with its file",
+    "one row an image that queries, sets and turns name, with its file",
     (
         Column("dataset", TEXT, "the dataset of the image"),
         Column("image_id", TEXT, "the image"),

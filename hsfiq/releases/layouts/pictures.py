@@ -18,6 +18,8 @@ from hsfiq.images.folder import ImageFolder
 from hsfiq.releases.kinds.shared_tables import IMAGES
 from hsfiq.releases.reader import read_rows
 
+LISTS = ("image_ids", "image_ids_1", "image_ids_2")
+"""The columns that have the images of a set, or of a turn's lists."""
 AT_ONCE = 32
 """Images in memory at a time."""
 
@@ -108,7 +110,7 @@ def image_row(key: ImageKey, picture: Picture | None) -> dict[str, Any]:
 
 
 def image_keys(folder: Path) -> Iterator[ImageKey]:
-    """The images that queries and sets name, each once: sorted, so in the same order each time."""
+    """The images that queries, sets and turns name, each once: sorted, so always in one order."""
     columns = ("query_id", "dataset", "reference_id", "target_id")
     queries = read_rows(folder / "queries.parquet", columns, nullable=("reference_id", "target_id"))
     datasets = {row["query_id"]: row["dataset"] for row in queries}
@@ -118,12 +120,25 @@ def image_keys(folder: Path) -> Iterator[ImageKey]:
         for name in ("reference_id", "target_id")
         if row[name] is not None
     }
-    if (folder / "sets.parquet").is_file():
-        with pq.ParquetFile(folder / "sets.parquet") as file:
-            for batch in file.iter_batches(columns=["query_id", "image_ids"]):
-                for row in batch.to_pylist():
-                    keys.update((datasets[row["query_id"]], image) for image in row["image_ids"])
+    for name in ("sets.parquet", "turns.parquet"):
+        if (folder / name).is_file():
+            keys.update((datasets[query], image) for query, image in images_judged(folder / name))
     yield from sorted(keys)
+
+
+def images_judged(path: Path) -> Iterator[tuple[str, str]]:
+    """Each image that a table of sets or of turns names, with the query.
+
+    A turn has its reference, unless that is the participant's own picture, and one list or two.
+    """
+    with pq.ParquetFile(path) as file:
+        lists = [name for name in LISTS if name in file.schema_arrow.names]
+        references = [name for name in ("reference_id",) if name in file.schema_arrow.names]
+        for batch in file.iter_batches(columns=["query_id", *references, *lists]):
+            for row in batch.to_pylist():
+                named = [row[name] for name in references]
+                named += [image for name in lists for image in row[name] or ()]
+                yield from ((row["query_id"], image) for image in named if image is not None)
 
 
 def with_features(schema: pa.Schema, features: Mapping[str, Any]) -> pa.Schema:

@@ -21,7 +21,8 @@ import pytest
 from PIL import Image as Picture
 from sqlalchemy import select
 
-from hsfiq.db.engine import Database, open_database
+from hsfiq.db.engine import Database, added, open_database
+from hsfiq.db.searches.tables import SearchList
 from hsfiq.db.tables import Dataset, Image, Study
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.releases import Filters, Split, export_releases
@@ -30,7 +31,7 @@ from hsfiq.releases.layouts.layouts import write_layouts
 from hsfiq.releases.layouts.options import LAYOUTS, Extras, Layout
 from hsfiq.study.publishing.publication import Publication
 from tests.databases import migrated_sqlite
-from tests.hsfiq.releases.small_releases import small_pair_study
+from tests.hsfiq.releases.small_releases import small_pair_study, small_study_of, write_release
 from tests.hsfiq.samples import hsfiq
 
 PUBLICATION = Publication(
@@ -339,3 +340,34 @@ def test_layouts_of_pairs_need_pairs(layout: Layout, tmp_path: Path) -> None:
 def test_a_layout_that_the_answers_do_not_fit_in_says_so(tmp_path: Path) -> None:
     with pytest.raises(NothingToDo, match="--layout hpfiq"):
         write_layouts(tmp_path, (), Extras(layouts=("hpfiq",)), None)
+
+
+@pytest.mark.parametrize("kind", ["search", "arena"])
+def test_images_that_only_a_turn_names_are_packed(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "it.db").write_bytes(migrated_sqlite())
+    database = open_database(f"sqlite:///{tmp_path / 'it.db'}")
+    study = small_study_of(database, kind)
+    with database.writing() as session:
+        dataset = session.scalars(select(Dataset)).one()
+        dataset.image_root = str(tmp_path)
+        another = added(session, Image(dataset_id=dataset.id, name="another")).id
+        for each in session.scalars(select(SearchList)):
+            each.image_ids = [*each.image_ids[:-1], another]
+        for name in session.scalars(select(Image.name)):
+            Picture.new("RGB", (4, 4)).save(tmp_path / f"{name}.png")
+    extras = Extras(images=True, publication=PUBLICATION)
+    release = write_release(database, study, kind, tmp_path / "release", extras=extras)
+    database.close()
+    queries, turns, images = (
+        pq.read_table(release / f"{table}.parquet").to_pylist()
+        for table in ("queries", "turns", "images")
+    )
+    of_queries = {row[name] for row in queries for name in ("reference_id", "target_id")} - {None}
+    lists = [name for name in turns[0] if name.startswith("image_ids")]
+    of_turns = {image for row in turns for name in lists for image in row[name] or ()}
+    assert len(lists) == (2 if kind == "arena" else 1)
+    assert of_turns - of_queries == {"another"}
+    assert {row["image_id"] for row in images} == of_queries | of_turns | {
+        row["reference_id"] for row in turns
+    }
+    assert hsfiq("release", "verify", release).code == 0
