@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hsfiq.releases.kinds import ReleaseKind
+from hsfiq.releases.privacy.uniqueness import ALIKE
 from hsfiq.study.publishing.publication import licence_address
 from hsfiq.text import count_text
 
@@ -136,6 +137,8 @@ def limits_section(manifest: Mapping[str, Any], kind: ReleaseKind) -> str:
 def limits(manifest: Mapping[str, Any], kind: ReleaseKind) -> Iterator[str]:
     if manifest["simulated"]:
         yield "Simulated answers say nothing about people."
+    if alike := manifest.get(ALIKE):
+        yield alike_text(alike)
     if "sets" in kind.all_tables():
         yield "People judged the images that a set shows, and not the ranking below them."
     tables = kind.all_tables()
@@ -149,6 +152,17 @@ def limits(manifest: Mapping[str, Any], kind: ReleaseKind) -> Iterator[str]:
     for step in steps:
         if step["dropped"] is None:
             yield f"The rule `{step['rule']}` was asked for, and what it needs was not recorded."
+
+
+def alike_text(alike: Mapping[str, Any]) -> str:
+    """How many participants have the same answers at the end."""
+    names = ", ".join(f"`{name}`" for name in alike["fields"])
+    return (
+        f"By their answers to {names} in `{alike['table']}`, the smallest group of participants "
+        f"that nothing tells apart has {alike['k']:,} of {alike['participants']:,} (k = "
+        f"{alike['k']}); {alike['unique']:,} {'is' if alike['unique'] == 1 else 'are'} alone in "
+        "theirs. Whoever knows these facts about a person could find their answers."
+    )
 
 
 def table_1_section(manifest: Mapping[str, Any]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hsfiq.releases.checking.findings import Findings
 from hsfiq.releases.checking.scratch import Scratch
 from hsfiq.releases.checking.tables import ReleaseFolder
+from hsfiq.releases.instrument.extra_answers import ASKED
 from hsfiq.releases.manifest import MANIFEST
+from hsfiq.releases.privacy.uniqueness import ALIKE, TABLE, compared_fields, uniqueness
 
 STRUCK = "struck-text"
 """Rows of `exclusions` about a text that was struck; its question is kept."""
@@ -98,6 +100,32 @@ def n_participants(release: ReleaseFolder, table: str) -> int:
     for batch in release.batches(table, "participant_id"):
         people.update(batch.column("participant_id") or ())
     return len(people)
+
+
+def check_alike(release: ReleaseFolder, findings: Findings) -> None:
+    """How alike participants are, as the manifest says, is what their answers give."""
+    asked = [
+        (row["field"], row["type"])
+        for _, row in rows_of(release, "fields", "field", "asked", "type")
+        if row["asked"] == ASKED["at_end"]
+    ]
+    rows = (row for _, row in rows_of(release, TABLE, "participant_id", "field", "number", "value"))
+    alike = uniqueness(rows, compared_fields(asked))
+    expected, stated = alike.facts() if alike else None, release.manifest.get(ALIKE)
+    if stated is None and expected is not None:
+        findings.note(f"{MANIFEST} has no {ALIKE}, which this hsfiq writes")
+    elif stated != expected:
+        what = f"is {stated}, and {TABLE}.parquet gives {expected}"
+        findings.add(MANIFEST, what, column=ALIKE)
+
+
+def rows_of(
+    release: ReleaseFolder, table: str, *columns: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a table with their numbers; none if the release lacks a column."""
+    if release.has(table, *columns):
+        for batch in release.batches(table, *columns):
+            yield from batch.numbered(*columns)
 
 
 def check_queries_are_used(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from hsfiq.releases.checking.answers import check_answers
-from hsfiq.releases.checking.counts import check_counts, check_funnel, check_queries_are_used
+from hsfiq.releases.checking.counts import (
+    check_alike,
+    check_counts,
+    check_funnel,
+    check_queries_are_used,
+)
 from hsfiq.releases.checking.files import (
     check_content_digest,
     check_croissant,
@@ -59,6 +64,7 @@ def check_between(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
     check_answers(release, ids, findings)
     check_funnel(release, ids, findings)
     check_counts(release, findings)
+    check_alike(release, findings)
     check_queries_are_used(release, ids, findings)
     check_split(release, ids, findings)
     check_further(release, ids, findings)

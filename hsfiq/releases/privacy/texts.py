@@ -9,7 +9,7 @@ from typing import Any
 from hsfiq.releases.kinds.shared_tables import REASONS
 from hsfiq.releases.layouts.options import LeftOut
 from hsfiq.releases.privacy.personal_data import personal_data
-from hsfiq.releases.privacy.uniqueness import uniqueness
+from hsfiq.releases.privacy.uniqueness import ALIKE, Uniqueness, compared_fields, uniqueness
 from hsfiq.releases.reading.pair_questions import PairQuestions
 from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QuestionRow
@@ -37,6 +37,7 @@ class WrittenTexts:
     ) -> None:
         asked = (*questionnaire.after_each, *questionnaire.at_end)
         self.fields = {question.name for question in asked if question.type == "text"}
+        self.compared = compared_fields((each.name, each.type) for each in questionnaire.at_end)
         self.without = without
         self.left_out = Counter(left_out_before)
         self.suspects: Counter[str] = Counter()
@@ -113,11 +114,15 @@ class WrittenTexts:
         return [f"left out by the owner: {counts}"]
 
     def facts(self) -> dict[str, Any]:
-        """What was left out, as the manifest has it; nothing if everything is there."""
-        if not self.without:
-            return {}
+        """What was left out, and how alike participants are, as the manifest has it."""
         counts = {what: n for what, n in sorted(self.left_out.items()) if n}
-        return {"without": sorted(self.without), "left_out": counts}
+        left_out = {"without": sorted(self.without), "left_out": counts} if self.without else {}
+        alike = self.uniqueness()
+        return left_out | ({ALIKE: alike.facts()} if alike else {})
+
+    def uniqueness(self) -> Uniqueness | None:
+        """How alike the participants are in their answers at the end, if the release has any."""
+        return uniqueness(self.at_end, self.compared)
 
     def warnings(self) -> list[str]:
         """What the owner should look at before the release is published; no part of the release."""
@@ -126,6 +131,6 @@ class WrittenTexts:
             f"{', ...' if n > len(self.where[what]) else ''}); read them, or use --without texts"
             for what, n in self.suspects.items()
         ]
-        if self.at_end:
-            named += uniqueness(self.at_end, self.fields).warnings()
+        if (alike := self.uniqueness()) is not None:
+            named += alike.warnings()
         return named

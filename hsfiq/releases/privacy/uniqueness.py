@@ -1,27 +1,40 @@
 """How many participants gave the same answers at the end, such as age and gender together.
 
 A participant whom nobody shares them with can be recognised by whoever knows these facts. The
-smallest group is the k of k-anonymity (Sweeney 2002). Texts and numbers are compared as they are.
+smallest group is the k of k-anonymity (Sweeney 2002). Answers are compared as they are; free
+texts are not compared.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+TABLE = "participant_answers"
+ALIKE = "k_anonymity"
+"""Its key in the manifest."""
 LEAST_K = 5
 """Below it, the export warns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uniqueness:
-    """`k` is the size of the smallest group, `unique` counts the participants alone in theirs."""
+    """How alike participants are.
 
+    `fields` are the questions whose answers are compared, `k` is the size of the smallest group of
+    `participants` with the same answers, and `unique` counts those who are alone in theirs.
+    """
+
+    fields: tuple[str, ...]
     participants: int
     k: int
     unique: int
+
+    def facts(self) -> dict[str, Any]:
+        """As the manifest has it."""
+        return asdict(self) | {"table": TABLE, "fields": list(self.fields)}
 
     def warnings(self) -> list[str]:
         if self.k >= LEAST_K:
@@ -39,18 +52,20 @@ class Uniqueness:
         return [warning]
 
 
-def uniqueness(rows: Iterable[Mapping[str, Any]], ignored: Collection[str] = ()) -> Uniqueness:
-    """Of rows of `participant_answers`; the fields that are `ignored` ask for free texts.
+def compared_fields(questions: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The fields of the questions at the end, each with its type, that ask for no free text."""
+    return tuple(field for field, kind in questions if kind != "text")
 
-    Raises:
-        ValueError: there are no participants.
-    """
+
+def uniqueness(rows: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> Uniqueness | None:
+    """Of rows of `participant_answers`; None if there is nothing to compare."""
     answers: dict[str, set[tuple[str, Any, Any]]] = defaultdict(set)
     for row in rows:
         own = answers[row["participant_id"]]
-        if row["field"] not in ignored:
+        if row["field"] in fields:
             own.add((row["field"], row["number"], row["value"]))
     groups = Counter(frozenset(own) for own in answers.values())
-    if not groups:
-        raise ValueError("no participants")
-    return Uniqueness(len(answers), min(groups.values()), sum(n == 1 for n in groups.values()))
+    if not groups or not fields:
+        return None
+    alone = sum(n == 1 for n in groups.values())
+    return Uniqueness(tuple(fields), len(answers), min(groups.values()), alone)

@@ -26,7 +26,7 @@ from hsfiq.study.instrument.extra_questions import ExtraQuestion
 from hsfiq.study.instrument.questionnaire import Questionnaire
 from hsfiq.study.publishing.publication import Publication
 from tests.databases import migrated_sqlite
-from tests.hsfiq.releases.small_releases import write_release
+from tests.hsfiq.releases.small_releases import OnDisk, write_release
 from tests.hsfiq.samples import hsfiq
 from tests.studies import NOW, Seat, config, make_queries, set_status
 
@@ -162,6 +162,27 @@ def test_packed_images_are_asked_for_again(
     after = export(database, tmp_path / "after", extras, SPLIT)
     database.close()
     assert files_of(before) | {"manifest.json": b""} == files_of(after) | {"manifest.json": b""}
+
+
+def test_the_release_says_how_alike_participants_are(
+    groups: tuple[Database, Database], tmp_path: Path
+) -> None:
+    release = OnDisk(export(groups[0], tmp_path / "release", Extras()))
+    alike = {"table": "participant_answers", "fields": ["age"], "participants": 2, "k": 1,
+             "unique": 2}  # fmt: skip
+    assert manifest_of(release.folder)["k_anonymity"] == alike
+    card = (release.folder / "README.md").read_text(encoding="utf-8")
+    assert "answers to `age` in `participant_answers`, the smallest group" in card
+    assert "has 1 of 2 (k = 1); 2 are alone" in card
+    without = export(groups[0], tmp_path / "without", Extras(without=("participant-answers",)))
+    assert "k_anonymity" not in manifest_of(without)
+    release.json("manifest.json", lambda manifest: manifest["k_anonymity"].update(k=2))
+    verified = hsfiq("release", "verify", release.folder)
+    assert verified.code == 1
+    assert verified.out.startswith("manifest.json, k_anonymity: is {")
+    release.json("manifest.json", lambda manifest: manifest.pop("k_anonymity"))
+    verified = hsfiq("release", "verify", release.folder)
+    assert (verified.code, "has no k_anonymity" in verified.out) == (0, True)
 
 
 def merge(tmp_path: Path, *folders: Path) -> tuple[int, str]:

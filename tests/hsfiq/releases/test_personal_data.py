@@ -58,13 +58,22 @@ def test_uniqueness_counts_those_who_are_alone() -> None:
             *(("p1", "why", "a"), ("p2", "why", "b")),
         ]
     )
-    assert uniqueness(answers, {"why"}) == Uniqueness(participants=3, k=1, unique=1)
-    assert uniqueness(answers) == Uniqueness(participants=3, k=1, unique=3)
-    (warning,) = uniqueness(answers, {"why"}).warnings()
+    asked = ("age", "shops")
+    alike = uniqueness(answers, asked)
+    assert alike == Uniqueness(asked, participants=3, k=1, unique=1)
+    assert alike.facts() == {
+        "table": "participant_answers", "fields": ["age", "shops"], "participants": 3, "k": 1,
+        "unique": 1,
+    }  # fmt: skip
+    every = (*asked, "why")
+    assert uniqueness(answers, every) == Uniqueness(every, participants=3, k=1, unique=3)
+    (warning,) = alike.warnings()
     assert "1 of 3 participants" in warning
-    assert uniqueness(rows((f"p{n}", "age", "30") for n in range(5))).warnings() == []
-    with pytest.raises(ValueError, match="no participants"):
-        uniqueness([])
+    of_one_age = uniqueness(rows((f"p{n}", "age", "30") for n in range(5)), ["age"])
+    assert of_one_age == Uniqueness(("age",), participants=5, k=5, unique=0)
+    assert of_one_age.warnings() == []
+    assert uniqueness([], ["age"]) is None
+    assert uniqueness(answers, ()) is None
 
 
 QUESTIONNAIRE = Questionnaire(
