@@ -34,12 +34,13 @@ from hsfiq.db.tables import (
 from hsfiq.db.types import digest_of, new_token
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import config_of
+from hsfiq.study.publishing.earlier_release import without_answers_of
 
 STATUSES = ("active", "paused", *DEPARTED_STATUSES)
 
 PERSONAL_TABLES = (
     *(Participant, Question, Response, QuestionnaireAnswers, CheckAnswer, StatusChange),
-    *(Message, MessageRecipient, *SEARCH_TABLES),
+    *(Message, MessageRecipient, Study, *SEARCH_TABLES),
 )
 """The tables in which `forget` deletes or empties rows."""
 
@@ -293,7 +294,8 @@ def set_status(participant: Participant, status: str) -> None:
 def forget(session: Session, participant: Participant) -> int:
     """Delete a person's answers and checks, free their questions, and count the answers deleted.
 
-    Searches, and messages to this person alone, are deleted, too.
+    Searches, and messages to this person alone, are deleted, too. So is what an imported study
+    keeps of answers that were dropped before.
 
     An empty row under the pseudonym remains, so that nobody else is ever given it.
     """
@@ -312,6 +314,8 @@ def forget(session: Session, participant: Participant) -> int:
         session.execute(delete(table).where(table.participant_id == participant.id))
     session.execute(update(Question).where(Question.id.in_(own_questions)).values(served_at=None))
     forget_messages(session, participant)
+    study = participant.study
+    study.design = without_answers_of(study.design, participant.name)
     participant.status = "returned"
     participant.external_id = participant.platform_study_id = participant.language = None
     participant.token_hash = digest_of(new_token())

@@ -25,11 +25,12 @@ from hsfiq.releases.merging.renaming import (
     participants_in,
     write_renamed,
 )
-from hsfiq.releases.restoring.earlier import KEY, Earlier
+from hsfiq.releases.restoring.earlier import Earlier
 from hsfiq.releases.restoring.items import Items
 from hsfiq.releases.restoring.restore import StudyRestorer, images_in_sets, open_valid
 from hsfiq.releases.restoring.rows import rows_of
 from hsfiq.releases.restoring.study import SOURCE, publication_in, restored_study
+from hsfiq.study.publishing.earlier_release import KEY
 from hsfiq.study.publishing.publication import Publication
 
 INSTRUMENT = (

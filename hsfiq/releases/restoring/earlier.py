@@ -12,8 +12,8 @@ from typing import Any
 
 from hsfiq.db.tables import Study
 from hsfiq.releases.layouts.options import LeftOut
+from hsfiq.study.publishing.earlier_release import KEY
 
-KEY = "imported_release"
 Rows = Sequence[Mapping[str, Any]]
 
 

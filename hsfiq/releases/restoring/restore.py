@@ -144,6 +144,7 @@ class StudyRestorer:
             self.restore_person(name, forms, published.pop(name, forms))
         for other, names in published.items():
             self.restore_person(other, {}, names)
+        self.restore_dropped_people()
         self.restore_answers_at_end()
 
     def restore_person(
@@ -155,6 +156,17 @@ class StudyRestorer:
             self.people[name] = added(self.session, person).id
         for position, form in enumerate(names, start=1):
             self.restore_form(self.people[name], position, form, forms.get(form, ()))
+
+    def restore_dropped_people(self) -> None:
+        """Store the participants of whom no question was kept, and whom the owner had excluded."""
+        excluded: dict[str, bool] = {}
+        for row in rows_of(self.release, "exclusions"):
+            name = row["participant_id"]
+            excluded[name] = excluded.get(name, False) or row["rule"] == "excluded"
+        for name, is_excluded in excluded.items():
+            self.restore_person(name, {}, ())
+            if is_excluded:
+                self.session.get_one(Participant, self.people[name]).status = "excluded"
 
     def restore_form(self, person: int, position: int, name: str, rows: Sequence[Row]) -> None:
         form = added(self.session, Form(
