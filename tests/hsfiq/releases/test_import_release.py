@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +26,7 @@ from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import draw_study
 from hsfiq.study.instrument.extra_questions import ExtraQuestion
 from hsfiq.study.instrument.questionnaire import Questionnaire
-from tests.databases import migrated_sqlite
+from tests.databases import ReusedPostgres, migrated_sqlite
 from tests.hsfiq.releases.random_searches import random_searches
 from tests.hsfiq.releases.small_releases import OnDisk, small_study_of, write_release
 from tests.hsfiq.samples import HPFIQ, hsfiq, import_hpfiq
@@ -131,39 +133,72 @@ ANSWERS = st.fixed_dictionaries(
 STATES = st.sampled_from(["unloaded", "loaded", "shown", "enlarged"])
 
 
+def answer_at_random(data: st.DataObject, database: Database) -> int:
+    """A study that two people have answered; its key."""
+    study = rich_study(database)
+    for _ in range(2):
+        seat = Seat.taken(database, study)
+        while (step := seat.standing().current) is not None:
+            if step.check_id is not None:
+                for _ in range(data.draw(st.integers(0, 2))):
+                    seat.try_check(step.check_id, "wrong")
+                seat.pass_check(step.check_id)
+                continue
+            states = [data.draw(STATES) for _ in range(7)]
+            images = ImageStates(states[0], (tuple(states[1:4]), tuple(states[4:7])))
+            extra = {"sure": data.draw(st.sampled_from([1, 2, None])), "why": [1, 3],
+                     "seconds": 2.5, "words": "fine"}  # fmt: skip
+            answer = Answer(**data.draw(ANSWERS), images=images, extra=extra)
+            seat.submit(step.question_id, answer)
+    set_status(database, study, "closed")
+    return study
+
+
+def require_that_it_comes_back(
+    data: st.DataObject, opened: Callable[[str], AbstractContextManager[Database]]
+) -> None:
+    """`opened` opens an empty database; its argument is a name."""
+    filters = Filters(invalid=data.draw(st.booleans()), failed_checks=data.draw(st.booleans()))
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        with opened("own") as own:
+            study = answer_at_random(data, own)
+            try:
+                before = write_release(own, study, "hp", folder / "before", filters=filters)
+            except NothingToDo:  # every question was dropped
+                reject()
+        with opened("other") as target:
+            after = released_again(before, target, folder / "after", filters)
+        require_same(before, after)
+
+
 @settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_random_answers_come_back(data: st.DataObject) -> None:
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        own = new_database(folder, "own.db")
-        study = rich_study(own)
-        for _ in range(2):
-            seat = Seat.taken(own, study)
-            while (step := seat.standing().current) is not None:
-                if step.check_id is not None:
-                    for _ in range(data.draw(st.integers(0, 2))):
-                        seat.try_check(step.check_id, "wrong")
-                    seat.pass_check(step.check_id)
-                    continue
-                states = [data.draw(STATES) for _ in range(7)]
-                images = ImageStates(states[0], (tuple(states[1:4]), tuple(states[4:7])))
-                extra = {"sure": data.draw(st.sampled_from([1, 2, None])), "why": [1, 3],
-                         "seconds": 2.5, "words": "fine"}  # fmt: skip
-                answer = Answer(**data.draw(ANSWERS), images=images, extra=extra)
-                seat.submit(step.question_id, answer)
-        set_status(own, study, "closed")
-        filters = Filters(invalid=data.draw(st.booleans()), failed_checks=data.draw(st.booleans()))
+
+        def opened(database: str) -> closing[Database]:
+            return closing(new_database(Path(name), f"{database}.db"))
+
+        require_that_it_comes_back(data, opened)
+
+
+@pytest.mark.postgres
+@settings(max_examples=2, deadline=None)
+@given(data=st.data())
+def test_random_answers_come_back_in_postgresql(
+    reused_postgres: ReusedPostgres, data: st.DataObject
+) -> None:
+    """The study, and the one that its release is imported as, are both in PostgreSQL."""
+
+    @contextmanager
+    def opened(_name: str) -> Iterator[Database]:
         try:
-            before = write_release(own, study, "hp", folder / "before", filters=filters)
-        except NothingToDo:  # every question was dropped
-            reject()
+            yield Database(reused_postgres.engine)
         finally:
-            own.close()
-        target = new_database(folder, "other.db")
-        after = released_again(before, target, folder / "after", filters)
-        target.close()
-        require_same(before, after)
+            reused_postgres.clean()
+
+    require_that_it_comes_back(data, opened)
 
 
 def test_an_imported_arena_is_finished_and_has_its_leaderboard(tmp_path: Path) -> None:
