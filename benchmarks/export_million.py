@@ -1,5 +1,7 @@
 """`hsfiq export` of a large study against the same files by pandas (`benchmarks.export_pandas`).
 
+`verify` is what `hsfiq release verify` of the release takes.
+
 Each side is a process of its own, one after the other. `ratio` is that of the seconds on the clock;
 `cpu_ratio` that of the CPU seconds, which other load on the machine hardly changes. `equal` is
 whether all Parquet tables have the same values and all JSON lines are as many, the first ones
@@ -42,10 +44,12 @@ def measure(seed: int, n_answers: int) -> dict[str, Any]:
         folder = Path(name)
         url = make_database(folder / "million.db", n_answers, seed)
         (folder / "pandas").mkdir()
-        command = [str(Path(sys.executable).parent / "hsfiq"), "export", "--database", url]
+        hsfiq = str(Path(sys.executable).parent / "hsfiq")
+        command = [hsfiq, "export", "--database", url]
         ours = timed(
             [*command, "--study", STUDY, "--release", "hs", "--out", str(folder / "hsfiq")]
         )
+        verified = timed([hsfiq, "release", "verify", str(folder / "hsfiq")])
         theirs = timed(
             [sys.executable, "-m", "benchmarks.export_pandas",
              str(folder / "million.db"), str(folder / "pandas")]
@@ -62,6 +66,7 @@ def measure(seed: int, n_answers: int) -> dict[str, Any]:
         "cpu_ratio": round(theirs["cpu_seconds"] / ours["cpu_seconds"], 2),
         "peak_mb": ours["peak_mb"],
         "their_peak_mb": theirs["peak_mb"],
+        "verify": verified,
         "equal": not differing,
         "differing": differing,
         "within_goals": theirs["seconds"] >= GOAL * ours["seconds"] and ours["peak_mb"] < GOAL_MB,
