@@ -24,6 +24,8 @@ def search_entries(session: Session, study: Study) -> dict[str, Any]:
         return {}
     searches = config_of(study).searches
     settings = {name: getattr(searches, name) for name in SETTINGS}
+    if searches.task != "target-remembered":
+        del settings["target_seconds"]  # it decides nothing
     retrievers = session.scalars(
         select(StudyRetriever).where(StudyRetriever.study_id == study.id)
     ).all()
