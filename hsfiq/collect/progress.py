@@ -77,11 +77,14 @@ class ParticipantRow:
 
     @property
     def standing(self) -> str:
-        """The status, with `active` divided into invited, active, at the end, and finished."""
+        """The status, with `active` divided by what they have and have done.
+
+        Somebody without a place was invited, or has lost it because they did not begin.
+        """
         if self.status != "active":
             return self.status
         if self.questions == 0:
-            return "invited"
+            return "invited" if self.source == "invitation" else "without a place"
         if self.answered < self.questions:
             return "active"
         return "at the questions at the end" if self.at_end_due else "finished"

@@ -135,6 +135,8 @@ def test_one_command_gives_the_places_back(
     done = run_command(tmp_path, *release, "--minutes", "0", "--json")
     assert json.loads(done) == {"study": "telltale-study", "released": ["p2"]}
     assert taken(database) == {"p1": 2}
+    listed = run_command(tmp_path, "participant", "list", "--database", str(database.engine.url))
+    assert "p2: without a place, 0 of 0 answered" in listed
     assert view(second)["step"] == "farewell"
     assert view(first)["number"] == 2
 
