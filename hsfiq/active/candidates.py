@@ -15,11 +15,12 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
+from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.tables import Image, Pair, Query, RetrievedImage, System, Triplet
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.reader import read_preferences, read_queries
 from hsfiq.releases.splits import split_by, verify_no_leak
-from hsfiq.study.design import ranked_lists
+from hsfiq.study.drawing.material import ranked_lists
 
 Shown = tuple[int, frozenset[tuple[str, ...]]]
 """A query's database key and the images of its two sets (one, if the sets are equal)."""
@@ -156,7 +157,9 @@ def pairs_asked(session: Session) -> set[Shown]:
     return {
         (query, frozenset((tuple(images[first]), tuple(images[second]))))
         for query, first, second in session.execute(
-            select(Pair.query_id, Pair.first_id, Pair.second_id)
+            select(Pair.query_id, Pair.first_id, Pair.second_id).where(
+                Pair.study_id.not_in(select(StudyCreation.study_id))
+            )
         )
         if first is not None and second is not None
     }

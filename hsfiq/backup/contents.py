@@ -16,14 +16,14 @@ REQUIRED_TABLES = frozenset({REVISION_TABLE, "studies", "participants", "respons
 """The tables by which a database of hsfiq is recognised, at every schema revision."""
 
 # One statement for both kinds of database and all schema revisions. An answer is a question with
-# a response, however often it was revised.
+# a response, however often it was revised. Studies that are still being created are left out.
 STUDIES = """
 SELECT studies.name,
   (SELECT count(*) FROM participants WHERE participants.study_id = studies.id),
   (SELECT count(DISTINCT responses.question_id) FROM responses
    JOIN questions ON questions.id = responses.question_id
    JOIN forms ON forms.id = questions.form_id WHERE forms.study_id = studies.id)
-FROM studies ORDER BY studies.id
+FROM studies WHERE studies.name NOT LIKE 'being created %' ORDER BY studies.id
 """
 
 

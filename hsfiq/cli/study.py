@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,6 +38,11 @@ from hsfiq.cli.study_budget import print_budget
 from hsfiq.cli.study_retrievers import described_retrievers
 from hsfiq.errors import ConfigError, UnreadableInput
 from hsfiq.text import count_text
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from hsfiq.db.tables import Study
 
 app = typer.Typer(
     help="Create, open and close studies, invite participants, show progress.", no_args_is_help=True
@@ -142,7 +147,7 @@ def create(
     from hsfiq.collect.progress import progress_of
     from hsfiq.study.capacity import capacity_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
-    from hsfiq.study.design import draw_study
+    from hsfiq.study.creation.create import create_study
     from hsfiq.study.images.digests import check_and_record
     from hsfiq.study.languages.fallbacks import fallback_warnings, fallbacks_of
     from hsfiq.study.queries import chosen_queries
@@ -157,21 +162,27 @@ def create(
     try:
         # Before the transaction: while a retriever thinks, nobody waits for the database.
         retrievers = described_retrievers(wanted)
-        with opened.writing() as session:
+        with opened.reading() as session:
             queries = chosen_queries(session, wanted)
-            study = draw_study(
-                session,
-                wanted,
-                queries,
-                origin="simulated" if simulated else "collected",
-                status="draft" if draft else "open",
-                retrievers=retrievers,
-            )
+
+        def require(session: Session, study: Study) -> None:
             require_enough_forms(session, study, wanted)
-            row, capacity = progress_of(session, study).facts(), capacity_of(session, study)
-            fallbacks = fallbacks_of(session, study)
+
+        create_study(
+            opened,
+            wanted,
+            queries,
+            require=require,
+            origin="simulated" if simulated else "collected",
+            status="draft" if draft else "open",
+            retrievers=retrievers,
+        )
     except ConfigError as error:
         raise located(config, error) from error
+    with opened.reading() as session:
+        study = chosen_study(session, wanted.study.name)
+        row, capacity = progress_of(session, study).facts(), capacity_of(session, study)
+        fallbacks = fallbacks_of(session, study)
     line = (
         f"study {row['study']}: {count_text(row['questions'], 'question')} about "
         f"{count_text(len(queries), 'query', 'queries')} in {count_text(row['forms'], 'form')} for "

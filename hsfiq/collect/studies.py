@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.tables import Study
 from hsfiq.errors import NotOpen, Refused
 
@@ -18,7 +19,11 @@ class OtherPlatformStudy(Refused):
 
 
 def list_studies(session: Session) -> Sequence[Study]:
-    return session.scalars(select(Study).order_by(Study.id)).all()
+    """The studies, without those that are still being created."""
+    unfinished = select(StudyCreation.study_id)
+    return session.scalars(
+        select(Study).where(Study.id.not_in(unfinished)).order_by(Study.id)
+    ).all()
 
 
 def find_study(session: Session, name: str) -> Study | None:

@@ -10,6 +10,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from hsfiq.db.types import DIGEST_LENGTH, Base, KeyedBase
 
+BEING_CREATED = "being created "
+
 
 class Extension(KeyedBase):
     """Forms that were added to a study after it was drawn; `number` counts them from 1.
@@ -30,6 +32,19 @@ class Extension(KeyedBase):
     seed: Mapped[int]
     request: Mapped[dict[str, Any]]
     added: Mapped[dict[str, Any]]
+
+
+class StudyCreation(Base):
+    """A study that is being created: nobody sees it until this row is deleted.
+
+    `continued_at` is when its last rows were stored; one that has not continued for long was
+    interrupted. Until it is complete, the study's name begins with `BEING_CREATED`.
+    """
+
+    __tablename__ = "study_creations"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), primary_key=True)
+    continued_at: Mapped[datetime]
 
 
 class StatusChange(KeyedBase):

@@ -7,8 +7,8 @@ changed only by `hsfiq db upgrade`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from threading import Lock
 from time import monotonic, sleep
 from typing import TypeVar
@@ -50,6 +50,9 @@ PostgreSQL allows 100 for all processes unless it is told otherwise, and each ta
 request holds its connection for milliseconds.
 """
 
+PART_SECONDS = 0.05
+"""How long a transaction of `Database.writing_in_parts` lasts before it should end."""
+
 CHECKPOINT_SECONDS = 0.2
 """How long a checkpoint may wait for readers, and keep writers waiting."""
 
@@ -89,6 +92,18 @@ class Database:
             session.begin(),
         ):
             yield session
+
+    @contextmanager
+    def writing_in_parts(self) -> Iterator[Parts]:
+        """Transactions one after the other; the last one is rolled back on any error."""
+        with (
+            unavailable(),
+            ExitStack() as turn,
+            Session(self._writers, expire_on_commit=False) as session,
+        ):
+            parts = Parts(session, self._writing_turn, turn)
+            yield parts
+            session.commit()
 
     @contextmanager
     def _writing_turn(self) -> Iterator[None]:
@@ -134,6 +149,33 @@ class Database:
             sleep(0.01)
         self.checkpoint()
         self.engine.dispose()
+
+
+class Parts:
+    """A session whose transactions are short, so that others can write in between."""
+
+    def __init__(
+        self, session: Session, turn: Callable[[], AbstractContextManager[None]], held: ExitStack
+    ) -> None:
+        self.session = session
+        self._turn, self._held = turn, held
+        self._begin()
+
+    def _begin(self) -> None:
+        self._held.enter_context(self._turn())
+        self._begun = monotonic()
+
+    @property
+    def is_long(self) -> bool:
+        return monotonic() - self._begun >= PART_SECONDS
+
+    def next(self) -> None:
+        """Commit, and let others write for as long as this transaction has lasted."""
+        seconds = monotonic() - self._begun
+        self.session.commit()
+        self._held.close()
+        sleep(max(seconds, PART_SECONDS))
+        self._begin()
 
 
 def open_database(url: str, *, create: bool = True, connections: int | None = None) -> Database:

@@ -8,29 +8,28 @@ as many batches, so the overlap is exact.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from random import Random
+from typing import TypeVar
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.engine import added
 from hsfiq.db.tables import (
     FurtherSet,
     Pair,
-    Query,
-    RankedList,
     RetrievedImage,
     RetrievedSet,
     Study,
-    System,
-    Triplet,
 )
 from hsfiq.errors import ConfigError
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import CHOSEN_BY, StudyConfig, k_of, n_sets_of, stored_config
 from hsfiq.study.drawing.batches import batches
+from hsfiq.study.drawing.material import Lists, Material, material_for
 from hsfiq.study.drawing.questions import QueryFacts
 from hsfiq.study.editing.text_versions import record_first_version
 from hsfiq.study.forms import FormWriter
@@ -41,8 +40,17 @@ from hsfiq.study.searching.sides import draw_sides
 PUBLISHED_IMAGE_PATH = "/-/image_data/{category}/{name}.jpg"
 """The pattern of image paths in the published HP-FashionIQ file."""
 
-Lists = Mapping[int, Mapping[int, list[int]]]
-"""Top-k image keys by query key and system key."""
+T = TypeVar("T")
+
+PAIRS_AT_ONCE = 200
+"""Pairs that are stored, with their sets, before `NextPart` is called."""
+
+NextPart = Callable[[], None]
+"""Called where rows that belong together are stored, so that a transaction may end there."""
+
+
+def same_transaction() -> None:
+    """`NextPart` of a study that is stored in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +86,21 @@ def draw_study(
     """
     require_new_name(session, config)
     require_unbound_platform_study(session, config)
+    material = material_for(session, config, query_ids)
+    study = added(session, new_study(config, origin=origin, status=status, chosen_by=chosen_by))
+    fill_study(session, study, config, query_ids, material, pairs=pairs, retrievers=retrievers)
+    return study
+
+
+def new_study(
+    config: StudyConfig,
+    *,
+    origin: str,
+    status: str,
+    chosen_by: Mapping[str, object] | None = None,
+) -> Study:
     design = config.design
-    rng = Random(f"study:{design.seed}")  # noqa: S311 (a seeded draw, not a secret)
-    if not query_ids:
-        raise ConfigError("queries", "there is no query", "import runs first")
-    n_sets = n_sets_of(design)
-    needs_lists = KINDS[design.kind].needs_lists
-    lists: Lists = {}
-    if needs_lists:
-        lists = ranked_lists(session, query_ids, design.k, config.queries.systems, n_sets)
-    study = Study(
+    return Study(
         name=config.study.name,
         title=config.study.title,
         guidelines=config.study.guidelines,
@@ -103,22 +116,37 @@ def draw_study(
         source_sha256=None,
         platform_study_id=config.recruitment.platform_study_id or None,
     )
-    session.add(study)
-    session.flush()
+
+
+def fill_study(
+    session: Session,
+    study: Study,
+    config: StudyConfig,
+    query_ids: Sequence[int],
+    material: Material,
+    *,
+    pairs: Sequence[tuple[int, int, int]] | None = None,
+    retrievers: Mapping[str, Described] | None = None,
+    next_part: NextPart = same_transaction,
+) -> None:
+    """Draw and store what belongs to a new study; see `draw_study`."""
+    rng = Random(f"study:{config.design.seed}")  # noqa: S311 (a seeded draw, not a secret)
+    lists, facts = material.lists, material.facts
     store_practice(session, study, config)
     record_first_version(session, study, config)
-    facts = query_facts(session, query_ids)
-    if KINDS[design.kind].is_live:
-        systems = store_retrievers(session, study, config, facts, retrievers or {})
-        divided = draw_searches(session, study, config, query_ids, facts, systems, rng)
+    if KINDS[config.design.kind].is_live:
+        systems = store_retrievers(session, study, config, facts, retrievers or {}, next_part)
+        divided = draw_searches(session, study, config, query_ids, facts, systems, rng, next_part)
     else:
-        stored = store_items(session, study, config, query_ids, lists, facts, rng, pairs=pairs)
+        stored = store_items(
+            session, study, config, query_ids, lists, facts, rng, pairs=pairs, next_part=next_part
+        )
         divided = batches(stored, config, rng)
     writer = FormWriter(session, study, config, facts, lists, rng)
     for number, batch in enumerate(divided):
-        category = "" if design.categories == "mixed" else batch[0].category
+        category = "" if config.design.categories == "mixed" else batch[0].category
         writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in batch])
-    return study
+        next_part()
 
 
 def store_items(
@@ -132,14 +160,29 @@ def store_items(
     *,
     pairs: Sequence[tuple[int, ...]] | None = None,
     drawn: Mapping[tuple[int, ...], int] | None = None,
+    next_part: NextPart = same_transaction,
 ) -> list[DrawnPair]:
     """Store what the questions about these queries show; see `draw_study` and `draw_systems`."""
     n_sets = n_sets_of(config.design)
+    stored: list[DrawnPair] = []
     if not KINDS[config.design.kind].needs_lists:
-        return store_queries(session, study, query_ids, facts, n_sets)
+        if n_sets:
+            require_targets(query_ids, facts)
+        for queries in parts_of(query_ids):
+            stored += store_queries(session, study, queries, facts, n_sets)
+            next_part()
+        return stored
     asked = draw_systems(rng, lists, n_sets, drawn) if pairs is None else pairs
-    sets_of = store_sets(session, asked, lists)
-    return store_pairs(session, study, [query for query, *_ in asked], sets_of, facts)
+    for part in parts_of(asked):
+        sets_of = store_sets(session, part, lists)
+        stored += store_pairs(session, study, [query for query, *_ in part], sets_of, facts)
+        next_part()
+    return stored
+
+
+def parts_of(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(rows), PAIRS_AT_ONCE):
+        yield rows[start : start + PAIRS_AT_ONCE]
 
 
 def require_new_name(session: Session, config: StudyConfig) -> None:
@@ -156,44 +199,6 @@ def require_unbound_platform_study(session: Session, config: StudyConfig) -> Non
         raise ConfigError(
             "recruitment.platform_study_id", f"{wanted!r} already belongs to study {name}"
         )
-
-
-def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFacts]:
-    wanted = set(query_ids)
-    rows = session.execute(
-        select(
-            Query.id, Query.triplet_id, Triplet.category, Triplet.reference_id, Triplet.target_id
-        ).join(Query.triplet)
-    )
-    return {row[0]: QueryFacts(*row) for row in rows if row[0] in wanted}
-
-
-def ranked_lists(
-    session: Session,
-    query_ids: Sequence[int],
-    k: int,
-    systems: Sequence[str] = (),
-    n_systems: int = 2,
-) -> dict[int, dict[int, list[int]]]:
-    """The keys of each system's top-k images, {query: {system: [image]}}, of so many or more."""
-    lists: dict[int, dict[int, list[int]]] = {query: {} for query in query_ids}
-    rows = select(RankedList.query_id, RankedList.system_id, RankedList.image_ids).order_by(
-        RankedList.query_id, RankedList.system_id
-    )
-    if systems:
-        rows = rows.join(System, RankedList.system_id == System.id).where(System.name.in_(systems))
-    for query_id, system_id, image_ids in session.execute(rows):
-        if query_id in lists and len(image_ids) >= k:
-            lists[query_id][system_id] = image_ids[:k]
-    n_lacking = sum(len(by_system) < n_systems for by_system in lists.values())
-    if n_lacking:
-        raise ConfigError(
-            "queries",
-            f"{n_lacking} queries have lists of at least {k} images from fewer than "
-            f"{n_systems} systems",
-            "import the runs of more systems with `hsfiq import runs`",
-        )
-    return lists
 
 
 def draw_systems(
@@ -250,6 +255,16 @@ def store_pairs(
     ]
 
 
+def require_targets(queries: Sequence[int], facts: Mapping[int, QueryFacts]) -> None:
+    n_lacking = sum(facts[query].target_id is None for query in queries)
+    if n_lacking:
+        raise ConfigError(
+            "design.show_target",
+            f"{n_lacking:,} queries have no labelled target",
+            "set it to false",
+        )
+
+
 def store_queries(
     session: Session,
     study: Study,
@@ -259,13 +274,6 @@ def store_queries(
 ) -> list[DrawnPair]:
     """Store questions about queries alone, or about their labelled targets, a set of one each."""
     targets = {query: facts[query].target_id for query in queries}
-    n_lacking = sum(target is None for target in targets.values())
-    if n_sets and n_lacking:
-        raise ConfigError(
-            "design.show_target",
-            f"{n_lacking:,} queries have no labelled target",
-            "set it to false",
-        )
     sets_of: list[list[int]] = [[] for _ in queries]
     if n_sets:
         set_ids = session.scalars(
@@ -291,11 +299,12 @@ def draw_searches(
     facts: Mapping[int, QueryFacts],
     systems: Sequence[int],
     rng: Random,
+    next_part: NextPart,
 ) -> list[list[DrawnPair]]:
     """Store the searches of each batch: each query with each system, or with two at once."""
     if KINDS[config.design.kind].n_live == 1:
         asked = [(query, system) for system in systems for query in query_ids]
-        return batches(store_searches(session, study, asked, facts), config, rng)
+        return batches(store_searches(session, study, asked, facts, next_part), config, rng)
     divided = batches([facts[query] for query in query_ids], config, rng)
     queries = [[query.query_id for query in batch] for batch in divided]
     sides = draw_sides(queries, systems, rng)
@@ -305,6 +314,7 @@ def draw_searches(
             study,
             [(query, *pair) for query, pair in zip(batch, drawn, strict=True)],
             facts,
+            next_part,
         )
         for batch, drawn in zip(queries, sides, strict=True)
     ]
@@ -315,12 +325,19 @@ def store_searches(
     study: Study,
     asked: Sequence[tuple[int, ...]],
     facts: Mapping[int, QueryFacts],
+    next_part: NextPart,
 ) -> list[DrawnPair]:
     """Store searches: of each, the query and the systems, that of side 1 first."""
-    stored = store_queries(session, study, [query for query, *_ in asked], facts, n_sets=0)
-    systems = {pair.pair_id: asked_of for pair, (_, *asked_of) in zip(stored, asked, strict=True)}
-    store_search_items(session, systems)
-    return stored
+    searches: list[DrawnPair] = []
+    for part in parts_of(asked):
+        stored = store_queries(session, study, [query for query, *_ in part], facts, n_sets=0)
+        store_search_items(
+            session,
+            {pair.pair_id: systems for pair, (_, *systems) in zip(stored, part, strict=True)},
+        )
+        searches += stored
+        next_part()
+    return searches
 
 
 def store_sets(session: Session, asked: Sequence[tuple[int, ...]], lists: Lists) -> list[list[int]]:

@@ -41,12 +41,10 @@ from hsfiq.study.config import (
 )
 from hsfiq.study.design import (
     DrawnPair,
-    Lists,
-    query_facts,
-    ranked_lists,
     store_items,
 )
 from hsfiq.study.drawing.batches import Packer, batches
+from hsfiq.study.drawing.material import Lists, query_facts, ranked_lists
 from hsfiq.study.extensions.query_ids import queries_of_file
 from hsfiq.study.forms import FormWriter
 from hsfiq.study.queries import chosen_queries

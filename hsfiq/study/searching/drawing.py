@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import insert, select
@@ -15,6 +15,9 @@ from hsfiq.errors import ConfigError
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import StudyConfig
 from hsfiq.study.drawing.questions import QueryFacts
+
+IMAGES_AT_ONCE = 2000
+"""Images that are stored before the transaction may end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,11 @@ def store_retrievers(
     config: StudyConfig,
     facts: Mapping[int, QueryFacts],
     described: Mapping[str, Described],
+    next_part: Callable[[], None],
 ) -> list[int]:
     """Store the study's retrievers and the images that they search; the keys of their systems.
+
+    `next_part` is called where the transaction may end.
 
     `ConfigError` if a query lacks what the task needs, or a retriever one of the queries' images.
     """
@@ -50,7 +56,8 @@ def store_retrievers(
     require_images(described, frozenset(name for key, name in images if key in keys))
     if KINDS[config.design.kind].n_live > 1:
         require_one_corpus(described)
-    store_images(session, config, frozenset().union(*(each.corpus for each in described.values())))
+    corpora = frozenset[str]().union(*(each.corpus for each in described.values()))
+    store_images(session, config, corpora, next_part)
     systems = [system_key(session, name) for name in described]
     session.execute(
         insert(StudyRetriever),
@@ -107,12 +114,16 @@ def require_one_corpus(corpora: Mapping[str, Described]) -> None:
             )
 
 
-def store_images(session: Session, config: StudyConfig, names: frozenset[str]) -> None:
+def store_images(
+    session: Session, config: StudyConfig, names: frozenset[str], next_part: Callable[[], None]
+) -> None:
     """Store those images of the corpora that the dataset does not have yet."""
     dataset = session.scalars(select(Dataset).where(Dataset.name == config.queries.dataset)).one()
     known = set(session.scalars(select(Image.name).where(Image.dataset_id == dataset.id)))
-    if new := sorted(names - known):
-        session.execute(insert(Image), [{"dataset_id": dataset.id, "name": name} for name in new])
+    new = [{"dataset_id": dataset.id, "name": name} for name in sorted(names - known)]
+    for start in range(0, len(new), IMAGES_AT_ONCE):
+        session.execute(insert(Image), new[start : start + IMAGES_AT_ONCE])
+        next_part()
 
 
 def system_key(session: Session, name: str) -> int:

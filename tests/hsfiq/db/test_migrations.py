@@ -18,7 +18,7 @@ from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from hsfiq.collect.participants import by_token
-from hsfiq.db.change_tables import AllowedPerson, EnrolmentByAddress
+from hsfiq.db.change_tables import AllowedPerson, EnrolmentByAddress, StudyCreation
 from hsfiq.db.engine import Database, connect
 from hsfiq.db.schema import (
     alembic_config,
@@ -524,3 +524,18 @@ def test_digests_of_images_imported_before_are_unknown(database: Database) -> No
     with database.reading() as session:
         assert set(session.scalars(select(Image.sha256))) == {None}
         assert session.scalars(select(ImageChange)).all() == []
+
+
+def test_what_a_creation_left_outlives_the_table_of_creations(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        session.add(
+            StudyCreation(study_id=session.scalars(select(Study.id)).one(), continued_at=NOW)
+        )
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0026")
+    upgrade(database.engine)
+    after = all_rows(database.engine)
+    assert before.pop("study_creations")
+    assert after.pop("study_creations") == []
+    assert after == before

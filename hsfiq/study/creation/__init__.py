@@ -1,0 +1,1 @@
+"""Creating a study while others write, and removing what an interrupted creation has left."""

@@ -1,0 +1,235 @@
+"""Studies that are created while others write: in short transactions, all of a study or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from PIL import Image as Picture
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.orm import Session
+
+from hsfiq.active.candidates import pairs_asked
+from hsfiq.backup.contents import STUDIES
+from hsfiq.collect.studies import list_studies
+from hsfiq.db import engine as engine_module
+from hsfiq.db.change_tables import StudyCreation
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Base, Check, Dataset, Form, Pair, Question, Study
+from hsfiq.errors import Conflict, UnreadableInput
+from hsfiq.study import design
+from hsfiq.study.config import Checks, StudyConfig
+from hsfiq.study.creation.create import create_study
+from hsfiq.study.creation.removal import LONGEST_PAUSE
+from tests.hsfiq.samples import hsfiq
+from tests.processes import Fork
+from tests.studies import SMALL, Seat, config, draw, make_queries
+
+TEXT = """
+[study]
+name = "second"
+title = "Which set fits?"
+[design]
+k = 2
+questions_per_form = 2
+[queries]
+dataset = "small"
+"""
+WANTED = config(SMALL, "second", Checks(gold=1, repeated=1))
+
+
+@pytest.fixture
+def queries(database: Database) -> list[int]:
+    return make_queries(database, {"shirt": 8, "dress": 8}, separate=True)
+
+
+@pytest.fixture
+def other(database_url: str) -> Iterator[Database]:
+    """The database as another process has it open."""
+    opened = open_database(database_url)
+    yield opened
+    opened.close()
+
+
+def between_parts(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
+    """Make every transaction short, and perform an action between two of them."""
+    monkeypatch.setattr(engine_module, "PART_SECONDS", 0.0)
+    monkeypatch.setattr(design, "PAIRS_AT_ONCE", 3)
+    monkeypatch.setattr(engine_module, "sleep", lambda _seconds: action())
+
+
+def create(database: Database, queries: list[int], wanted: StudyConfig = WANTED) -> None:
+    create_study(database, wanted, queries, require=allow)
+
+
+def allow(_session: Session, _study: Study) -> None:
+    pass
+
+
+def rows(database: Database) -> dict[str, int]:
+    """The number of rows of each table."""
+    with database.reading() as session:
+        return {
+            table.name: session.scalar(select(func.count()).select_from(table)) or 0
+            for table in Base.metadata.sorted_tables
+        }
+
+
+def names(database: Database) -> list[str]:
+    with database.reading() as session:
+        return [study.name for study in list_studies(session)]
+
+
+def drawn(database: Database, name: str) -> list[tuple[object, ...]]:
+    """The study's questions, with the keys of what they show replaced by the queries."""
+    with database.reading() as session:
+        found = session.execute(
+            select(
+                *(Form.number, Form.batch, Form.category, Question.place, Pair.query_id),
+                *(Question.swapped, Question.order_1, Question.order_2, Check.kind, Check.expected),
+            )
+            .join(Question, Question.form_id == Form.id)
+            .join(Pair, Question.pair_id == Pair.id)
+            .join(Study, Form.study_id == Study.id)
+            .outerjoin(Check, Check.question_id == Question.id)
+            .where(Study.name == name)
+            .order_by(Form.number, Question.place)
+        )
+        return [tuple(row) for row in found]
+
+
+def test_answers_are_stored_while_a_study_is_created(
+    database: Database, other: Database, queries: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat = Seat.taken(other, draw(database, queries, name="running"))
+    seen: list[list[str]] = []
+
+    def answer() -> None:
+        seen.append(names(other))
+        seat.answer_until(len(seen) + 1)
+
+    between_parts(monkeypatch, answer)
+    create(database, queries)
+    assert len(seen) > len(seat.question_ids)
+    assert rows(database)["responses"] == len(seat.question_ids)
+    assert {tuple(each) for each in seen} == {("running",)}
+    assert names(other) == ["running", "second"]
+
+
+def test_the_study_is_the_one_that_one_transaction_draws(
+    database: Database, queries: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    between_parts(monkeypatch, lambda: None)
+    create(database, queries)
+    draw(database, queries, SMALL, "first", WANTED.checks)
+    assert drawn(database, "second") == drawn(database, "first")
+    with database.reading() as session:
+        study = session.scalars(select(Study).where(Study.name == "second")).one()
+        assert (study.status, study.origin) == ("open", "collected")
+        assert session.scalars(select(StudyCreation)).all() == []
+
+
+def test_a_study_that_is_refused_leaves_nothing(
+    database: Database, queries: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    between_parts(monkeypatch, lambda: None)
+    before = rows(database)
+
+    def refuse(_session: Session, _study: Study) -> None:
+        raise UnreadableInput("design", "is refused")
+
+    with pytest.raises(UnreadableInput, match="is refused"):
+        create_study(database, WANTED, queries, require=refuse)
+    assert rows(database) == before
+
+
+def test_a_name_that_another_study_takes_meanwhile(
+    database: Database, other: Database, queries: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = list[int]()
+
+    def take() -> None:
+        if not taken:
+            taken.append(draw(other, queries, name="second"))
+
+    between_parts(monkeypatch, take)
+    with pytest.raises(UnreadableInput, match="already exists"):
+        create(database, queries)
+    assert names(database) == ["second"]
+    assert rows(database)["study_creations"] == 0
+    assert rows(database)["studies"] == 1
+
+
+def test_a_creation_that_was_removed_ends(
+    database: Database, other: Database, queries: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forget() -> None:
+        with other.writing() as session:
+            session.execute(delete(StudyCreation))
+
+    between_parts(monkeypatch, forget)
+    with pytest.raises(Conflict, match="run the command again"):
+        create(database, queries)
+    assert names(database) == [] or "second" not in names(database)
+
+
+def create_and_be_killed() -> None:
+    """Kill this process, which creates a study, at the third pause."""
+    pauses = []
+
+    def pause(_seconds: float) -> None:
+        pauses.append(1)
+        if len(pauses) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    engine_module.PART_SECONDS = 0.0
+    vars(engine_module)["sleep"] = pause
+    database = open_database(sys.argv[1])
+    create(database, json.loads(sys.argv[2]))
+
+
+def test_a_killed_creation_is_invisible_and_removed_later(
+    database: Database, database_url: str, queries: list[int], tmp_path: Path
+) -> None:
+    killed = Fork(create_and_be_killed, [database_url, json.dumps(queries)], tmp_path / "log")
+    assert killed.wait(60) == -signal.SIGKILL, (tmp_path / "log").read_text(encoding="utf-8")
+    assert names(database) == []
+    with database.reading() as session:
+        assert session.scalars(select(Pair.id)).all()
+        assert pairs_asked(session) == set()
+        assert session.execute(text(STUDIES)).all() == [], "nor do backups list it"
+    toml = tmp_path / "study.toml"
+    toml.write_text(TEXT, encoding="utf-8")
+    add_images(database, tmp_path / "images")
+    assert hsfiq("study", "create", toml, "--database", database_url).code == 0
+    assert names(database) == ["second"]
+    assert rows(database)["study_creations"] == 1
+
+    with database.writing() as session:
+        session.execute(
+            update(StudyCreation).values(
+                continued_at=datetime.now(UTC) - LONGEST_PAUSE - timedelta(seconds=1)
+            )
+        )
+    toml.write_text(TEXT.replace("second", "third"), encoding="utf-8")
+    assert hsfiq("study", "create", toml, "--database", database_url).code == 0
+    after = rows(database)
+    assert after["study_creations"] == 0
+    assert after["studies"] == 2
+    with database.reading() as session:
+        of_studies = text("SELECT count(*) FROM pairs JOIN studies ON studies.id = study_id")
+        assert session.scalar(of_studies) == after["pairs"] == 32
+        assert after["retrieved_sets"] == 64
+
+
+def add_images(database: Database, folder: Path) -> None:
+    folder.mkdir()
+    Picture.new("RGB", (6, 8), "red").save(folder / "shirt-0.png")
+    with database.writing() as session:
+        session.execute(update(Dataset).values(image_root=str(folder)))
