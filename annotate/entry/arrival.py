@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logging import getLogger
 from math import ceil
+from threading import Event
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -18,18 +19,26 @@ from hsfiq.db.tables import Participant, Study
 
 logger = getLogger(__name__)
 
+ADVICE = (
+    "429: too many enrolments from one address; if all clients have the address of a proxy, name "
+    "it in FORWARDED_ALLOW_IPS; `hsfiq study enrolment` changes the limit"
+)
+"""The cause that an owner can remove, without any address."""
+
 
 def add_limit_page(app: FastAPI, services: Services) -> None:
-    """Tell people from whose address too many have enrolled how long to wait."""
+    """Tell people from whose address too many have enrolled how long to wait.
+
+    The log says so once, however many a script makes of them.
+    """
+    is_told = Event()
 
     def too_many(request: Request, error: Exception) -> Response:
         if not isinstance(error, TooManyEnrolments):
             raise error
-        # Names the cause that an owner can remove, and no address.
-        logger.warning(
-            "429: too many enrolments from one address; if all clients have the address of a "
-            "proxy, name it in FORWARDED_ALLOW_IPS; `hsfiq study enrolment` changes the limit"
-        )
+        if not is_told.is_set():
+            is_told.set()
+            logger.warning("%s", ADVICE)
         with services.database.reading() as session:
             study = session.get_one(Study, error.study_id)
             language = language_in(study, request.headers)
