@@ -23,7 +23,7 @@ SELECT studies.name,
   (SELECT count(DISTINCT responses.question_id) FROM responses
    JOIN questions ON questions.id = responses.question_id
    JOIN forms ON forms.id = questions.form_id WHERE forms.study_id = studies.id)
-FROM studies WHERE studies.name NOT LIKE 'being created %' ORDER BY studies.id
+FROM studies WHERE substr(studies.name, 1, 14) <> 'being created ' ORDER BY studies.id
 """
 
 

@@ -16,7 +16,6 @@ from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.orm import Session
 
 from hsfiq.active.candidates import pairs_asked
-from hsfiq.backup.contents import STUDIES
 from hsfiq.collect.studies import list_studies
 from hsfiq.db import engine as engine_module
 from hsfiq.db.change_tables import StudyCreation
@@ -203,7 +202,8 @@ def test_a_killed_creation_is_invisible_and_removed_later(
     with database.reading() as session:
         assert session.scalars(select(Pair.id)).all()
         assert pairs_asked(session) == set()
-        assert session.execute(text(STUDIES)).all() == [], "nor do backups list it"
+    backup = hsfiq("db", "backup", tmp_path / "backup", "--database", database_url, "--json")
+    assert backup.result["studies"] == []
     toml = tmp_path / "study.toml"
     toml.write_text(TEXT, encoding="utf-8")
     add_images(database, tmp_path / "images")
