@@ -27,6 +27,7 @@ from hsfiq.annotate.owner.login import owner_in
 from hsfiq.annotate.owner.preferences.card import preferences_card
 from hsfiq.annotate.owner.running.changed_images import changed_images_card
 from hsfiq.collect.checks import check_results
+from hsfiq.collect.exports.records import last_record
 from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import AnswerRow, answers_of, headline_of, participants_of
 from hsfiq.collect.recruiting.places import quotas_of
@@ -99,7 +100,12 @@ class Dashboard:
             ),
             tables.participants_table(people, headline, now),
             tables.latest_answers_table(answers, now),
-            render_fragment("study.html", study=study, quotas=quotas_of(session, study, now)),
+            render_fragment(
+                "study.html",
+                study=study,
+                quotas=quotas_of(session, study, now),
+                release=last_record(session, study),
+            ),
         ]
 
     def kind_cards(

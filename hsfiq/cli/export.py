@@ -189,6 +189,7 @@ def export(
     from hsfiq.releases import Filters, export_releases, sources_of
     from hsfiq.releases.filters import parse_filters
     from hsfiq.releases.layouts.options import Extras
+    from hsfiq.releases.recording.record import Recorder
     from hsfiq.study.publishing.publication_file import read_publication
 
     if min_seconds is not None and not math.isfinite(min_seconds):
@@ -209,7 +210,9 @@ def export(
         without=tuple(each.value for each in without or ()),
         publication=None if about is None else read_publication(about),
     )
-    with open_chosen(ctx, database, create=False).reading() as session:
+    opened = open_chosen(ctx, database, create=False)
+    recorder = Recorder(opened)
+    with opened.reading() as session:
         row, kinds = chosen_study(session, study), [release.value] if release else None
         if is_explained:
             sources = sources_of(session, row, kinds, chosen, options, extras)
@@ -226,9 +229,13 @@ def export(
             folder=out if release else None,
             version=version,
             force=force,
+            in_place=recorder,
         )
-    text = "\n\n".join(describe(outcome) for outcome in outcomes)
-    print_result({"releases": [as_result(outcome) for outcome in outcomes]}, text, as_json=as_json)
+    notes = recorder.notes()
+    lines = "".join(f"\n\nnote: {note}" for note in notes)
+    text = "\n\n".join(describe(outcome) for outcome in outcomes) + lines
+    result = {"releases": [as_result(outcome) for outcome in outcomes], "notes": notes}
+    print_result(result, text, as_json=as_json)
 
 
 def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:

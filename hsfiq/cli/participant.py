@@ -206,6 +206,8 @@ def forget(
 ) -> None:
     """Delete a person's answers and checks; list the releases that contain them (these stay).
 
+    Those that the database has recorded, and the folders that are found.
+
     Exit code 1 if the deleted answers can still be in the database's files.
     """
     from hsfiq.collect.owner_actions import perform, prepare
@@ -222,11 +224,16 @@ def forget(
     if not yes and not typer.confirm(f"Delete all answers of {label}?"):
         raise UnreadableInput("participant forget", "not confirmed, nothing was deleted")
     with opened.writing() as session:
-        n_answers = perform(session, action)
+        deleted = perform(session, action)
     is_erased = opened.erase_deleted_rows(PERSONAL_TABLES)
     name = action.participant or ""
     holding = releases_holding(releases, action.study, name)
-    lines = [f"participant {label} of study {action.study}: {n_answers} answers deleted"]
+    lines = [f"participant {label} of study {action.study}: {deleted.n_answers} answers deleted"]
+    lines += [
+        f"release {release.name} {release.version} of {release.last_exported_at:%Y-%m-%d} has "
+        f"answers of {name}, as have all its published copies"
+        for release in deleted.releases
+    ]
     lines += [f"{folder} still holds answers of {name}; it was not altered" for folder in holding]
     if not is_erased:
         lines.append(
@@ -237,8 +244,17 @@ def forget(
     result = {
         "participant": name,
         "study": action.study,
-        "deleted": n_answers,
+        "deleted": deleted.n_answers,
         "erased": is_erased,
+        "recorded_releases": [
+            {
+                "name": release.name,
+                "version": release.version,
+                "content_sha256": release.content_sha256,
+                "last_exported_at": release.last_exported_at.isoformat(),
+            }
+            for release in deleted.releases
+        ],
         "releases": [str(folder) for folder in holding],
     }
     print_result(result, "\n".join(lines), as_json=as_json)

@@ -1,4 +1,4 @@
-"""`hsfiq release`: verify, compare, merge and publish release folders."""
+"""`hsfiq release`: verify, compare, merge and publish release folders; list those of a database."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.cli import release_diff, release_merge, release_push
+from hsfiq.cli import release_diff, release_list, release_merge, release_push
 from hsfiq.cli.common import JsonOption, print_result
 
 if TYPE_CHECKING:
     from hsfiq.releases.checking.findings import Findings
 
-app = typer.Typer(help="Verify, compare and share releases.", no_args_is_help=True)
+app = typer.Typer(help="List, verify, compare and share releases.", no_args_is_help=True)
 
 ReleaseArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A release folder, made by hsfiq export.")
@@ -54,6 +54,7 @@ def as_text(folder: Path, findings: Findings) -> str:
     return "\n".join([*lines, *notes, f"{folder}: {summary}"])
 
 
+release_list.register(app)
 release_diff.register(app)
 release_merge.register(app)
 release_push.register(app)

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.collect.leases import end_lease
 from hsfiq.collect.outcomes.status_changes import record
-from hsfiq.collect.participants import by_name, forget
+from hsfiq.collect.participants import Deleted, by_name, forget
 from hsfiq.collect.recruiting.places import set_quotas
 from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.studies import find_study, lock_study, require_unfinished
@@ -76,8 +76,8 @@ def prepare(
     return prepared
 
 
-def perform(session: Session, action: OwnerAction) -> int:
-    """Perform an action in a writing transaction; return the number of answers that it deleted.
+def perform(session: Session, action: OwnerAction) -> Deleted:
+    """Perform an action in a writing transaction; return what it deleted.
 
     Raises:
         Conflict: the status is no longer the one that the owner saw.
@@ -90,7 +90,9 @@ def perform(session: Session, action: OwnerAction) -> int:
     if action.participant is None:
         lock_as_seen(session, study, action)
         study.status = STUDY_ACTIONS[action.name]
-        return 0
+        return Deleted()
+    if action.name == "forget":
+        lock_study(session, study.id)  # a release of it may be about to be recorded
     participant = by_name(session, study, action.participant)
     lock_as_seen(session, participant, action)
     if action.name == "forget":
@@ -100,7 +102,7 @@ def perform(session: Session, action: OwnerAction) -> int:
     else:
         now = datetime.now(UTC)
         record(session, participant, action.status_after, now, reason=action.reason)
-    return 0
+    return Deleted()
 
 
 def extend(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
 from sqlalchemy import Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.orm import Session, joinedload
 
+from hsfiq.collect.exports.forgetting import forget_exports
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
 from hsfiq.collect.recruiting.addresses import count_enrolment
 from hsfiq.collect.recruiting.people import require_on_list
@@ -17,6 +20,7 @@ from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.running.messages import forget_messages
 from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
 from hsfiq.collect.studies import lock_study, require_open, require_platform_study
+from hsfiq.db.change_tables import ExportedForm, ExportedRelease
 from hsfiq.db.engine import added
 from hsfiq.db.tables import (
     Check,
@@ -40,7 +44,7 @@ STATUSES = ("active", "paused", *DEPARTED_STATUSES)
 
 PERSONAL_TABLES = (
     *(Participant, Question, Response, QuestionnaireAnswers, CheckAnswer, StatusChange),
-    *(Message, MessageRecipient, Study, *SEARCH_TABLES),
+    *(Message, MessageRecipient, Study, *SEARCH_TABLES, ExportedForm),
 )
 """The tables in which `forget` deletes or empties rows."""
 
@@ -291,11 +295,19 @@ def set_status(participant: Participant, status: str) -> None:
     participant.status = status
 
 
-def forget(session: Session, participant: Participant) -> int:
-    """Delete a person's answers and checks, free their questions, and count the answers deleted.
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How many answers were deleted, and the recorded releases that have answers of the person."""
 
-    Searches, and messages to this person alone, are deleted, too. So is what an imported study
-    keeps of answers that were dropped before.
+    n_answers: int = 0
+    releases: Sequence[ExportedRelease] = ()
+
+
+def forget(session: Session, participant: Participant) -> Deleted:
+    """Delete a person's answers and checks, and free their questions.
+
+    Searches, messages to this person alone, and what is recorded of them in releases are deleted,
+    too. So is what an imported study keeps of answers that were dropped before.
 
     An empty row under the pseudonym remains, so that nobody else is ever given it.
     """
@@ -316,10 +328,11 @@ def forget(session: Session, participant: Participant) -> int:
     forget_messages(session, participant)
     study = participant.study
     study.design = without_answers_of(study.design, participant.name)
+    releases = forget_exports(session, participant)
     participant.status = "returned"
     participant.external_id = participant.platform_study_id = participant.language = None
     participant.token_hash = digest_of(new_token())
     participant.consented_at = participant.practised_at = None
     participant.created_at = participant.enrolled_at = participant.seen_at = None
     session.flush()
-    return n_answers or 0
+    return Deleted(n_answers or 0, releases)

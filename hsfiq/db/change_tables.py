@@ -106,6 +106,48 @@ class MessageRecipient(Base):
     seen_at: Mapped[datetime | None]
 
 
+class ExportedRelease(KeyedBase):
+    """A release that `hsfiq export` has written, with a row of `exported_forms` for each form.
+
+    `content_sha256` and `filters` are those of the manifest; `options` has the split, and what else
+    was asked for. The same content under the same version is one row, with the times at which it
+    was first and last written. `n_answers` counts the answers in the release, `n_forgotten` the
+    participants in it whose data have been deleted since.
+    """
+
+    __tablename__ = "exported_releases"
+    __table_args__ = (UniqueConstraint("study_id", "kind", "version", "content_sha256"),)
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
+    name: Mapped[str] = mapped_column(String(100))
+    kind: Mapped[str] = mapped_column(String(10))
+    version: Mapped[str] = mapped_column(String(40))
+    content_sha256: Mapped[str] = mapped_column(String(64))
+    filters: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    options: Mapped[dict[str, Any]]
+    hsfiq_version: Mapped[str] = mapped_column(String(40))
+    n_answers: Mapped[int]
+    n_forgotten: Mapped[int] = mapped_column(default=0)
+    first_exported_at: Mapped[datetime]
+    last_exported_at: Mapped[datetime]
+
+
+class ExportedForm(Base):
+    """The answers of a form that a release has, or that its rules dropped.
+
+    Each entry is `[first place, last place, revision]`: questions next to each other, with the
+    revision of their answers; 0 for a search that was left. Attention checks are in neither list.
+    One row for each answer would take fifty times the space.
+    """
+
+    __tablename__ = "exported_forms"
+
+    release_id: Mapped[int] = mapped_column(ForeignKey("exported_releases.id"), primary_key=True)
+    form_id: Mapped[int] = mapped_column(ForeignKey("forms.id"), primary_key=True)
+    kept: Mapped[list[list[int]]] = mapped_column(JSON)
+    dropped: Mapped[list[list[int]]] = mapped_column(JSON)
+
+
 class QuestionnaireAnswers(KeyedBase):
     """A participant's answers to the questions at the end, given once; as `Response.extra`."""
 

@@ -4,7 +4,7 @@ So no file contains the time of the export or a path on this machine. Rows are i
 
 The questions are read some participants at a time, and their rows are written as they come. In
 memory stay the funnel's counts, what the questions are about (queries, pairs, retrieved sets) and
-the forms; with a split, the ids of triplets and participants.
+the forms with the places of their answers; with a split, the ids of triplets and participants.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from hsfiq.releases.privacy.texts import WrittenTexts
 from hsfiq.releases.reader import Part
 from hsfiq.releases.reading.batches import read_batches
 from hsfiq.releases.reading.questions import Questions
+from hsfiq.releases.recording.answers import AnswersByForm
 from hsfiq.releases.restoring.earlier import earlier_of
 from hsfiq.releases.rows import QueryRow
 from hsfiq.releases.searching.instrument import search_entries
@@ -68,7 +69,8 @@ class Release:
 
     `content_sha256` digests the data, the filters and the split's options, independent of the
     versions of the release and of hsfiq. `split` is the split as the manifest describes it. `notes`
-    say what the release lacks, and why. `warnings` are for the owner alone.
+    say what the release lacks, and why. `warnings` are for the owner alone. `answers` says which
+    answers the release has.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Release:
     content_sha256: str
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    answers: AnswersByForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,7 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
         NothingToDo: no answered question is kept, or too few to split; some files may be there.
     """
     session, study, kind = source.session, source.study, source.release_kind
-    drawn, sieve = source.drawn(), source.sieve()
+    drawn, sieve, answers = source.drawn(), source.sieve(), AnswersByForm()
     schemas = kind.schemas()
     with TableWriter(folder, schemas) as writer:
         written = Written(source, writer)
@@ -209,6 +212,7 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
             for kept, excluded in source.sifted(sieve):
                 parts = drawn.parts_of(kept) if drawn else None
                 written.add(Kept(kept, parts), excluded)
+                answers.add(kept, excluded)
                 for file in further:
                     file.add(Kept(kept, parts))
             source.require_kept(sieve)
@@ -289,6 +293,7 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
         content_sha256=manifest["content_sha256"],
         notes=tuple(notes),
         warnings=warnings,
+        answers=answers,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,11 +34,13 @@ def export_releases(
     folder: Path | None = None,
     version: str | None = None,
     force: bool = False,
+    in_place: Callable[[Source, Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Write a release of each kind (None: all that the study has); unchanged content writes none.
 
     A `folder` is the release folder itself, for a single kind; without it, each kind has
     `<parent>/<study>-<kind>-<version>`. If the content has changed, a `version` is required.
+    `in_place` is called for each release once its folder is there.
 
     Raises:
         NothingToDo: no answered question is kept, or too few to split.
@@ -46,13 +48,20 @@ def export_releases(
     """
     require_version(version)
     sources = sources_of(session, study, kinds, filters, split, extras)
-    if folder is not None:
-        (source,) = sources
-        return [write_release(partial(make, source), folder, version or FIRST_VERSION, force=force)]
-    return [
-        write_next_version(partial(make, source), parent, source.name, version, force=force)
-        for source in sources
-    ]
+    if folder is not None and len(sources) > 1:
+        raise ValueError("one folder for several releases")
+    outcomes = []
+    for source in sources:
+        if folder is None:
+            make_files, name = partial(make, source), source.name
+            outcome = write_next_version(make_files, parent, name, version, force=force)
+        else:
+            first = version or FIRST_VERSION
+            outcome = write_release(partial(make, source), folder, first, force=force)
+        if in_place is not None:
+            in_place(source, outcome)
+        outcomes.append(outcome)
+    return outcomes
 
 
 def sources_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hsfiq.atomic_files import (
@@ -37,13 +37,18 @@ Make = Callable[[Path, str], Release]
 
 
 def write_release(make: Make, folder: Path, version: str, *, force: bool = False) -> Outcome:
-    """Write the release; unchanged content writes nothing, only `force` replaces another one."""
+    """Write the release; unchanged content writes nothing, only `force` replaces another one.
+
+    Of unchanged content, the outcome has the version that is there.
+    """
     require_folder(folder)
     with explained_write_errors(folder), temporary_folder_beside(folder) as draft:
         release = make(draft, version)
         is_written = is_replaced(folder, release, force=force)
         if is_written:
             put_folder_in_place(draft, folder)
+        elif manifest := read_manifest(folder):
+            release = replace(release, version=manifest["version"])
         return Outcome(folder, release, is_written)
 
 

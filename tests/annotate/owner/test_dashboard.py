@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,8 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, StatusChange
 from hsfiq.errors import Refused
+from hsfiq.releases import Filters, export_releases
+from hsfiq.releases.recording.record import Recorder
 from tests.annotate.owner.studies_in_progress import Events, log_in, set_owner, watched_study
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, browser_of
@@ -102,6 +105,21 @@ def test_the_dashboard_shows_how_far_quotas_are_reached(
     body = {"data": [], "fn_index": load, "session_hash": "s"}
     about_study = owner.post("/owner/board/gradio_api/run/predict", json=body).json()["data"][-1]
     assert "Participants by category: shirt 2 of 2 (reached)." in about_study
+
+
+def test_the_dashboard_shows_the_last_release(
+    owner: TestClient, watched: Database, tmp_path: Path
+) -> None:
+    with watched.reading() as session:
+        (study,) = list_studies(session)
+        recorder, folder = Recorder(watched), tmp_path / "release"
+        export_releases(session, study, ["hp"], Filters(), folder=folder, in_place=recorder)
+    events = Events(owner)
+    (load,) = [d["id"] for d in events.config["dependencies"] if d["targets"][0][1] == "load"]
+    body = {"data": [], "fn_index": load, "session_hash": "s"}
+    about_study = owner.post("/owner/board/gradio_api/run/predict", json=body).json()["data"][-1]
+    assert f"Last release: {NAME}-hp 1.0.0 of 20" in about_study
+    assert "14 answers; since then 0 new answers and 0 changes." in about_study
 
 
 def test_without_a_login_no_event_returns_or_changes_anything(

@@ -129,8 +129,14 @@ def test_forgetting_names_the_releases_and_alters_none(
     output = output_of(
         "participant", "forget", token if identified_by == "token" else name, "--yes"
     )
-    assert output.splitlines() == [
-        f"participant {name} of study autumn: 4 answers deleted",
+    first, *recorded, hp_folder, hs_folder = output.splitlines()
+    assert first == f"participant {name} of study autumn: 4 answers deleted"
+    assert [line.split()[:3] for line in recorded] == [
+        ["release", "autumn-hs", "1.0.0"],
+        ["release", "autumn-hp", "1.0.0"],
+    ]
+    assert all(f"has answers of {name}, as have all its" in line for line in recorded)
+    assert [hp_folder, hs_folder] == [
         f"releases/autumn-hp-1.0.0 still holds answers of {name}; it was not altered",
         f"releases/autumn-hs-1.0.0 still holds answers of {name}; it was not altered",
     ]
@@ -144,7 +150,7 @@ def test_forgetting_names_the_releases_and_alters_none(
     )
     assert repeated == {
         "participant": name, "study": "autumn", "deleted": 0, "erased": True,
-        "releases": ["elsewhere"],
+        "recorded_releases": [], "releases": ["elsewhere"],
     }  # fmt: skip
     assert "has no participant" in complaint(hsfiq("participant", "forget", token, "--yes"))
 
@@ -165,8 +171,9 @@ def test_a_release_that_dropped_the_answers_holds_them_too(database: Database) -
         seat.submit(seat.question_ids[0])
     first.set_status("excluded")
     output_of("export", "--release", "hp")
-    lines = output_of("participant", "forget", "p1", "--yes").splitlines()
-    assert lines[1:] == ["releases/autumn-hp-1.0.0 still holds answers of p1; it was not altered"]
+    _, recorded, *folders = output_of("participant", "forget", "p1", "--yes").splitlines()
+    assert recorded.startswith("release autumn-hp 1.0.0 of ")
+    assert folders == ["releases/autumn-hp-1.0.0 still holds answers of p1; it was not altered"]
 
 
 @on_sqlite

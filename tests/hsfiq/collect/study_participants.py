@@ -61,7 +61,7 @@ def serve(database: Database, question: int, now: object) -> None:
 
 def forget(database: Database, participant_id: int) -> int:
     with database.writing() as session:
-        return participants.forget(session, session.get_one(Participant, participant_id))
+        return participants.forget(session, session.get_one(Participant, participant_id)).n_answers
 
 
 def forms_of(database: Database, participant_id: int) -> list[Form]:

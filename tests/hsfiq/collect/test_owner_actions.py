@@ -10,7 +10,7 @@ import typer
 
 from hsfiq.collect import owner_actions
 from hsfiq.collect.owner_actions import OwnerAction, perform, prepare
-from hsfiq.collect.participants import by_name
+from hsfiq.collect.participants import Deleted, by_name
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Response
@@ -34,7 +34,7 @@ def study_status(database: Database) -> str:
 def run_before_performing(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     """Run another command after the next action is prepared and before it is performed."""
 
-    def interrupted(*call_arguments: Any) -> int:
+    def interrupted(*call_arguments: Any) -> Deleted:
         monkeypatch.setattr(owner_actions, "perform", perform)
         assert hsfiq(*arguments).code == 0
         return perform(*call_arguments)

@@ -40,6 +40,8 @@ from hsfiq.db.searches.tables import (
 from hsfiq.db.source_tables import Image, ImageChange
 from hsfiq.db.tables import Base, Question, Response, Study, TextVersion
 from hsfiq.errors import UnreadableInput
+from hsfiq.releases import Filters, export_releases
+from hsfiq.releases.recording.record import Recorder
 from hsfiq.study.config import Checks
 from tests.arenas import ARENA, Voter, draw_arena
 from tests.studies import NOW, SYSTEMS, Seat, draw, make_queries
@@ -539,3 +541,25 @@ def test_what_a_creation_left_outlives_the_table_of_creations(database: Database
     assert before.pop("study_creations")
     assert after.pop("study_creations") == []
     assert after == before
+
+
+def test_records_of_releases_come_and_go_with_their_revision(
+    database: Database, tmp_path: Path
+) -> None:
+    answered(database)
+    bare = all_rows(database.engine)
+    with database.reading() as session:
+        study = session.scalars(select(Study)).one()
+        recorder, folder = Recorder(database), tmp_path / "release"
+        export_releases(session, study, ["hp"], Filters(), folder=folder, in_place=recorder)
+    recorded = all_rows(database.engine)
+    new = ("exported_releases", "exported_forms")
+    assert all(recorded[table] for table in new)
+    assert {table: recorded[table] for table in recorded if table not in new} == {
+        table: bare[table] for table in bare if table not in new
+    }
+    downgrade(database.engine, "0027")
+    assert not set(new) & set(inspect(database.engine).get_table_names())
+    upgrade(database.engine)
+    assert all_rows(database.engine) == bare
+    assert differences(database.engine) == []

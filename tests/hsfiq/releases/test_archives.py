@@ -59,6 +59,9 @@ def test_an_archive_is_exported(archive: Path, tmp_path: Path) -> None:
         log = tmp_path / "log.txt"
         exit_code = export_read_only(archive, log, "--release", "hp", "--out", str(out / "hp"))
         assert exit_code == 0, log.read_text()
+        *_, note = log.read_text().splitlines()
+        assert note.startswith("note: hpfiq-hp not recorded in the database (")
+        assert "can only be read" in note
         assert content_of(out / "hp") == content_of(tmp_path / "hp")
         assert archive.read_bytes() == before
         assert [path.name for path in archive.parent.iterdir()] == ["archive.db"]

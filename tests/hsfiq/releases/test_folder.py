@@ -13,6 +13,7 @@ import pytest
 
 from hsfiq import cli
 from hsfiq.releases.folder import content_of, newest_release
+from hsfiq.releases.recording import record
 from tests.hsfiq.samples import HPFIQ, hsfiq, published
 from tests.processes import Fork
 
@@ -80,6 +81,15 @@ def test_an_empty_folder_is_filled() -> None:
 
 
 # ----------------------------------------------------------------------- existing releases
+
+
+def test_of_unchanged_content_the_version_is_that_of_the_folder() -> None:
+    export = ("export", "--release", "hp", "--out", "mine", "--json")
+    assert hsfiq(*export, "--version", "2.0.0").code == 0
+    (again,) = hsfiq(*export).result["releases"]
+    assert (again["written"], again["version"]) == (False, "2.0.0")
+    assert hsfiq("release", "list").out.startswith("hpfiq-hp 2.0.0, ")
+    assert hsfiq("release", "list").out.count("\n") == 1
 
 
 def test_unchanged_content_writes_nothing() -> None:
@@ -248,6 +258,32 @@ def test_an_export_killed_at_any_moment_leaves_a_complete_release_or_none() -> N
         assert exit_code in (0, -signal.SIGKILL)
         assert not folder.exists() or content_of(folder) == complete
     assert exists[:5] == [True, False, False, False, False]
+
+
+def test_a_release_is_recorded_only_with_its_folder() -> None:
+    for n_flushes in (1, 5):
+        assert export_killed_after(n_flushes, "--out", "mine") == -signal.SIGKILL
+        assert not Path("mine").exists()
+        assert hsfiq("release", "list").out == "no release yet\n"
+    assert hsfiq("export", "--release", "hp", "--out", "mine").code == 0
+    assert hsfiq("release", "list").out.startswith("hpfiq-hp 1.0.0, ")
+
+
+def export_and_die_before_the_record() -> None:
+    def die(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    record.record = die  # type: ignore[assignment]
+    sys.exit(cli.run(["export", "--release", "hp", "--out", "mine"]))
+
+
+def test_the_next_export_records_what_a_killed_one_has_written() -> None:
+    log = Path("log.txt")
+    assert Fork(export_and_die_before_the_record, [], log).wait() == -signal.SIGKILL
+    assert content_of(Path("mine")) is not None
+    assert hsfiq("release", "list").out == "no release yet\n"
+    assert "unchanged, nothing written" in hsfiq("export", "--release", "hp", "--out", "mine").out
+    assert hsfiq("release", "list").out.startswith("hpfiq-hp 1.0.0, ")
 
 
 def test_an_export_killed_while_it_replaces_another() -> None:

@@ -1,0 +1,1 @@
+"""Recording in the database which answers went into a release."""
