@@ -14,6 +14,7 @@ NAMES = (
     "soak",
     "soak-sessions",
     "soak-arena",
+    "soak-workers",
     "turns",
     "load",
     "mining",

@@ -9,7 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,15 +106,15 @@ def file_names(retrieved: RetrievedSet | None) -> list[str]:
 class Server:
     """`hsfiq serve` as a process of its own, which may be killed and started again."""
 
-    def __init__(self, place: Place, port: int) -> None:
-        self.place, self.port = place, port
+    def __init__(self, place: Place, port: int, options: Sequence[str] = ()) -> None:
+        self.place, self.port, self.options = place, port, options
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it and wait until it answers."""
         with (self.place.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hsfiq", "serve", "--port", str(self.port)],
+                [sys.executable, "-m", "hsfiq", "serve", "--port", str(self.port), *self.options],
                 env=os.environ | {"HSFIQ_DATABASE_URL": self.place.url},
                 stdout=log, stderr=log,
             )  # fmt: skip
@@ -126,10 +126,19 @@ class Server:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
 
+    def stop(self) -> None:
+        """End it as its owner does: SIGTERM."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else os.getpid()
+
     def resident_mb(self) -> float:
         """The current memory of the process."""
-        pid = self._process.pid if self._process else os.getpid()
-        status = Path(f"/proc/{pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         match = re.search(r"VmRSS:\s+(\d+) kB", status)
         return round(int(match[1]) / 1024, 1) if match else 0.0
 
