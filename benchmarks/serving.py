@@ -129,7 +129,7 @@ class Server:
     def stop(self) -> None:
         """End it as its owner does: SIGTERM."""
         if self._process is not None:
-            self._process.terminate()
+            self._process.send_signal(signal.SIGTERM)
             self._process.wait()
 
     @property

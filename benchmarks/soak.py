@@ -99,20 +99,24 @@ def answer_on(person: Annotator, ledger: Ledger) -> None:
 
 def retry(person: Annotator, action: Callable[[], None], ledger: Ledger) -> bool:
     """Repeat until the server replies; False if it refused."""
+    is_refused = False
     while True:
         try:
             action()
         except Refusal as refusal:
+            if refusal.status >= 500:  # the proxy's worker has ended
+                time.sleep(0.05)
+                continue
             # The check was answered just before a kill: reload the state, as the page does.
             ledger.refusals.append(str(refusal))
-            action = person.enter
+            action, is_refused = person.enter, True
         except (OSError, http.client.HTTPException):
             person.browser.close()
             cookies, person.browser = person.browser.cookies, Browser(person.port)
             person.browser.cookies = cookies
             time.sleep(0.05)
         else:
-            return action is not person.enter
+            return not is_refused
 
 
 def summarise(place: Place, ledger: Ledger, people: int, restarts: int) -> dict[str, Any]:
