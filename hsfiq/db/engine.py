@@ -228,7 +228,8 @@ def connect(url: str, connections: int | None = None) -> Engine:
         engine = create_engine(
             parsed,
             pool_size=connections or CONNECTIONS[parsed.get_backend_name()],
-            max_overflow=0,
+            # SQLite in memory has a pool that knows no overflow.
+            **({} if is_sqlite and file_of(parsed) is None else {"max_overflow": 0}),
             hide_parameters=True,  # errors with values would put answers and ids into the log
             pool_pre_ping=not is_sqlite,
             **(
