@@ -31,6 +31,7 @@ from hsfiq.annotate.handlers import Reassigned, Services
 from hsfiq.annotate.images.routes import add_images
 from hsfiq.annotate.images.warm import warming
 from hsfiq.annotate.leaderboard.routes import add_leaderboards
+from hsfiq.annotate.mturk.framing import FramedPages, add_framed_addresses
 from hsfiq.annotate.owner.layout import add_owner
 from hsfiq.annotate.payloads import (
     CHECK,
@@ -104,6 +105,7 @@ def build_app(
     pages = {STUDY: is_participant, PREVIEW_PAGE: is_preview}
     app.add_middleware(StudyMiddleware, pages=pages)
     add_watching(app, services, watching)
+    app.add_middleware(FramedPages, signer=services.signer)
     if public is not None:
         require_free_path(public, app.routes)
     app.add_middleware(PublicAddress, public=public)
@@ -121,6 +123,7 @@ def plain_app(services: Services) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     add_enrolment_routes(app, services)
     add_study_routes(app, services)
+    add_framed_addresses(app)
     add_health(app, services.database, services.images.copies.folder)
     app.add_exception_handler(Refused, error_response)
     app.add_exception_handler(InvalidRecord, error_response)

@@ -17,11 +17,11 @@ from hsfiq.annotate.entry.arrival import add_limit_page, client_of, redirect_to_
 from hsfiq.annotate.entry.open_enrolment import add_open_enrolment
 from hsfiq.annotate.entry.signed_links import add_refusal_page, require_signed
 from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.mturk import arrivals as mturk
 from hsfiq.annotate.pages import (
     not_open_page,
     other_participation_page,
     other_platform_study_page,
-    preview_page,
     unknown_link_page,
 )
 from hsfiq.annotate.texts import (
@@ -38,6 +38,7 @@ from hsfiq.collect.studies import OtherPlatformStudy, list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import PLATFORM_ID, config_of
+from hsfiq.study.recruiting.mechanical_turk import PREVIEW, Hit
 
 Platform = Literal["prolific", "mturk"]
 
@@ -45,13 +46,7 @@ IDS: dict[Platform, tuple[str, ...]] = {
     "prolific": ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"),
     "mturk": ("workerId", "assignmentId", "hitId"),
 }
-"""The ids in the platforms' links: the person, which is stored, and others, which are validated.
-
-Of the others, only Prolific's STUDY_ID is stored: MTurk gives a task of many places several ids.
-"""
-
-PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
-"""What MTurk sends while a worker previews a task."""
+"""The ids in the platforms' links: the person first; Prolific's SESSION_ID is not stored."""
 
 
 class BrokenLink(Refused):
@@ -62,13 +57,15 @@ class BrokenLink(Refused):
 class PlatformLink:
     """The content of a platform's link; `person` is None for a preview.
 
-    `study` is the name of our study, `platform_study` the platform's id of its own.
+    `study` is the name of our study, `platform_study` the platform's id of its own, `hit` what the
+    person has accepted on MTurk.
     """
 
     platform: Platform
     person: str | None
     study: str | None
     platform_study: str | None = None
+    hit: Hit | None = None
 
 
 def read_platform_link(parameters: Mapping[str, str]) -> PlatformLink:
@@ -81,8 +78,12 @@ def read_platform_link(parameters: Mapping[str, str]) -> PlatformLink:
             given = [parameters[name] for name in names if name in parameters]
             if not all(map(PLATFORM_ID.fullmatch, given)):
                 raise BrokenLink("an id in the link is not valid")
-            platform_study = parameters.get("STUDY_ID") if platform == "prolific" else None
-            return PlatformLink(platform, parameters[names[0]], study, platform_study)
+            person = parameters[names[0]]
+            if platform == "prolific":
+                return PlatformLink(platform, person, study, parameters.get("STUDY_ID"))
+            if (hit := Hit.read(parameters)) is None:
+                raise BrokenLink("the link names no HIT, or a site that is not MTurk's")
+            return PlatformLink(platform, person, study, hit=hit)
     raise BrokenLink("the link names nobody")
 
 
@@ -178,9 +179,10 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
             study = study_of(session, link)
             if study is None:
                 return unknown_link(request, 404)
-            if link.person is None:
-                language = language_in(study, request.headers)
-                return HTMLResponse(preview_page(session, study, language))
+            is_known = knows(session, study, link.person)
+        if link.platform == "mturk" or link.person is None:
+            return from_mturk(request, services, study.id, link, is_known=is_known)
+        with services.database.reading() as session:
             signature = request.query_params.get("signature", "")
             require_signed(services.signer, study, link.person, signature)
             if replaced := replaced_by_link(session, request, services, link):
@@ -201,6 +203,17 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
         except NotOpen:
             return not_open(request, services, study.id)
         return redirect_to_study(request, services, participant, "study/")
+
+
+def from_mturk(
+    request: Request, services: Services, study_id: int, link: PlatformLink, *, is_known: bool
+) -> Response:
+    """Who is not known is asked to begin, which sends the link again as a form."""
+    if link.person is None or link.hit is None:
+        return mturk.preview(request, services, study_id)
+    if request.method == "GET" and not is_known:
+        return mturk.ask_to_begin(request, services, study_id)
+    return mturk.enter(request, services, study_id, link.person, link.hit)
 
 
 def replaced_by_link(

@@ -160,13 +160,6 @@ def too_many_page(session: Session, study: Study, language: str, *, minutes: int
     )
 
 
-def preview_page(session: Session, study: Study, language: str) -> str:
-    """For an MTurk worker who previews the task."""
-    texts = study_texts(session, study, language)
-    shown = texts.title, texts.entry["task"], texts.entry["preview"]
-    return message_page(texts.title, texts.language, *shown)
-
-
 def other_participation_page(current: StudyTexts, other: StudyTexts, root: str) -> str:
     """For a link that would replace an unfinished participation of this browser.
 
@@ -237,8 +230,9 @@ def other_site_page(language: str, root: str) -> str:
 def message_page(title: str, language: str, heading: str, *paragraphs: str, **details: str) -> str:
     """A page with a short message and what to do.
 
-    `details`: the notice `simulated`, `code` with `code_label`, `link` with `link_text`, and
-    `confirm`, the text of a button that sends the request again as a form.
+    `details`: the notice `simulated`, `code` with `code_label`, `link` with `link_text`,
+    `guidelines` in HTML, and `begin` or `confirm`, the text of a button that sends the request
+    again as a form.
     """
     message = {"title": title, "language": language, "heading": heading, "paragraphs": paragraphs}
     return render("message.html", **message, **details)

@@ -34,18 +34,21 @@ READING = ("GET", "HEAD")
 """The methods that change nothing."""
 
 
-def security_headers(*, frame_ancestors: str) -> dict[str, str]:
+def security_headers(
+    *, frame_ancestors: str, form_action: str = "'self'", referrer: str = "same-origin"
+) -> dict[str, str]:
     """The headers of every response. Gradio needs inline scripts, but no other site.
 
-    The referrer policy must not be `no-referrer`: browsers then hide the origin of our own forms.
+    With `no-referrer`, browsers hide the origin of our own forms: only Sec-Fetch-Site, which they
+    send over TLS, then shows that a form is ours.
     """
     return {
         "Content-Security-Policy": (
             "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
             "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
-            f"frame-ancestors {frame_ancestors}; base-uri 'self'; form-action 'self'"
+            f"frame-ancestors {frame_ancestors}; base-uri 'self'; form-action {form_action}"
         ),
-        "Referrer-Policy": "same-origin",
+        "Referrer-Policy": referrer,
         "X-Content-Type-Options": "nosniff",
     }
 

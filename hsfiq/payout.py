@@ -1,7 +1,8 @@
-"""Who of a study's participants from Prolific is to be paid, in the lists that Prolific takes.
+"""Who of a study's participants from Prolific or Mechanical Turk is to be paid, as lists.
 
-`approve.csv` has an id a line and `bonus.csv` an id and an amount, both without a header, as
-Prolific's bulk actions take them. `reject.csv` has a header: rejections are entered one at a time.
+For Prolific, `approve.csv` has an id a line and `bonus.csv` an id and an amount, both without a
+header, as its bulk actions take them. `reject.csv` has a header: rejections are entered one at a
+time. For Mechanical Turk, the ids to approve and reject are those of assignments.
 """
 
 from __future__ import annotations
@@ -14,23 +15,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
+from typing import Literal
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.atomic_files import draft_folder, explained_write_errors, names_in_folder
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.progress import ParticipantRow, participants_of
+from hsfiq.db.change_tables import WorkedHit
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import config_of
+from hsfiq.study.recruiting.mechanical_turk import PRODUCTION
 
 CENT = Decimal("0.01")
 PAYOUT_FILES = ("approve.csv", "reject.csv", "bonus.csv", "payout.json")
 """A folder that holds nothing else is a payout, and may be replaced."""
 
+Platform = Literal["prolific", "mturk"]
+
 LEFT_OUT = {
     "no platform id": "have no platform id",
     "not from prolific": "did not come from Prolific",
+    "not from mturk": "did not come from Mechanical Turk",
+    "no hit": "have no assignment on Mechanical Turk",
+    "sandbox": "came from Mechanical Turk's sandbox",
     "unfinished": "have not answered all their questions",
     "questions at the end": "have not answered the questions at the end",
     "returned": "gave up",
@@ -38,6 +48,12 @@ LEFT_OUT = {
     "excluded": "were excluded",
 }
 """The reasons for which a participant is in no list, each with its text for the owner."""
+
+OF_PLATFORM: dict[Platform, tuple[str, ...]] = {
+    "prolific": ("not from prolific",),
+    "mturk": ("not from mturk", "no hit", "sandbox"),
+}
+"""The reasons that only one platform has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +71,21 @@ class PayoutRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class Payee:
+    """A participant's id on the platform, and on Mechanical Turk that of their assignment."""
+
     platform_id: str
+    assignment_id: str | None = None
+
+    @property
+    def work(self) -> str:
+        """What is approved or rejected."""
+        return self.assignment_id or self.platform_id
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    payee: Payee
     reason: str
 
 
@@ -65,17 +94,18 @@ class Payout:
     """The lists, each sorted by platform id, and how many participants are in none, by reason."""
 
     study: str
+    platform: Platform
     rule: PayoutRule
-    approved: tuple[str, ...]
+    approved: tuple[Payee, ...]
     rejected: tuple[Rejection, ...]
-    bonuses: tuple[tuple[str, Decimal], ...]
+    bonuses: tuple[tuple[Payee, Decimal], ...]
     left_out: dict[str, int]
 
     def facts(self) -> dict[str, object]:
         """The rule and the counts, without any platform id; amounts are decimal texts."""
         return {
             "study": self.study,
-            "platform": "prolific",
+            "platform": self.platform,
             "max_failed_checks": self.rule.max_failed_checks,
             "bonus_per_question": str(self.rule.bonus_per_question),
             "approved": len(self.approved),
@@ -86,11 +116,18 @@ class Payout:
         }
 
     def files(self) -> dict[str, bytes]:
-        rejected = [(rejection.platform_id, rejection.reason) for rejection in self.rejected]
+        rejected = [(each.payee.work, each.reason) for each in self.rejected]
+        if self.platform == "mturk":
+            head = [("worker_id", "assignment_id", "amount")]
+            bonuses = [(who.platform_id, who.work, str(amount)) for who, amount in self.bonuses]
+            bonus, work = csv_bytes([*head, *bonuses]), "assignment_id"
+        else:
+            bonus = csv_bytes((who.platform_id, str(amount)) for who, amount in self.bonuses)
+            work = "platform_id"
         return {
-            "approve.csv": csv_bytes((platform_id,) for platform_id in self.approved),
-            "reject.csv": csv_bytes([("platform_id", "reason"), *rejected]),
-            "bonus.csv": csv_bytes((person, str(amount)) for person, amount in self.bonuses),
+            "approve.csv": csv_bytes((who.work,) for who in self.approved),
+            "reject.csv": csv_bytes([(work, "reason"), *rejected]),
+            "bonus.csv": bonus,
             "payout.json": (json.dumps(self.facts(), indent=2) + "\n").encode(),
         }
 
@@ -102,26 +139,48 @@ def rule_of(study: Study, max_failed_checks: int | None, bonus: Decimal) -> Payo
     return PayoutRule(own_limit if max_failed_checks is None else max_failed_checks, bonus)
 
 
-def payout_of(session: Session, study: Study, rule: PayoutRule) -> Payout:
+def payout_of(session: Session, study: Study, platform: Platform, rule: PayoutRule) -> Payout:
     """Decide on every participant of the study as its answers are now."""
     failed = failed_question_checks(session, study)
+    hits = hits_of(session, study)
     rows = sorted(participants_of(session, study), key=lambda row: row.platform_id or "")
-    reasons = {row.participant: why_left_out(row) for row in rows}
+    reasons = {
+        row.participant: why_left_out(row, platform, hits.get(row.participant)) for row in rows
+    }
     finished = [row for row in rows if reasons[row.participant] is None]
     rejected = [row for row in finished if is_rejected(failed[row.participant], rule)]
     approved = [row for row in finished if not is_rejected(failed[row.participant], rule)]
     counts = Counter(reason for reason in reasons.values() if reason)
+    foreign = {name for other, names in OF_PLATFORM.items() if other != platform for name in names}
+
+    def payee(row: ParticipantRow) -> Payee:
+        hit = hits.get(row.participant) if platform == "mturk" else None
+        return Payee(row.platform_id or "", hit.assignment_id if hit else None)
+
     return Payout(
         study=study.name,
+        platform=platform,
         rule=rule,
-        approved=tuple(row.platform_id or "" for row in approved),
+        approved=tuple(map(payee, approved)),
         rejected=tuple(
-            Rejection(row.platform_id or "", rejection_reason(failed[row.participant], rule))
+            Rejection(payee(row), rejection_reason(failed[row.participant], rule))
             for row in rejected
         ),
-        bonuses=bonuses_of(approved, rule),
-        left_out={reason: counts[reason] for reason in LEFT_OUT},
+        bonuses=tuple(
+            (payee(row), amount) for row in approved if (amount := bonus_of(row, rule)) > 0
+        ),
+        left_out={reason: counts[reason] for reason in LEFT_OUT if reason not in foreign},
     )
+
+
+def hits_of(session: Session, study: Study) -> dict[str, WorkedHit]:
+    """The HITs that participants work on, by participant's name."""
+    rows = session.execute(
+        select(Participant.name, WorkedHit)
+        .join(WorkedHit, WorkedHit.participant_id == Participant.id)
+        .where(Participant.study_id == study.id)
+    )
+    return dict(rows.all())
 
 
 def failed_question_checks(session: Session, study: Study) -> Counter[str]:
@@ -135,12 +194,14 @@ def failed_question_checks(session: Session, study: Study) -> Counter[str]:
     return Counter({session.get_one(Participant, key).name: n for key, n in keys.items()})
 
 
-def why_left_out(row: ParticipantRow) -> str | None:
+def why_left_out(row: ParticipantRow, platform: Platform, hit: WorkedHit | None) -> str | None:
     """Why nothing can be decided about a participant, a key of `LEFT_OUT`; None if it can."""
     if row.platform_id is None:
         return "no platform id"
-    if row.source != "prolific":
-        return "not from prolific"
+    if row.source != platform:
+        return f"not from {platform}"
+    if platform == "mturk" and (hit is None or hit.submit_to != PRODUCTION):
+        return "no hit" if hit is None else "sandbox"
     if row.status in LEFT_OUT:
         return row.status
     if row.questions == 0 or row.answered < row.questions:
@@ -162,18 +223,9 @@ def rejection_reason(failed: int, rule: PayoutRule) -> str:
     )
 
 
-def bonuses_of(
-    approved: Sequence[ParticipantRow], rule: PayoutRule
-) -> tuple[tuple[str, Decimal], ...]:
-    """The bonus of each participant, rounded half up to cents; none of 0."""
-    amounts = [
-        (
-            row.platform_id or "",
-            (row.answered * rule.bonus_per_question).quantize(CENT, ROUND_HALF_UP),
-        )
-        for row in approved
-    ]
-    return tuple((person, amount) for person, amount in amounts if amount > 0)
+def bonus_of(row: ParticipantRow, rule: PayoutRule) -> Decimal:
+    """The bonus of an approved participant, rounded half up to cents."""
+    return (row.answered * rule.bonus_per_question).quantize(CENT, ROUND_HALF_UP)
 
 
 def csv_bytes(rows: Iterable[Sequence[str]]) -> bytes:

@@ -192,6 +192,12 @@ FIRST_PAGE = "http://127.0.0.1/"
 """No server has to be there. A site is a scheme and a host, whatever the port."""
 
 
+def installed_chromium() -> str | None:
+    """The system's Chromium, None for Playwright's own."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """A real Chromium, the system's or Playwright's own.
@@ -199,10 +205,8 @@ def chromium() -> Iterator[Browser]:
     The headless shell needs less than half of the time of the whole browser.
     """
     with sync_playwright() as playwright:
-        names = ("chromium-headless-shell", "chromium", "chromium-browser")
-        installed = next(filter(None, map(shutil.which, names)), None)
         try:
-            browser = playwright.chromium.launch(executable_path=installed, args=QUIET)
+            browser = playwright.chromium.launch(executable_path=installed_chromium(), args=QUIET)
         except Error as error:
             install = "`apt-get install chromium-headless-shell`, or `playwright install chromium`"
             do_without(f"no Chromium found ({install}): {str(error).splitlines()[0]}")

@@ -29,7 +29,8 @@ ADVICE = (
 def add_limit_page(app: FastAPI, services: Services) -> None:
     """Tell people from whose address too many have enrolled how long to wait.
 
-    The log says so once, however many a script makes of them.
+    The log says so once, however many a script makes of them. `headers` in the request's state are
+    those that its page needs in a frame.
     """
     is_told = Event()
 
@@ -44,7 +45,8 @@ def add_limit_page(app: FastAPI, services: Services) -> None:
             language = language_in(study, request.headers)
             page = too_many_page(session, study, language, minutes=ceil(error.seconds / 60))
         headers = {"Retry-After": str(error.seconds), "Cache-Control": "no-store"}
-        return HTMLResponse(page, error.status, headers)
+        of_frame = getattr(request.state, "headers", {})
+        return HTMLResponse(page, error.status, headers | of_frame)
 
     app.add_exception_handler(TooManyEnrolments, too_many)
 

@@ -21,9 +21,6 @@ from hsfiq.study.config import config_of
 
 PURPOSE = "link of a person"
 
-PERSON = {"prolific": "PROLIFIC_PID", "mturk": "workerId"}
-"""The parameter with the platform's id of the person."""
-
 
 def require_signed(signer: Signer, study: Study, person: str, signature: str) -> None:
     """`NotInvited` if the study wants signed links, and this one was not made for the person."""
@@ -36,8 +33,7 @@ def require_signed(signer: Signer, study: Study, person: str, signature: str) ->
 def signed_link(signer: Signer, study: Study, person: str, root: str) -> str:
     """A person's link; it is valid as long as the key that signs it."""
     signature = signer.sign(PURPOSE, content(study, person)).rpartition(".")[2]
-    name = PERSON[config_of(study).recruitment.mode]
-    query = urlencode({name: person, "study": study.name, "signature": signature})
+    query = urlencode({"PROLIFIC_PID": person, "study": study.name, "signature": signature})
     return f"{root}/start?{query}"
 
 

@@ -1,6 +1,17 @@
 // The JSON that the page and the server exchange: hsfiq/collect/protocol.py in TypeScript.
 // Do not edit. Written by `python -m tests.annotate.typescript`; a test compares the two.
 
+export interface HitForm {
+  action: string;
+  fields: Record<string, any>;
+}
+
+export interface Completion {
+  code?: string;
+  url?: string;
+  hit?: HitForm | null;
+}
+
 export type ImageState = "missing" | "unloaded" | "loaded" | "shown" | "enlarged";
 
 export interface PlaceView {
@@ -264,11 +275,6 @@ export interface QuestionnaireView {
   draft: string;
 }
 
-export interface Completion {
-  code?: string;
-  url?: string;
-}
-
 export interface DoneView {
   total: number;
   answered: number;
@@ -278,6 +284,7 @@ export interface DoneView {
   messages: MessageView[];
   code?: string;
   url?: string;
+  hit?: HitForm | null;
   step: "done";
   minutes: number;
   passed_on: boolean;
@@ -294,6 +301,7 @@ export interface FarewellView {
   messages: MessageView[];
   code?: string;
   url?: string;
+  hit?: HitForm | null;
   step: "farewell";
   kind: "paused" | "closed" | "declined" | "ended" | "handed-on" | "checks-paused" | "checks-excluded";
 }

@@ -130,6 +130,7 @@ class PayoutPlatform(StrEnum):
     """The platforms for which there are payment lists."""
 
     PROLIFIC = "prolific"
+    MTURK = "mturk"
 
 
 @app.command(
@@ -158,14 +159,15 @@ def payout(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write whom Prolific should approve, reject (with the reason) and pay a bonus."""
+    """Write whom to approve, reject (with the reason) and pay a bonus on Prolific or MTurk."""
     from hsfiq.payout import LEFT_OUT, payout_of, require_free_payout, rule_of, write_payout
 
     bonus = amount(bonus_per_question)
     require_free_payout(out, force=force)
     with open_chosen(ctx, database, create=False).reading() as session:
         row = chosen_study(session, study)
-        lists = payout_of(session, row, rule_of(row, max_failed_checks, bonus))
+        rule = rule_of(row, max_failed_checks, bonus)
+        lists = payout_of(session, row, platform.value, rule)
     write_payout(lists, out, force=force)
     facts = lists.facts()
     summary = (

@@ -82,7 +82,7 @@ def links(
     with requires("annotate"):
         from hsfiq.annotate.cookies import signer_of
         from hsfiq.annotate.entry.signed_links import write_links
-    from hsfiq.collect.recruiting.people import read_people, require_platform
+    from hsfiq.collect.recruiting.people import read_people, require_signable
 
     root, people = root_of_links(url), read_people(ids)
     if out.exists():
@@ -91,7 +91,7 @@ def links(
     signer = signer_of(opened)
     with opened.reading() as session:
         row = chosen_study(session, study)
-        require_platform(row)
+        require_signable(row)
         name = row.name
         write_links(signer, row, people, root, out)
     result = {"study": name, "links": len(people), "file": str(out)}

@@ -14,6 +14,7 @@ from hsfiq.cli import (
     running_study,
     study_enrolment,
     study_extend,
+    study_hit,
     study_quota,
     study_strike,
     study_texts,
@@ -52,6 +53,7 @@ study_enrolment.register(app)
 study_extend.register(app)
 running_study.register(app)
 study_quota.register(app)
+study_hit.register(app)
 study_strike.register(app)
 study_texts.register(app)
 

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from hsfiq.collect.leases import end_lease
 from hsfiq.collect.outcomes.status_changes import record
 from hsfiq.collect.participants import Deleted, by_name, forget
+from hsfiq.collect.recruiting.people import require_signable
 from hsfiq.collect.recruiting.places import set_quotas
 from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.studies import find_study, lock_study, require_unfinished
@@ -134,6 +135,8 @@ def change_enrolment(session: Session, study: Study, changes: Mapping[str, Any])
     locked = lock_study(session, study.id)
     require_unfinished(locked)
     recruitment = replace(config_of(locked).recruitment, **changes)
+    if recruitment.signed_links and "signed_links" in changes:
+        require_signable(locked)
     locked.design = locked.design | {"recruitment": stored_recruitment(recruitment)}
     session.flush()
 

@@ -20,7 +20,7 @@ from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.running.messages import forget_messages
 from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
 from hsfiq.collect.studies import lock_study, require_open, require_platform_study
-from hsfiq.db.change_tables import ExportedForm, ExportedRelease
+from hsfiq.db.change_tables import ExportedForm, ExportedRelease, WorkedHit
 from hsfiq.db.engine import added
 from hsfiq.db.tables import (
     Check,
@@ -44,7 +44,7 @@ STATUSES = ("active", "paused", *DEPARTED_STATUSES)
 
 PERSONAL_TABLES = (
     *(Participant, Question, Response, QuestionnaireAnswers, CheckAnswer, StatusChange),
-    *(Message, MessageRecipient, Study, *SEARCH_TABLES, ExportedForm),
+    *(Message, MessageRecipient, Study, WorkedHit, *SEARCH_TABLES, ExportedForm),
 )
 """The tables in which `forget` deletes or empties rows."""
 
@@ -322,7 +322,7 @@ def forget(session: Session, participant: Participant) -> Deleted:
     session.execute(delete(Response).where(Response.question_id.in_(own_questions)))
     forget_searches(session, own_questions)
     session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
-    for table in (QuestionnaireAnswers, StatusChange):
+    for table in (QuestionnaireAnswers, StatusChange, WorkedHit):
         session.execute(delete(table).where(table.participant_id == participant.id))
     session.execute(update(Question).where(Question.id.in_(own_questions)).values(served_at=None))
     forget_messages(session, participant)

@@ -12,6 +12,7 @@ from typing import Any, Literal, NotRequired, final
 from typing_extensions import TypedDict
 
 from hsfiq.answer_rules import ImageState
+from hsfiq.collect.outcomes.protocol import Completion
 from hsfiq.collect.searching.protocol import PlaceView, VoteView
 from hsfiq.study.instrument.extra_questions import ExtraType
 
@@ -289,13 +290,6 @@ class QuestionnaireView(ViewBase):
     questions: list[ExtraQuestionView]
     assignment: str
     draft: str
-
-
-class Completion(TypedDict):
-    """The completion code and the address to return to; absent if not due."""
-
-    code: NotRequired[str]
-    url: NotRequired[str]
 
 
 class DoneView(ViewBase, Completion):

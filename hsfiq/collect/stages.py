@@ -12,9 +12,11 @@ from sqlalchemy.orm import Session
 from hsfiq.collect import participants
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.leases import DEPARTED_STATUSES
+from hsfiq.collect.outcomes.hit_form import hit_form
+from hsfiq.collect.outcomes.protocol import Completion
 from hsfiq.collect.outcomes.questionnaire import questionnaire_is_due
 from hsfiq.collect.outcomes.status_changes import stopped_by_checks
-from hsfiq.collect.protocol import Completion, FarewellKind
+from hsfiq.collect.protocol import FarewellKind
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
 from hsfiq.collect.studies import lock_study
 from hsfiq.db.tables import Participant, Study
@@ -175,7 +177,7 @@ def completion_of(
 
     They are also due to participants whose questions were reassigned or who were excluded after
     having answered: platforms require the code, and the work was done. Who is paused by the rule
-    about checks gets only a code of that outcome.
+    about checks gets only a code of that outcome. On Mechanical Turk, a form sends the HIT instead.
     """
     recruitment = config_of(participant.study).recruitment
     is_out = participant.status == "screened-out"
@@ -190,15 +192,19 @@ def completion_of(
         )
         or (is_out and bool(recruitment.declined_code))
     )
+    works_on_hit = participant.source == "mturk" and stage not in UNFINISHED_STAGES
     if not is_due:
-        return {}
+        return {"hit": None} if works_on_hit else {}
     outcome: Outcome = "declined" if is_out and recruitment.declined_code else "done"
     if outcome == "done" and recruitment.max_failed_checks >= 0:
         checks = question_checks(session, participant.study, participant)
         if has_failed(recruitment, sum(not check.passed for check in checks)):
             outcome = "failed-checks"
+    code = completion_code(recruitment, outcome)
+    if form := hit_form(session, participant, outcome, code):
+        return {"hit": form}
     return {
-        "code": completion_code(recruitment, outcome),
+        "code": code,
         "url": completion_url(recruitment, outcome),
     }
 

@@ -178,3 +178,23 @@ class AllowedPerson(Base):
 
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), primary_key=True)
     person_hash: Mapped[str] = mapped_column(String(DIGEST_LENGTH), primary_key=True)
+
+
+class WorkedHit(Base):
+    """The HIT of Mechanical Turk that a participant works on, as the link to the study named it.
+
+    `submit_to` is the origin of the site that the finished HIT is sent to.
+    """
+
+    __tablename__ = "worked_hits"
+    __table_args__ = (
+        CheckConstraint(
+            "submit_to in ('https://www.mturk.com', 'https://workersandbox.mturk.com')",
+            name="submit_to",
+        ),
+    )
+
+    participant_id: Mapped[int] = mapped_column(ForeignKey("participants.id"), primary_key=True)
+    assignment_id: Mapped[str] = mapped_column(String(64), index=True)
+    hit_id: Mapped[str] = mapped_column(String(64))
+    submit_to: Mapped[str] = mapped_column(String(40))

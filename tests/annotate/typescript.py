@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_t
 import typing_extensions
 
 from hsfiq.collect import protocol
+from hsfiq.collect.outcomes import protocol as outcomes
 from hsfiq.collect.searching import protocol as searching
 
 DECLARATIONS = Path(protocol.__file__).parents[2] / "annotate" / "static" / "protocol.d.ts"
@@ -22,10 +23,11 @@ PRIMITIVES = {str: "string", int: "number", float: "number", bool: "boolean", No
 def typescript() -> str:
     """Every type of the protocol as a declaration."""
     declarations = []
-    for name, value in [*vars(protocol).items(), *vars(searching).items()]:
+    modules = (outcomes, protocol, searching)
+    for name, value in [item for module in modules for item in vars(module).items()]:
         if typing_extensions.is_typeddict(value):
             declaration = interface(value)
-            is_ours = value.__module__ in (protocol.__name__, searching.__name__)
+            is_ours = value.__module__ in {module.__name__ for module in modules}
             declarations += [declaration] if is_ours and declaration not in declarations else []
         elif get_origin(value) in (UnionType, Union, Literal) and not name.startswith("_"):
             declaration = f"export type {name} = {expression(value)};\n"

@@ -13,9 +13,11 @@ from sqlalchemy import select
 from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.collect.outcomes.questionnaire import store_answers
+from hsfiq.collect.recruiting.mechanical_turk import work_on
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study
 from hsfiq.study.config import Checks
+from hsfiq.study.recruiting.mechanical_turk import Hit
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries
 
@@ -170,3 +172,53 @@ def test_the_limit_of_the_studys_file_is_the_default(paid_study: Database) -> No
     assert Path("stated/reject.csv").read_text().splitlines()[1].startswith("careless,")
     assert payout("--out", "given", "--max-failed-checks", "9").code == 0
     assert "careless" in Path("given/approve.csv").read_text()
+
+
+# ------------------------------------------------------------------------------- Mechanical Turk
+
+
+@pytest.fixture
+def framed_study(database: Database) -> Database:
+    """Workers with an assignment each, but for one; and one of the sandbox."""
+    queries = make_queries(database, {"shirt": 40})
+    design = replace(SMALL, preference_ties=True)
+    study = draw(database, queries, design, checks=Checks(arithmetic=False))
+    hits = [
+        ("b-worker", TIE, "https://www.mturk.com"),
+        ("a-worker", TIE, "https://www.mturk.com"),
+        ("unfinished", None, "https://www.mturk.com"),
+        ("tester", TIE, "https://workersandbox.mturk.com"),
+        ("earlier", TIE, None),
+    ]
+    for worker, answer, submit_to in hits:
+        with database.writing() as session:
+            person = participants.enrol(session, study, now=NOW, source="mturk", external_id=worker)
+            participants.consent(person, now=NOW)
+            if submit_to:
+                work_on(session, person, Hit(f"of-{worker}", "30H4", submit_to))
+        seat = Seat(database, person.id)
+        for question in seat.question_ids if answer else seat.question_ids[:1]:
+            seat.submit(question, answer or TIE)
+    return database
+
+
+def test_the_lists_for_mechanical_turk_name_assignments(framed_study: Database) -> None:
+    words = ("--study", "small", "--platform", "mturk", "--bonus-per-question", "0.05")
+    command = hsfiq("participant", "payout", *words, "--out", "out")
+    assert (command.code, command.err) == (0, "")
+    assert command.out.splitlines() == [
+        "study small, mturk: 2 to approve, 0 to reject, 2 bonuses of 0.40 in total, in out",
+        "1 in no list: they have no assignment on Mechanical Turk",
+        "1 in no list: they came from Mechanical Turk's sandbox",
+        "1 in no list: they have not answered all their questions",
+    ]
+    files = contents()
+    assert list(files) == FILES
+    assert files["approve.csv"] == "of-a-worker\nof-b-worker\n"
+    assert files["reject.csv"] == "assignment_id,reason\n"
+    assert files["bonus.csv"] == (
+        "worker_id,assignment_id,amount\na-worker,of-a-worker,0.20\nb-worker,of-b-worker,0.20\n"
+    )
+    facts = json.loads(files["payout.json"])
+    assert (facts["platform"], facts["left_out"]["not from mturk"]) == ("mturk", 0)
+    assert "not from prolific" not in facts["left_out"]

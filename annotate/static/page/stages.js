@@ -101,6 +101,7 @@ export function showDone(view) {
   if (view.passed_on) lines.push(t("some_reassigned"));
   const totals = lines.join(" ");
   find(".totals").textContent = totals;
+  find(".stored").hidden = Boolean(view.hit);
   find(".go-back").hidden = !view.back;
   fillCompletion(find(".done .completion"), view);
   announce(`${t("thanks")} ${totals}`);
@@ -118,11 +119,13 @@ export function showFarewell(view) {
 }
 
 /**
- * The code that a recruitment platform asks for, and the link back to it.
+ * The code that a recruitment platform asks for, and the link back to it; or a HIT's form.
  * @param {HTMLElement} container
  * @param {Completion} completion
  */
-function fillCompletion(container, { code, url }) {
+function fillCompletion(container, { code, url, hit }) {
+  if (hit) return container.replaceChildren(make("p", "soft", t("send_hit_note")), hitForm(hit));
+  if (hit === null) return container.replaceChildren(make("p", "soft", t("return_hit")));
   container.replaceChildren(...(code ? [codeLine(code)] : []), ...(url ? [finishLine(url)] : []));
 }
 
@@ -141,6 +144,24 @@ function codeLine(code) {
   });
   line.append(make("span", "label", t("completion_code")), make("strong", "", code), copy);
   return line;
+}
+
+/** @param {import("../protocol").HitForm} hit */
+function hitForm({ action, fields }) {
+  const form = make("form");
+  form.method = "post";
+  form.action = action;
+  for (const [name, value] of Object.entries(fields)) {
+    const field = make("input");
+    field.type = "hidden";
+    field.name = name;
+    field.value = value;
+    form.append(field);
+  }
+  const send = makeButton("button primary", t("send_hit"));
+  send.type = "submit";
+  form.append(send);
+  return form;
 }
 
 /** @param {string} url */

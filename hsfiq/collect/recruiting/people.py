@@ -87,3 +87,12 @@ def read_people(file: Path) -> list[str]:
     if not people:
         raise UnreadableInput(str(file), "holds no id", "write one on each line")
     return people
+
+
+def require_signable(study: Study) -> None:
+    """`Refused` unless each person of the study's platform can have a link of their own."""
+    if config_of(study).recruitment.mode != "prolific":
+        raise Refused(
+            f"study {study.name} does not recruit on Prolific, so it has no signed links; "
+            "Mechanical Turk shows all workers the same address"
+        )

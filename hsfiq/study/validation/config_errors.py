@@ -11,6 +11,7 @@ from hsfiq.study.config import (
     PLATFORM_ID,
     SET_NAMES,
     Practice,
+    Recruitment,
     StudyConfig,
     is_study_name,
     n_sets_of,
@@ -137,20 +138,31 @@ def checks_errors(config: StudyConfig) -> Errors:
         yield "checks.on_failure", "needs gold or repeated questions"
 
 
+def mturk_errors(recruitment: Recruitment) -> Errors:
+    if recruitment.completion_url:
+        what = "the page sends the HIT back to Mechanical Turk"
+        yield "recruitment.completion_url", f'cannot be used with mode = "mturk": {what}'
+    if recruitment.full_code:
+        what = "who arrives too late returns the HIT"
+        yield "recruitment.full_code", f'cannot be used with mode = "mturk": {what}'
+
+
 def recruitment_errors(config: StudyConfig) -> Errors:
     recruitment = config.recruitment
     url = recruitment.completion_url
     if url and not re.fullmatch(r"https?://[^\s/]+\S*", url):
         yield "recruitment.completion_url", f"{url!r} is not an http(s) address"
-    if recruitment.mode in ("prolific", "mturk") and not (url or recruitment.completion_code):
-        yield "recruitment.completion_code", f"is missing; {recruitment.mode} needs it"
+    if recruitment.mode == "prolific" and not (url or recruitment.completion_code):
+        yield "recruitment.completion_code", "is missing; prolific needs it"
+    if recruitment.mode == "mturk":
+        yield from mturk_errors(recruitment)
     if recruitment.quotas and config.design.categories == "mixed":
         what = "cannot be used with design.categories"
         yield "recruitment.quotas", f'{what} = "mixed": its forms have no category'
     if recruitment.failed_checks_code and recruitment.max_failed_checks < 0:
         yield "recruitment.failed_checks_code", "needs max_failed_checks"
-    if recruitment.signed_links and recruitment.mode not in ("prolific", "mturk"):
-        yield "recruitment.signed_links", 'needs mode = "prolific" or "mturk"'
+    if recruitment.signed_links and recruitment.mode != "prolific":
+        yield "recruitment.signed_links", 'needs mode = "prolific"'
     platform_study = recruitment.platform_study_id
     if platform_study and recruitment.mode != "prolific":
         yield "recruitment.platform_study_id", 'needs mode = "prolific"'

@@ -12,7 +12,7 @@ from hsfiq import cli
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.db.engine import Database
-from tests.annotate.enrolment.visits import MTURK, PERSON, PROLIFIC, Visit, count
+from tests.annotate.enrolment.visits import PERSON, PROLIFIC, Visit, count
 from tests.in_process import run_command
 
 TEXT = entry_texts("en")
@@ -70,12 +70,9 @@ def test_only_people_on_the_list_enrol(visit: Visit, tmp_path: Path) -> None:
     assert client.get("/start", params=link).status_code == 303
 
 
-@pytest.mark.parametrize(("mode", "link"), [("prolific", PROLIFIC), ("mturk", MTURK)])
-def test_only_signed_links_are_accepted(
-    visit: Visit, tmp_path: Path, mode: str, link: dict[str, str]
-) -> None:
-    client, database = visit(recruitment={"mode": mode, "signed_links": True})
-    person = next(iter(link.values()))
+def test_only_signed_links_are_accepted(visit: Visit, tmp_path: Path) -> None:
+    client, database = visit(recruitment={"mode": "prolific", "signed_links": True})
+    person, link = PERSON, PROLIFIC
     signed = links_of(tmp_path, database, person, "other")
     forged = [
         link,
@@ -123,6 +120,16 @@ def test_open_studies_have_no_list(
 ) -> None:
     _, database = visit()
     ids = written(tmp_path, "a")
-    for command in ("allow", "links"):
+    for command, platform in (("allow", "a platform"), ("links", "Prolific")):
         assert cli.run(["participant", command, ids, *address_of(database)]) == 2
-        assert "does not recruit on a platform" in capsys.readouterr().err
+        assert f"does not recruit on {platform}" in capsys.readouterr().err
+
+
+def test_links_for_mechanical_turk_are_not_signed(
+    visit: Visit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All workers get the same address from it."""
+    _, database = visit(recruitment={"mode": "mturk"})
+    command = ["study", "enrolment", "telltale-study", "--signed-links"]
+    assert cli.run([*command, *address_of(database)]) == 2
+    assert "shows all workers the same address" in capsys.readouterr().err

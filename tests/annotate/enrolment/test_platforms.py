@@ -1,4 +1,4 @@
-"""Arrivals from Prolific and MTurk, and each platform's codes."""
+"""Arrivals from Prolific, and each platform's codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from tests.annotate.enrolment.visits import (
     the_participant,
 )
 from tests.annotate.served_studies import (
-    TITLE,
     Place,
     begin,
     set_status,
@@ -42,25 +41,12 @@ def test_the_same_prolific_link_twice_makes_one_participant(visit: Visit) -> Non
     assert (participant.source, participant.external_id) == ("prolific", PERSON)
 
 
-def test_only_the_platform_id_is_stored(visit: Visit, place: Place) -> None:
-    client, database = visit(recruitment={"mode": "mturk"})
-    assert client.get("/start", params=MTURK).status_code == 303
-    assert the_participant(database).external_id == MTURK["workerId"]
+def test_the_session_of_the_platform_is_not_stored(visit: Visit, place: Place) -> None:
+    client, database = visit(recruitment={"mode": "prolific"})
+    assert client.get("/start", params=PROLIFIC).status_code == 303
+    assert the_participant(database).external_id == PERSON
     database.close()
-    content = place.file.read_bytes()
-    assert MTURK["assignmentId"].encode() not in content
-    assert MTURK["hitId"].encode() not in content
-
-
-def test_a_preview_enrols_no_participant(visit: Visit) -> None:
-    client, database = visit(recruitment={"mode": "mturk"})
-    preview = MTURK | {"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"}
-    for parameters in (preview, {"assignmentId": preview["assignmentId"], "hitId": "x"}):
-        answer = client.get("/start", params=parameters)
-        assert answer.status_code == 200
-        assert f"<h1>{TITLE}</h1>" in answer.text
-        assert entry_texts("en")["preview"] in answer.text
-    assert count(database) == 0
+    assert PROLIFIC["SESSION_ID"].encode() not in place.file.read_bytes()
 
 
 @pytest.mark.parametrize("parameters", [

@@ -12,8 +12,13 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
 
 PERSON = "5f8e0c1d2b3a4c5d6e7f8a9b"
-PROLIFIC = {"PROLIFIC_PID": PERSON, "STUDY_ID": "64ab", "SESSION_ID": "77cd"}
-MTURK = {"workerId": "A1B2C3D4E5", "assignmentId": "3XYZ", "hitId": "30H4"}
+PROLIFIC = {"PROLIFIC_PID": PERSON, "STUDY_ID": "64ab", "SESSION_ID": "telltale-session"}
+MTURK = {
+    "workerId": "A1B2C3D4E5",
+    "assignmentId": "3XYZ",
+    "hitId": "30H4",
+    "turkSubmitTo": "https://www.mturk.com",
+}
 CODE = {"completion_code": "C1<2>3", "completion_url": "https://app.example.org/complete?cc=C1"}
 
 Visit = Callable[..., tuple[TestClient, Database]]

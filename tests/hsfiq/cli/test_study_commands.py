@@ -8,6 +8,7 @@ import re
 import stat
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from sqlalchemy import func, select
@@ -302,3 +303,40 @@ def test_study_preview_prints_a_link_and_stores_nothing(database: Database) -> N
         assert session.scalars(select(Study.status)).one() == "draft"
     unknown = hsfiq("study", "preview", "spring")
     assert (unknown.code, "spring" in unknown.err) == (2, True)
+
+
+# ------------------------------------------------------------------------------- Mechanical Turk
+
+
+NAMESPACE = (
+    "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006-07-14/"
+    "ExternalQuestion.xsd"
+)
+
+
+@on_sqlite
+def test_the_external_question_of_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("study.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[recruitment]\nmode = "mturk"\n')
+    output_of("study", "create", "study.toml")
+    words = ("study", "hit", "autumn", "--height", "900")
+    root = ET.fromstring(output_of(*words, "--url", "https://example.org/hsfiq/"))
+    assert root.tag == f"{{{NAMESPACE}}}ExternalQuestion"
+    assert [(each.tag.partition("}")[2], each.text) for each in root] == [
+        ("ExternalURL", "https://example.org/hsfiq/start?study=autumn"),
+        ("FrameHeight", "900"),
+    ]
+    for url in ((), ("--url", "http://example.org")):
+        assert "only pages that are served over https" in complaint(hsfiq(*words, *url))
+    monkeypatch.setenv("HSFIQ_PUBLIC_URL", "https://study.example.org")
+    assert "https://study.example.org/start?study=autumn" in output_of(*words)
+
+
+@on_sqlite
+def test_only_a_study_that_names_mechanical_turk_has_an_external_question() -> None:
+    output_of("study", "create", "study.toml")
+    refused = hsfiq("study", "hit", "autumn", "--url", "https://example.org")
+    assert complaint(refused) == (
+        "study autumn: recruits by mode = 'open', so Mechanical Turk cannot show it; "
+        'set mode = "mturk" in [recruitment] of a new study'
+    )

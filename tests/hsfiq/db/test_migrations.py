@@ -563,3 +563,17 @@ def test_records_of_releases_come_and_go_with_their_revision(
     upgrade(database.engine)
     assert all_rows(database.engine) == bare
     assert differences(database.engine) == []
+
+
+def test_participants_outlive_the_table_of_their_hits(database: Database) -> None:
+    answered(database)
+    row = "(participant_id, assignment_id, hit_id, submit_to)"
+    with database.writing() as session:
+        key = session.scalar(text("SELECT max(id) FROM participants"))
+        hit = f"VALUES ({key}, '3XYZ', '30H4', 'https://www.mturk.com')"
+        session.execute(text(f"INSERT INTO worked_hits {row} {hit}"))
+    downgrade(database.engine, "0028")
+    upgrade(database.engine)
+    with database.reading() as session:
+        assert session.scalar(text("SELECT max(id) FROM participants")) == key
+        assert session.execute(text("SELECT * FROM worked_hits")).all() == []

@@ -196,6 +196,13 @@ def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
             f"{SHORTEST}[recruitment]\nmode = 'prolific'",
             ["line 4: recruitment.completion_code: is missing; prolific needs it"],
         ),
+        (
+            f"{SHORTEST}[recruitment]\nmode = 'mturk'\nfull_code = 'F'\ncompletion_url = 'http://a'",
+            [
+                "line 6: recruitment.full_code: cannot be used with mode",
+                "line 7: recruitment.completion_url: cannot be used with mode",
+            ],
+        ),
         (f"{SHORTEST}set_names = ['A', ' ']", ["line 4: study.set_names: must be two different"]),
         (f'{SHORTEST}consent = "a\\u0000"', ["line 4: study.consent: contains a NUL"]),
         (f'{SHORTEST}set_names = ["a\\u0000", "b"]', ["line 4: study.set_names: contains a NUL"]),

@@ -1,0 +1,1 @@
+"""The sites on which participants are recruited."""

@@ -1,0 +1,1 @@
+"""Studies in a frame of Mechanical Turk."""
