@@ -135,7 +135,7 @@ def write_csv(name: str, header: list[str], rows: list[list[Any]]) -> None:
         csv.writer(file).writerows([header, *rows])
 
 
-def serve_and_judge(database: Database, **_: object) -> None:
+def serve_and_judge(database: Database, *_: object) -> None:
     """In place of a server that runs until it is stopped: one that runs until all have answered."""
     server = ThreadServer(Place(Path.cwd()), database, plain_app(Services.of(database)))
     server.start()

@@ -96,7 +96,7 @@ def test_the_commands_run_in_the_order_of_the_pages(
     assert "still holds answers of p1" in command.out
 
 
-def people_come(_: object, **__: object) -> None:
+def people_come(*_: object) -> None:
     """In place of a served app: the first three invited participants enrol and answer."""
     database = open_database("sqlite:///hsfiq.db")
     for name in ("p1", "p2", "p3"):
