@@ -1,0 +1,149 @@
+"""Every route, every role and every method: who is let in is listed here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from starlette.routing import Mount
+
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.preview.links import new_preview, preview_path
+from hsfiq.collect.studies import list_studies
+from hsfiq.db.engine import Database
+from tests.annotate.owner.studies_in_progress import log_in, set_owner
+from tests.annotate.served_studies import browser_of, enrol
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+ANYBODY, PARTICIPANT, PREVIEWER, OWNER = "anybody", "participant", "previewer", "owner"
+ROLES = (ANYBODY, PARTICIPANT, PREVIEWER, OWNER)
+
+ACCESS = {
+    ANYBODY: {
+        "/", "/enrol", "/start", "/start/{token}", "/healthz", "/readyz", "/leaderboard/{name}",
+        "/owner/login",
+        # What the address itself proves is in its signature.
+        "/preview/open/{signed}", "/framed/{address:path}",
+        # The page's own scripts are in the repository.
+        "/page/{version}/{name}", "/preview/page/{version}/{name}",
+    },
+    PARTICIPANT: {
+        "/continue", "/opening", "/question", "/question/{number}", "/consent", "/practice",
+        "/submit", "/check", "/language", "/messages-seen", "/questionnaire", "/search/upload",
+        "/search/turn", "/search/list", "/search/stop", "/image/{token}", "/image/{token}/full",
+        "/image/upload/{token}", "/study",
+    },
+    PREVIEWER: {
+        "/preview/opening", "/preview/question", "/preview/question/{number}",
+        "/preview/language", "/preview/next-step", "/preview/restart", "/preview/consent",
+        "/preview/practice", "/preview/submit", "/preview/questionnaire", "/preview/check",
+        "/preview/image/{token}", "/preview/image/{token}/full", "/preview/study",
+    },
+    OWNER: {
+        "/owner", "/owner/logout", "/owner/export/{study_id}/{kind}", "/owner/participant",
+        "/owner/question", "/owner/upload", "/owner/image/{token}", "/owner/image/{token}/full",
+        "/owner/messages/{study_id}", "/owner/texts/{study_id}/edit", "/owner/preview/{study_id}",
+        "/owner/texts/{study_id}", "/owner/board",
+    },
+}  # fmt: skip
+"""The paths that a role may request, beside those of anybody."""
+
+PARAMETERS = {"token": "0" * 32, "kind": "hp", "name": "absent"}
+"""What a path's parameters are; the others are 1."""
+
+
+@pytest.fixture
+def browsers(app: FastAPI, database: Database) -> Iterator[dict[str, TestClient]]:
+    """A browser of each role."""
+    set_owner(database)
+    with database.reading() as session:
+        place = new_preview(session, list_studies(session)[0])
+    with browser_of(app) as client:
+        enrolled = enrol(browser_of(app), database)
+        previewer, owner = browser_of(app), browser_of(app)
+        assert previewer.get(preview_path(Services.of(database).signer, place)).status_code == 303
+        assert log_in(owner).status_code == 303
+        yield dict(zip(ROLES, (client, enrolled, previewer, owner), strict=True))
+
+
+def paths_of(app: FastAPI) -> dict[str, set[str]]:
+    """Each path of the app's own routes, with the methods that it answers."""
+    paths: dict[str, set[str]] = {}
+    for route in app.routes:
+        methods = {"GET"} if isinstance(route, Mount) else vars(route)["methods"]
+        paths.setdefault(vars(route)["path"], set()).update(methods)
+    return paths
+
+
+def gradio_paths(routes: list[Any]) -> Iterator[str]:
+    """The paths of a Gradio page's routes, with their parameters filled in."""
+    for route in routes:
+        if hasattr(route, "original_router"):
+            yield from gradio_paths(route.original_router.routes)
+        else:
+            yield re.sub(r"\{.*?\}", "x", route.path)
+
+
+def address_of(path: str) -> str:
+    return re.sub(r"\{(\w+)(:path)?\}", lambda match: PARAMETERS.get(match[1], "1"), path)
+
+
+def test_every_route_is_listed(app: FastAPI) -> None:
+    listed = [path for paths in ACCESS.values() for path in paths]
+    assert sorted(paths_of(app)) == sorted(listed)
+
+
+def test_nobody_else_is_let_in(browsers: dict[str, TestClient]) -> None:
+    for role, client in browsers.items():
+        others = set().union(*ACCESS.values()) - ACCESS[ANYBODY] - ACCESS[role]
+        for path in sorted(others):
+            for method in METHODS:
+                body = {} if method == "POST" else None
+                status = client.request(method, address_of(path), json=body).status_code
+                refused = {401, 403, 404, 405, 422}  # 422: what was sent is examined first
+                assert status in refused, f"{role}: {method} {path}: {status}"
+
+
+def test_a_role_is_let_in(app: FastAPI, browsers: dict[str, TestClient]) -> None:
+    for role, client in browsers.items():
+        for path in sorted(ACCESS[role] - {"/owner/logout"}):
+            for method in sorted(paths_of(app)[path] & {"GET"}):
+                status = client.request(method, address_of(path)).status_code
+                assert status != 401, f"{role}: {method} {path}: {status}"
+                assert status < 500, f"{role}: {method} {path}: {status}"
+
+
+def test_unlisted_methods_are_refused_to_everybody(
+    app: FastAPI, browsers: dict[str, TestClient]
+) -> None:
+    own = {path: methods for path, methods in paths_of(app).items() if not path.endswith(MOUNTED)}
+    for role in (ANYBODY, OWNER):
+        for path, methods in own.items():
+            for method in set(METHODS) - methods - {"HEAD"}:
+                status = browsers[role].request(method, address_of(path)).status_code
+                assert status in (401, 403, 404, 405), f"{role}: {method} {path}: {status}"
+
+
+MOUNTED = ("/study", "/owner/board")
+
+
+def test_gradios_own_routes_are_only_for_those_who_see_the_page(
+    app: FastAPI, browsers: dict[str, TestClient]
+) -> None:
+    mounts = [route for route in app.routes if isinstance(route, Mount)]
+    assert {mount.path for mount in mounts} == {"/study", "/preview/study", "/owner/board"}
+    for mount in mounts:
+        addresses = {mount.path + path for path in gradio_paths(list(mount.routes))}
+        assert f"{mount.path}/gradio_api/upload" in addresses
+        for role, client in browsers.items():
+            if mount.path in ACCESS[role]:
+                continue
+            for address in sorted(addresses):
+                for method in ("GET", "POST"):
+                    status = client.request(method, address).status_code
+                    assert status == 401, f"{role}: {method} {address}: {status}"
