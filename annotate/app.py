@@ -56,7 +56,7 @@ from hsfiq.annotate.serving.faults import unavailable_response, wants_page
 from hsfiq.annotate.serving.health import add_health
 from hsfiq.annotate.serving.public_address import PublicAddress, require_free_path
 from hsfiq.annotate.serving.watching import NOTHING, Watching, add_watching, start_logs
-from hsfiq.annotate.serving.workers import at_parents_end, supervise
+from hsfiq.annotate.serving.workers import supervise, terminated_with_parent
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import (
     CheckReply,
@@ -167,6 +167,7 @@ def work(listener: socket, database_url: str, serving: Serving) -> None:
     with (
         suppress(KeyboardInterrupt),
         Signals() as signals,
+        terminated_with_parent(),
         closing(
             open_database(database_url, create=False, connections=serving.connections)
         ) as database,
@@ -186,8 +187,7 @@ def answer(listener: socket, signals: Signals, services: Services, serving: Serv
     settings = server_settings(app, host, port, has_own_log=watching.logs_json)
     server = uvicorn.Server(settings)
     signals.call(partial(stop, server))
-    with at_parents_end(partial(stop, server)):
-        server.run(sockets=[listener])
+    server.run(sockets=[listener])
 
 
 async def error_response(request: Request, error: Exception) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from logging import getLogger
@@ -88,17 +89,17 @@ def signalled(signals: Signals) -> Iterator[int]:
 
 
 @contextmanager
-def at_parents_end(call: Callable[[], None]) -> Iterator[None]:
-    """Within the block, call a function when the process that started this worker ends."""
+def terminated_with_parent() -> Iterator[None]:
+    """Within the block, send SIGTERM to this worker when the process that started it ends."""
     parent = multiprocessing.parent_process()
     if parent is None:
-        yield
-        return
+        raise RuntimeError("this process is no worker")
+    parents_end = parent.sentinel
     reader, writer = os.pipe()
 
     def watch() -> None:
-        if reader not in wait([parent.sentinel, reader]):
-            call()
+        if reader not in wait([parents_end, reader]):
+            os.kill(os.getpid(), signal.SIGTERM)
 
     thread = Thread(target=watch, name="parent", daemon=True)
     thread.start()

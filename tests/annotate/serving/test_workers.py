@@ -109,11 +109,9 @@ def test_no_answer_is_lost_or_doubled_while_workers_are_killed(server: Server) -
     assert not parents_of_processes().keys() & set(workers)
 
 
-def test_a_page_needs_no_certain_worker(
-    server: Server, open_page: Callable[..., Page], kind: str
-) -> None:
-    if kind == "sqlite":
-        pytest.skip("the page does not depend on the kind of database")
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_a_page_needs_no_certain_worker(server: Server, open_page: Callable[..., Page]) -> None:
     page = open_page(server)
     for number in (1, 2):
         expect_step(page, "question", f"{number} / 6")
