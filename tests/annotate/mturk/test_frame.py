@@ -91,10 +91,10 @@ def workplace(place: Place, tmp_path: Path, chromium: Browser) -> Iterator[Workp
         rules = (
             f"MAP *.mturk.com 127.0.0.1:{site.server_port}, MAP study.example.org 127.0.0.1:{port}"
         )
-        flags = [*QUIET, f"--host-resolver-rules={rules}"]
+        flags = [*QUIET, f"--host-resolver-rules={rules}", "--ignore-certificate-errors"]
         browser = chromium.browser_type.launch(executable_path=installed_chromium(), args=flags)
         stack.callback(browser.close)
-        context = new_context_of(browser, ignore_https_errors=True)
+        context = new_context_of(browser)
         page = context.new_page()
         send_no_cookies_to_frames(page)
         requests: list[Request] = []
