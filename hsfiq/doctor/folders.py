@@ -44,5 +44,5 @@ def examine_writing(folders: Iterable[Path]) -> Iterator[Finding]:
 
 def existing(folders: Iterable[Path]) -> list[Path]:
     """Each folder, or the nearest one above it that exists, once."""
-    found = (first_existing(folder) for folder in folders)
-    return list(dict.fromkeys(folder for folder in found if folder is not None))
+    nearest = (first_existing(folder) for folder in folders)
+    return list(dict.fromkeys(folder for folder in nearest if folder is not None))

@@ -32,10 +32,10 @@ def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
         QRELS: check_qrels,
         RECORDS: check_records,
     }
-    found = {name: check for name, check in checks.items() if (release.path / name).is_file()}
+    present = {name: check for name, check in checks.items() if (release.path / name).is_file()}
     if KINDS[release.kind.question_kind].is_live:
-        found[MANIFEST] = check_searches
-    for name, check in found.items():
+        present[MANIFEST] = check_searches
+    for name, check in present.items():
         try:
             check(release, ids, findings)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
