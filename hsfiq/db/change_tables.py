@@ -148,6 +148,23 @@ class ExportedForm(Base):
     dropped: Mapped[list[list[int]]] = mapped_column(JSON)
 
 
+class AuditEntry(KeyedBase):
+    """That somebody changed or took out study data; see `hsfiq.audit`.
+
+    `study` is a name rather than a key, so that the entry outlives the study.
+    """
+
+    __tablename__ = "audit_entries"
+    __table_args__ = (CheckConstraint("outcome in ('done', 'refused')", name="outcome"),)
+
+    at: Mapped[datetime] = mapped_column(index=True)
+    actor: Mapped[str]
+    action: Mapped[str] = mapped_column(String(40))
+    study: Mapped[str | None] = mapped_column(String(80))
+    about: Mapped[str]
+    outcome: Mapped[str] = mapped_column(String(10))
+
+
 class QuestionnaireAnswers(KeyedBase):
     """A participant's answers to the questions at the end, given once; as `Response.extra`."""
 

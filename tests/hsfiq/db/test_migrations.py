@@ -17,6 +17,9 @@ from sqlalchemy import Engine, delete, inspect, select, text, update
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import OWNER
+from hsfiq.audit.log import record
 from hsfiq.collect.participants import by_token
 from hsfiq.db.change_tables import AllowedPerson, EnrolmentByAddress, StudyCreation
 from hsfiq.db.engine import Database, connect
@@ -577,3 +580,17 @@ def test_participants_outlive_the_table_of_their_hits(database: Database) -> Non
     with database.reading() as session:
         assert session.scalar(text("SELECT max(id) FROM participants")) == key
         assert session.execute(text("SELECT * FROM worked_hits")).all() == []
+
+
+def test_the_audit_log_goes_with_its_revision(database: Database) -> None:
+    answered(database)
+    bare = all_rows(database.engine)
+    with database.writing() as session:
+        record(session, OWNER, Action.STUDY_OPEN, study="a study", about="p1")
+        record(session, OWNER, Action.LOGIN)
+    assert len(all_rows(database.engine)["audit_entries"]) == 2
+    downgrade(database.engine, "0029")
+    assert "audit_entries" not in inspect(database.engine).get_table_names()
+    upgrade(database.engine)
+    assert all_rows(database.engine) == bare
+    assert differences(database.engine) == []
