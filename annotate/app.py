@@ -66,6 +66,7 @@ from hsfiq.collect.protocol import (
     SubmitReply,
     View,
 )
+from hsfiq.collect.recruiting.addresses import regular_forgetting
 from hsfiq.db.checkpoints import regular_checkpoints
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.failures.timeouts import limit_waiting
@@ -148,6 +149,7 @@ def serve(database: Database, host: str, port: int, serving: Serving) -> None:
         closing(database),
         listening(host, port) as listener,
         regular_checkpoints(database),
+        regular_forgetting(database),
     ):
         accept_connections(listener)
         limit_waiting(database.engine)

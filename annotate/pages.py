@@ -15,6 +15,7 @@ from hsfiq.annotate.texts import (
     entry_texts,
     facts_about,
     kept_data,
+    kept_of_address,
     language_for,
     language_in,
     languages_of,
@@ -120,7 +121,7 @@ def offer_of(session: Session, study: Study, language: str, *, is_full: bool) ->
         "is_simulated": study.origin == "simulated",
         "is_full": is_full,
         "facts": facts_about(session, study, texts, n_asked * design.forms_per_participant),
-        "kept": kept_data(texts),
+        "kept": kept_data(texts) + kept_of_address(study, texts),
     }
 
 

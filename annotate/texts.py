@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.practice import lowest_good_score
 from hsfiq.collect.participants import language_of
 from hsfiq.collect.protocol import LanguageView
+from hsfiq.collect.recruiting.addresses import counts_enrolments
 from hsfiq.db.tables import Participant, Study
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import SET_NAMES, StudyConfig, Translation, config_of, n_sets_of
@@ -242,6 +243,8 @@ def consent_text(session: Session, participant: Participant, n_questions: int) -
     if texts.own_consent:
         is_sent = participant.source in ("prolific", "mturk")
         facts += kept_data(texts, with_platform_id=is_sent)
+    if participant.source != "invitation":
+        facts += kept_of_address(participant.study, texts)
     lines = "\n".join(f"- {fact}" for fact in facts)
     consent = texts.own_consent or texts.standard_consent
     return f"{consent}\n\n---\n\n{lines}\n"
@@ -264,8 +267,13 @@ def facts_about(session: Session, study: Study, texts: StudyTexts, n_questions: 
     return facts
 
 
+def kept_of_address(study: Study, texts: StudyTexts) -> list[str]:
+    """What is stored of the addresses of people who do not enrol by a personal link."""
+    return [texts.entry["address_code_stored"]] if counts_enrolments(study) else []
+
+
 def kept_data(texts: StudyTexts, *, with_platform_id: bool = False) -> list[str]:
-    """What is stored about a participant."""
+    """What is stored about a participant, apart from `kept_of_address`."""
     names = ("data_stored", "platform_id_stored") if with_platform_id else ("data_stored",)
     return [texts.entry[name] for name in names]
 

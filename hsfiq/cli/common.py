@@ -66,12 +66,17 @@ def open_chosen(
     create: bool = True,
     connections: int | None = None,
 ) -> Database:
-    """Open the database that the options name; it is closed when the command ends."""
+    """Open the database that the options name; it is closed when the command ends.
+
+    Digests of addresses that are no longer needed are deleted, as no server may run any more.
+    """
+    from hsfiq.collect.recruiting.addresses import forget_old_enrolments
     from hsfiq.db.engine import open_database
 
     url = database_url(ctx, chosen)
     opened = open_database(url, create=create, connections=connections)
     ctx.call_on_close(opened.close)
+    forget_old_enrolments(opened)
     return opened
 
 

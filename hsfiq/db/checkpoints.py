@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
+from contextlib import AbstractContextManager
 
 from hsfiq.db.engine import Database
+from hsfiq.repeating import repeated
 
 SECONDS = 10.0
 """The time between two checkpoints."""
 
 
-@contextmanager
-def regular_checkpoints(database: Database, seconds: float = SECONDS) -> Iterator[None]:
+def regular_checkpoints(
+    database: Database, seconds: float = SECONDS
+) -> AbstractContextManager[None]:
     """Within the block, copy SQLite's write-ahead log into the main file every few seconds."""
-    ended = Event()
-
-    def repeat() -> None:
-        while not ended.wait(seconds):
-            database.checkpoint()
-
-    thread = Thread(target=repeat, name="checkpoints")
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    return repeated(database.checkpoint, seconds, "checkpoints")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from hsfiq.annotate.texts import entry_texts
+from hsfiq.collect.participants import invite
+from hsfiq.db.change_tables import EnrolmentByAddress
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant
+from hsfiq.db.tables import Participant, Study
 from tests.annotate.enrolment.visits import (
     CODE,
     PROLIFIC,
@@ -112,6 +116,35 @@ def test_everybody_reads_before_they_agree_what_is_asked_and_kept(
     assert text["minutes_set"].format(minutes=42) in shown
     assert (text["data_stored"] in shown) == (consent != "")  # the standard text says it, too
     assert (text["platform_id_stored"] in shown) == (consent != "")
+    assert text["address_code_stored"] in shown
+
+
+@pytest.mark.parametrize(
+    ("recruitment", "is_stored"),
+    [({"mode": "open"}, True), ({"mode": "open", "enrolments_per_address": 0}, False)],
+)
+def test_the_pages_say_whether_a_code_of_the_address_is_stored(
+    visit: Visit, recruitment: dict[str, Any], is_stored: bool
+) -> None:
+    client, database = visit(recruitment=recruitment)
+    text = entry_texts("en")["address_code_stored"]
+    assert (text in client.get("/").text) == is_stored
+    begin(client, database)
+    assert (text in view(client)["text"]) == is_stored
+    with database.reading() as session:
+        assert len(session.scalars(select(EnrolmentByAddress)).all()) == is_stored
+
+
+def test_of_people_with_a_personal_link_no_code_is_stored(visit: Visit) -> None:
+    client, database = visit(recruitment={"mode": "invitation"})
+    with database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        (invited,) = invite(session, study.id, 1, now=datetime.now(UTC))
+        link = f"/start/{invited.token}"
+    assert client.get(link).status_code == 303
+    assert entry_texts("en")["address_code_stored"] not in view(client)["text"]
+    with database.reading() as session:
+        assert session.scalars(select(EnrolmentByAddress)).all() == []
 
 
 def test_the_welcome_page_says_how_long_it_takes(new_browser: TestClient) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,7 @@ def export_read_only(archive: Path, log: Path, *arguments: str) -> int:
 
 
 def test_an_archive_is_exported(archive: Path, tmp_path: Path) -> None:
+    """Also one with the digest of an address that commands would delete."""
     out = Path(tempfile.mkdtemp())
     try:
         url = f"sqlite:///{archive}"
@@ -54,6 +57,11 @@ def test_an_archive_is_exported(archive: Path, tmp_path: Path) -> None:
             hsfiq("export", "--database", url, "--release", "hp", "--out", tmp_path / "hp").code
             == 0
         )
+        with closing(sqlite3.connect(archive)) as connection, connection:
+            connection.execute(
+                "INSERT INTO enrolments_by_address (study_id, client, enrolled_at) "
+                "SELECT id, 'digest', '2020-01-01 00:00:00' FROM studies"
+            )
         out.chmod(0o777)
         before = archive.read_bytes()
         log = tmp_path / "log.txt"
