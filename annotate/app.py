@@ -84,17 +84,13 @@ def build_app(
     services: Services | None = None,
     public: PublicUrl | None = None,
     watching: Watching = NOTHING,
-    processes: int = 1,
 ) -> FastAPI:
-    """The app; `public` is the address at which browsers reach it, if a proxy hides that.
-
-    `processes` is how many serve the same address.
-    """
+    """The app; `public` is the address at which browsers reach it, if a proxy hides that."""
     services = services or Services.of(database)
     app = plain_app(services)
     mount_question_page(app, services)
     add_preview(app, services)
-    add_owner(app, database, services.signer, services.images, processes)
+    add_owner(app, database, services.signer, services.images)
     add_leaderboards(app, database, services.signer)
 
     def is_participant(request: Request) -> bool:
@@ -184,7 +180,7 @@ def work(listener: socket, database_url: str, serving: Serving) -> None:
 def answer(listener: socket, signals: Signals, services: Services, serving: Serving) -> None:
     """Answer the requests that arrive at a listening socket until a signal stops it."""
     watching = serving.watching
-    app = build_app(services.database, services, serving.public, watching, serving.workers)
+    app = build_app(services.database, services, serving.public, watching)
     host, port = listener.getsockname()[:2]
     settings = server_settings(app, host, port, has_own_log=watching.logs_json)
     server = uvicorn.Server(settings)

@@ -36,15 +36,13 @@ element.addEventListener('click', (event) => {
 LOGOUT = '<form method="post" action="../logout"><button class="plain">Log out</button></form>'
 
 
-def add_owner(
-    app: FastAPI, database: Database, signer: Signer, images: ImageStore, processes: int
-) -> None:
+def add_owner(app: FastAPI, database: Database, signer: Signer, images: ImageStore) -> None:
     """Add everything under /owner, protected by its middleware."""
 
     def username(request: Request) -> str | None:
         return "owner" if is_owner(request.cookies, signer, owner_in(database)) else None
 
-    add_login(app, database, signer, processes)
+    add_login(app, database, signer)
     add_export(app, database, signer)
     add_answer_pages(app, database, images)
     add_running_study(app, database, signer)

@@ -58,8 +58,9 @@ def owner_in(database: Database) -> Owner | None:
         return stored_owner(session, datetime.now(UTC))
 
 
-def add_login(app: FastAPI, database: Database, signer: Signer, processes: int = 1) -> None:
-    throttle, slots = LoginThrottle(processes), asyncio.Semaphore(CHECKED_AT_ONCE)
+def add_login(app: FastAPI, database: Database, signer: Signer) -> None:
+    throttle, slots = LoginThrottle(database, signer), asyncio.Semaphore(CHECKED_AT_ONCE)
+    counting = asyncio.Lock()  # a flood takes one connection to the database
 
     @app.get(OWNER)
     def board(request: Request) -> Response:
@@ -71,7 +72,8 @@ def add_login(app: FastAPI, database: Database, signer: Signer, processes: int =
 
     @app.post(LOGIN)
     async def login(request: Request, body: Body) -> Response:
-        delay = throttle.delay_for(client_address(request))
+        async with counting:
+            delay = await run_in_threadpool(throttle.delay_for, client_address(request))
         if delay is None:
             notice = f"Too many failed logins. Wait {RETRY_AFTER} seconds, then try again."
             headers = {"Retry-After": str(RETRY_AFTER)}

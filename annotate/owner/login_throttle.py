@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-import threading
-import time
-from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from math import ceil
 
+from sqlalchemy import ColumnElement, delete, func, select, text
+from sqlalchemy.orm import Session
+
+from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.serving.clients import network_of
+from hsfiq.db.engine import Database
+from hsfiq.db.source_tables import LoginAttempts
 
 FIRST_DELAY, LONGEST_DELAY = 0.25, 5.0
 """Seconds before the second attempt, doubled for each after it, and the maximum."""
@@ -18,82 +20,85 @@ LONGEST_QUEUE = 20.0
 RETRY_AFTER = ceil(LONGEST_QUEUE)
 """Seconds after which all waiting attempts of a refused client have been made."""
 
-MOST_COUNTED = 4
-"""Processes by which delays are multiplied; with more, a single delay would exceed the queue."""
-
-FORGET_AFTER = 600.0
-
-MAX_CLIENTS = 4096
-"""Clients remembered; beyond that, those whose last attempt is oldest are forgotten."""
-
-
-@dataclass(slots=True)
-class ClientQueue:
-    """The attempts of one client.
-
-    An attempt counts as failed until its password has been checked, so simultaneous ones wait too.
-    """
-
-    delay: float = 0.0
-    last: float = 0.0
-    free_at: float = 0.0
-
-    def next_delay(self, now: float, processes: int) -> float | None:
-        """Seconds before this attempt, None if the queue is too long."""
-        starts = max(self.free_at, now) + processes * self.delay
-        if starts - now > LONGEST_QUEUE:
-            return None
-        self.delay = min(2 * self.delay, LONGEST_DELAY) if self.delay else FIRST_DELAY
-        self.last, self.free_at = now, starts
-        return starts - now
+FORGET_AFTER = timedelta(minutes=10)
 
 
 class LoginThrottle:
     """A queue for each client, so that one client's attempts never delay another's.
 
-    Each of several processes sees only some of a client's attempts. With delays as many times as
-    long, up to `MOST_COUNTED`, a client is no faster than with one process.
-
-    Clients are identified by a hash of their address under a secret of this process: no address is
-    kept, and nothing about it reaches a disk.
+    The queues are in the database: a client that reaches several processes or hosts is no faster
+    than with one. Clients are identified by a keyed digest of their address, which is not stored.
     """
 
-    def __init__(self, processes: int = 1) -> None:
-        self._processes = min(processes, MOST_COUNTED)
-        self._lock = threading.Lock()
-        self._secret = secrets.token_bytes(32)
-        self._queues: dict[bytes, ClientQueue] = {}  # by the time of the last attempt
-
-    def __len__(self) -> int:
-        return len(self._queues)
+    def __init__(self, database: Database, signer: Signer) -> None:
+        self._database, self._signer = database, signer
 
     def delay_for(self, address: str) -> float | None:
-        """Seconds to wait before this attempt, None if too many of the client's are waiting."""
+        """Seconds to wait before this attempt, None if too many of the client's are waiting.
+
+        An attempt counts as failed until its password has been checked, so simultaneous ones wait
+        too.
+        """
         client = self._client(address)
-        with self._lock:
-            now = time.monotonic()
-            queue = self._queues.get(client)
-            if queue is None or now - queue.last > FORGET_AFTER:
-                queue = ClientQueue()
-            delay = queue.next_delay(now, self._processes)
-            if delay is not None:
-                self._queues.pop(client, None)
-                self._queues[client] = queue
-                self._forget(now)
-            return delay
+        with self._database.reading() as session:  # a refused flood writes and locks nothing
+            now = time_of(session)
+            if wait_of(attempts_of(session, client, now), now) is None:
+                return None
+        with self._database.writing() as session:
+            lock_attempts(session)
+            now = time_of(session)
+            forget_old(session, now)
+            attempts = attempts_of(session, client, now)
+            seconds = wait_of(attempts, now)
+            if seconds is not None:
+                delay = min(2 * attempts.delay, LONGEST_DELAY) if attempts else FIRST_DELAY
+                free_at = now + timedelta(seconds=seconds)
+                session.merge(
+                    LoginAttempts(client=client, delay=delay, last_at=now, free_at=free_at)
+                )
+            return seconds
 
     def reset(self, address: str) -> None:
         """Forget a client's failures after a successful login."""
-        with self._lock:
-            self._queues.pop(self._client(address), None)
+        of_client = LoginAttempts.client == self._client(address)
+        with self._database.writing() as session:
+            session.execute(delete(LoginAttempts).where(of_client))
 
-    def _client(self, address: str) -> bytes:
-        name = network_of(address).encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(name, key=self._secret, digest_size=16).digest()
+    def _client(self, address: str) -> str:
+        return self._signer.derive("login", network_of(address))
 
-    def _forget(self, now: float) -> None:
-        while self._queues:
-            client, queue = next(iter(self._queues.items()))
-            if len(self._queues) <= MAX_CLIENTS and now - queue.last <= FORGET_AFTER:
-                break
-            del self._queues[client]
+
+def lock_attempts(session: Session) -> None:
+    """Let no other process change attempts before the transaction ends; SQLite has one writer."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text("LOCK TABLE login_attempts IN EXCLUSIVE MODE"))
+
+
+def time_of(session: Session) -> datetime:
+    """The time of PostgreSQL, because hosts may differ; SQLite has only one host."""
+    if session.get_bind().dialect.name == "postgresql":
+        theirs: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+        return theirs
+    return datetime.now(UTC)
+
+
+def remembered(now: datetime) -> ColumnElement[bool]:
+    """Whether attempts count; those in the future are from before the clock was set back."""
+    return LoginAttempts.last_at.between(now - FORGET_AFTER, now)
+
+
+def attempts_of(session: Session, client: str, now: datetime) -> LoginAttempts | None:
+    of_client = select(LoginAttempts).where(LoginAttempts.client == client, remembered(now))
+    return session.scalars(of_client).one_or_none()
+
+
+def forget_old(session: Session, now: datetime) -> None:
+    session.execute(delete(LoginAttempts).where(~remembered(now)))
+
+
+def wait_of(attempts: LoginAttempts | None, now: datetime) -> float | None:
+    """Seconds before a client's next attempt, None if its queue is too long."""
+    seconds = 0.0
+    if attempts:
+        seconds = max(0.0, (attempts.free_at - now).total_seconds()) + attempts.delay
+    return seconds if seconds <= LONGEST_QUEUE else None

@@ -29,6 +29,21 @@ class OwnerSession(Base):
     expires_at: Mapped[datetime]
 
 
+class LoginAttempts(Base):
+    """A client's attempts to log in at the dashboard, for some minutes after the last one.
+
+    `client` is a keyed digest of the address. The next attempt is made `delay` seconds after
+    `free_at`, when the last one was made.
+    """
+
+    __tablename__ = "login_attempts"
+
+    client: Mapped[str] = mapped_column(String(64), primary_key=True)
+    delay: Mapped[float]
+    last_at: Mapped[datetime]
+    free_at: Mapped[datetime]
+
+
 class Dataset(KeyedBase):
     """A CIR dataset; `image_root` is its image folder, None if it has none."""
 

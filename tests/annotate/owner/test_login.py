@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +15,12 @@ from typing import Any
 import httpx
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import select
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hsfiq.access.owner_password import matches, set_password, stored_password
 from hsfiq.annotate.app import build_app
+from hsfiq.annotate.cookies import Signer, signer_of
 from hsfiq.annotate.owner import login, login_throttle
 from hsfiq.annotate.owner.identity import COOKIE, LOGIN_DURATION
 from hsfiq.annotate.owner.login import is_owner_path
@@ -30,7 +28,7 @@ from hsfiq.annotate.owner.login_throttle import LoginThrottle
 from hsfiq.annotate.serving.clients import network_of
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
-from hsfiq.db.source_tables import OwnerSession
+from hsfiq.db.source_tables import LoginAttempts, OwnerSession
 from hsfiq.db.types import digest_of
 from hsfiq.errors import UnreadableInput
 from tests.annotate.owner.studies_in_progress import PASSWORD, log_in, set_owner
@@ -195,88 +193,92 @@ def test_the_cookie_of_an_https_login_is_secure(locked: TestClient) -> None:
     assert "secure" in answer.headers["set-cookie"].lower()
 
 
-def test_each_attempt_waits_longer_until_a_successful_login() -> None:
-    throttle = LoginThrottle()
+class Clock:
+    """The time of the throttle's database, which passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = datetime.now(UTC)
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(login_throttle, "time_of", lambda _session: clock.now)
+    return clock
+
+
+@pytest.fixture
+def throttle(database: Database, clock: Clock) -> LoginThrottle:
+    return LoginThrottle(database, signer_of(database))
+
+
+def test_each_attempt_waits_longer_until_a_successful_login(throttle: LoginThrottle) -> None:
     waits = [throttle.delay_for(HOME) or 0.0 for _ in range(5)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
     assert waits[0] == 0
-    assert gaps == pytest.approx([0.25, 0.5, 1, 2], abs=0.05)
+    assert gaps == [0.25, 0.5, 1, 2]
     while (wait := throttle.delay_for(HOME)) is not None:
         assert wait < login_throttle.LONGEST_QUEUE
     throttle.reset(HOME)
     assert throttle.delay_for(HOME) == 0
 
 
-@pytest.mark.parametrize("longest_delay", [1.0, 5.0, 1000.0])
+@pytest.mark.parametrize("longest_delay", [1.0, 1000.0])
 def test_delays_double_up_to_the_longest(
-    monkeypatch: pytest.MonkeyPatch, longest_delay: float
+    throttle: LoginThrottle, monkeypatch: pytest.MonkeyPatch, longest_delay: float
 ) -> None:
     monkeypatch.setattr(login_throttle, "LONGEST_DELAY", longest_delay)
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", math.inf)
-    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
-    throttle = LoginThrottle()
     waits = [throttle.delay_for(HOME) or 0.0 for _ in range(15)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
     doubled = [login_throttle.FIRST_DELAY * 2**n for n in range(14)]
-    assert gaps == pytest.approx([min(delay, longest_delay) for delay in doubled])
+    assert gaps == [min(delay, longest_delay) for delay in doubled]
 
 
 def test_a_refused_client_can_try_again_after_the_wait_that_it_is_told(
-    monkeypatch: pytest.MonkeyPatch,
+    throttle: LoginThrottle, clock: Clock
 ) -> None:
-    throttle, now = LoginThrottle(), 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
     while throttle.delay_for(HOME) is not None:
         pass
-    now += login_throttle.RETRY_AFTER
+    clock.pass_seconds(login_throttle.RETRY_AFTER)
     assert throttle.delay_for(HOME) == login_throttle.LONGEST_DELAY
 
 
-def test_old_failures_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    throttle, now = LoginThrottle(), time.monotonic()
+def attempts_in(database: Database) -> list[LoginAttempts]:
+    with database.reading() as session:
+        return list(session.scalars(select(LoginAttempts)))
+
+
+@pytest.mark.parametrize("passed", [timedelta(minutes=11), timedelta(days=1), timedelta(days=-1)])
+def test_old_failures_are_forgotten_and_those_of_a_wrong_clock(
+    throttle: LoginThrottle, clock: Clock, database: Database, passed: timedelta
+) -> None:
     for address in (HOME, AWAY):
-        throttle.delay_for(address)
-    monkeypatch.setattr(time, "monotonic", lambda: now + login_throttle.FORGET_AFTER + 60)
+        while throttle.delay_for(address) is not None:
+            pass
+    clock.now += passed
     assert throttle.delay_for(HOME) == 0
-    assert len(throttle) == 1
+    assert len(attempts_in(database)) == 1
 
 
-tries = st.lists(
-    st.tuples(st.sampled_from("abc"), st.floats(0, 700), st.booleans()), min_size=1, max_size=40
-)
+def test_one_clients_attempts_do_not_delay_another(throttle: LoginThrottle) -> None:
+    while throttle.delay_for(HOME) is not None:
+        pass
+    assert throttle.delay_for(AWAY) == 0
+    throttle.reset(AWAY)
+    assert throttle.delay_for(HOME) is None
 
 
-@given(tries)
-def test_one_clients_attempts_do_not_delay_another(attempts: list[tuple[str, float, bool]]) -> None:
-    """One throttle for all clients behaves as one throttle for each."""
-    shared, separate, now = LoginThrottle(), {name: LoginThrottle() for name in "abc"}, 1000.0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(time, "monotonic", lambda: now)
-        for client, later, is_right in attempts:
-            now += later
-            assert shared.delay_for(client) == separate[client].delay_for(client)
-            if is_right:
-                shared.reset(client)
-                separate[client].reset(client)
-
-
-def test_the_number_of_remembered_clients_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(login_throttle, "MAX_CLIENTS", 3)
-    throttle = LoginThrottle()
-    for address in ("a", "b", "c", "a", "d"):
-        throttle.delay_for(address)
-    assert len(throttle) == 3
-    assert throttle.delay_for("b") == 0  # forgotten: it tried longest ago
-    assert (throttle.delay_for("a") or 0) > 0
-    assert len(throttle) == 3
-
-
-def test_no_address_is_remembered() -> None:
-    first, second = LoginThrottle(), LoginThrottle()
-    for throttle in (first, second):
-        throttle.delay_for(HOME)
-        assert HOME not in repr(vars(throttle))
-    assert vars(first)["_queues"].keys().isdisjoint(vars(second)["_queues"])
+def test_no_address_is_stored(throttle: LoginThrottle, database: Database) -> None:
+    other_key = LoginThrottle(database, Signer(b"another key"))
+    for each in (throttle, other_key):
+        assert each.delay_for(HOME) == 0
+    first, second = attempts_in(database)
+    assert first.client != second.client
+    assert len(first.client) == 64
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,9 +19,11 @@ from playwright.sync_api import Page
 from sqlalchemy import select
 from sqlalchemy.exc import TimeoutError as NoConnection
 
+from hsfiq.annotate.cookies import signer_of
+from hsfiq.annotate.owner import login_throttle
 from hsfiq.annotate.owner.login_throttle import LoginThrottle
 from hsfiq.cli import run
-from hsfiq.db.engine import connect, open_database
+from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Response
 from hsfiq.simulate.client import RefusedRequest, StudyClient
@@ -143,9 +146,20 @@ def test_the_connections_of_a_process_have_a_limit(empty_postgres: str) -> None:
     engine.dispose()
 
 
-def test_guessing_passwords_is_no_faster_at_several_processes() -> None:
-    alone, each = LoginThrottle(), LoginThrottle(processes=3)
-    for _ in range(4):
-        expected = alone.delay_for("192.0.2.1")
-        assert expected is not None
-        assert each.delay_for("192.0.2.1") == pytest.approx(3 * expected, abs=0.1)
+def test_guessing_passwords_is_no_faster_at_several_processes(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    monkeypatch.setattr(login_throttle, "time_of", lambda _session: now)
+    databases = [Database(connect(database_url)) for _ in range(6)]
+    throttles = [LoginThrottle(database, signer_of(database)) for database in databases]
+    expected = [0.0, 0.25, 0.75, 1.75, 3.75, 7.75, 12.75, 17.75]
+    with ThreadPoolExecutor(len(throttles)) as attackers:
+        delays = attackers.map(lambda n: throttles[n % 6].delay_for("192.0.2.1"), range(20))
+        assert sorted(delay for delay in delays if delay is not None) == expected
+    for throttle in throttles:
+        assert throttle.delay_for("192.0.2.2") is not None
+        throttle.reset("192.0.2.1")
+    assert throttles[0].delay_for("192.0.2.1") == 0
+    for database in databases:
+        database.close()

@@ -40,7 +40,7 @@ from hsfiq.db.searches.tables import (
     SearchTurn,
     SearchUpload,
 )
-from hsfiq.db.source_tables import Image, ImageChange
+from hsfiq.db.source_tables import Image, ImageChange, LoginAttempts
 from hsfiq.db.tables import Base, Question, Response, Study, TextVersion
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases import Filters, export_releases
@@ -501,6 +501,19 @@ def test_links_from_before_their_digests_stay_valid(database: Database) -> None:
     downgrade(database.engine, "0019")
     upgrade(database.engine)
     assert all_rows(database.engine) == before
+
+
+def test_attempts_to_log_in_come_and_go_with_their_revision(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        session.add(LoginAttempts(client="c" * 64, delay=0.5, last_at=NOW, free_at=NOW))
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0030")
+    upgrade(database.engine)
+    after = all_rows(database.engine)
+    assert before.pop("login_attempts")
+    assert after.pop("login_attempts") == []
+    assert after == before
 
 
 def test_a_downgrade_forgets_addresses_and_lists_of_people(database: Database) -> None:
