@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -155,6 +155,8 @@ def check_study_images(
 
         files = dict(inspect_files(names, ImageFolder(root), inspect, track))
     faults = {name: file.fault for name, file in files.items() if file.fault is not None}
+    touched = [pair for pair in pairs if not pair.images.isdisjoint(faults)]
+    queries = queries_by_image(touched)
     by_role: dict[Role, frozenset[str]] = {
         "reference": frozenset().union(*(pair.references for pair in pairs)),
         "candidate": frozenset().union(*(pair.candidates for pair in pairs)),
@@ -172,7 +174,7 @@ def check_study_images(
             for role, images in by_role.items()
         },
         pairs=len(pairs),
-        pairs_touched=sum(not pair.images.isdisjoint(faults) for pair in pairs),
+        pairs_touched=len(touched),
         faulty=tuple(
             FaultyImage(
                 image=name,
@@ -181,7 +183,7 @@ def check_study_images(
                 file=None if (path := files[name].path) is None else str(path),
                 sha256=files[name].sha256,
                 roles=tuple(role for role, images in by_role.items() if name in images),
-                queries=tuple(dict.fromkeys(p.query_id for p in pairs if name in p.images)),
+                queries=tuple(queries[name]),
             )
             for name, fault in faults.items()
         ),
@@ -191,6 +193,15 @@ def check_study_images(
             if file.fault is None and file.sha256 is not None and name not in recorded
         ),
     )
+
+
+def queries_by_image(pairs: Iterable[ShownPair]) -> dict[str, list[str]]:
+    """The queries that show each image, in the order of the pairs."""
+    queries: dict[str, dict[str, None]] = {}
+    for pair in pairs:
+        for name in pair.images:
+            queries.setdefault(name, {})[pair.query_id] = None
+    return {name: list(query_ids) for name, query_ids in queries.items()}
 
 
 def inspected(
