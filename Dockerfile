@@ -1,19 +1,21 @@
 # syntax=docker/dockerfile:1
 
-# The annotation server with the versions of constraints.txt, as a user without rights. compose.yaml
+# The annotation server with the packages of requirements-server.txt, as a user without rights. compose.yaml
 # runs it with PostgreSQL and a proxy; docs/operations.md says how.
 
 FROM python:3.11.14-slim-bookworm AS build
 WORKDIR /source
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/hsfiq
+COPY requirements-server.txt ./
+RUN /opt/hsfiq/bin/python -m pip install --require-hashes --requirement requirements-server.txt
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY hsfiq hsfiq
 COPY annotate annotate
 COPY analysis analysis
 COPY model model
 COPY migrations migrations
-RUN /opt/hsfiq/bin/python -m pip install --constraint constraints.txt '.[annotate,postgres]'
+RUN /opt/hsfiq/bin/python -m pip install --no-deps --no-index --no-build-isolation .
 
 FROM python:3.11.14-slim-bookworm
 # pg_dump and pg_restore of `hsfiq db backup`: of the same version as PostgreSQL in compose.yaml.

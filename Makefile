@@ -9,7 +9,7 @@ INPUTS := pyproject.toml constraints.txt
 # The installation holds no bytecode. Without this, each process compiles all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo arena test coverage test-lavis lint docs screenshots bench bench-setup clean
+.PHONY: help demo arena test coverage test-lavis lint docs lock screenshots bench bench-setup clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,13 @@ lint: $(VENV)/.dev node_modules/.installed  ## Check style, types and import con
 docs: $(VENV)/.dev  ## Write the reference of the commands (docs/cli.md) and of the Python API (build/api)
 	$(BIN)/python -m hsfiq.cli.reference > docs/cli.md
 	$(BIN)/python -W ignore -m pdoc --docformat google --output-directory build/api hsfiq '!hsfiq.model.encoders.lavis.model'
+
+# Of the public index, whatever mirror this machine has. hatchling makes the wheel of hsfiq where it is installed.
+lock: $(VENV)/.dev  ## Write the packages of a server with their hashes (requirements-server.txt)
+	echo hatchling | $(BIN)/uv pip compile --quiet --no-config --default-index https://pypi.org/simple \
+		--universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' \
+		--constraint constraints.txt --extra annotate --extra postgres pyproject.toml - \
+		--output-file requirements-server.txt
 
 screenshots: $(VENV)/.test  ## Take screenshots of the pages for docs/
 	$(BIN)/python -m docs.screenshots

@@ -1,11 +1,15 @@
-"""pyproject.toml declares what is imported; constraints.txt names all packages that this brings."""
+"""pyproject.toml declares what is imported; constraints.txt names all packages that this brings.
+
+requirements-server.txt has the hashes of those that a server needs.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from packaging.utils import canonicalize_name
 from tests.studies import ROOT
 
 EXTRAS = ("test", "dev")
+SERVER_EXTRAS = ("annotate", "postgres")
 
 FOLDERS = (
     *("hsfiq", "annotate", "analysis", "model", "migrations"),
@@ -56,6 +61,35 @@ def pins() -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pairs}
 
 
+def locked() -> dict[str, tuple[str, list[str]]]:
+    """The version of each package of a server, and the digests of its files."""
+    text = (ROOT / "requirements-server.txt").read_text().replace("\\\n", " ")
+    packages = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            requirement, *digests = line.split(" --hash=sha256:")
+            parsed = Requirement(requirement.strip())
+            version = str(parsed.specifier).removeprefix("==")
+            packages[canonicalize_name(parsed.name)] = (version, [each.strip() for each in digests])
+    return packages
+
+
+def wanted_by(extras: Iterable[str]) -> list[Requirement]:
+    """What these extras and those that they name require, with what hsfiq always does."""
+    optional = project()["optional-dependencies"]
+    wanted = [Requirement(text) for text in project()["dependencies"]]
+    left, seen = set(extras), set[str]()
+    while left:
+        extra = left.pop()
+        seen.add(extra)
+        for requirement in map(Requirement, optional[extra]):
+            if requirement.name == "hsfiq":
+                left |= requirement.extras - seen
+            else:
+                wanted.append(requirement)
+    return wanted
+
+
 def required(requirement: Requirement, seen: set[tuple[str, str]]) -> Iterator[str]:
     """The names of the installed packages that a requirement brings along, with itself."""
     for extra in ("", *requirement.extras):
@@ -73,25 +107,33 @@ def required(requirement: Requirement, seen: set[tuple[str, str]]) -> Iterator[s
                 yield from required(need, seen)
 
 
-def test_the_constraints_are_complete() -> None:
-    extras = project()["optional-dependencies"]
-    wanted = [Requirement(text) for text in project()["dependencies"]]
-    names, seen = [f"hsfiq[{','.join(EXTRAS)}]"], set[str]()
-    while names:
-        for extra in Requirement(names.pop()).extras - seen:
-            seen.add(extra)
-            names += [text for text in extras[extra] if text.startswith("hsfiq[")]
-            wanted += [Requirement(text) for text in extras[extra] if "hsfiq[" not in text]
+def installed(requirements: Iterable[Requirement]) -> dict[str, str]:
+    """The installed version of each package that the requirements bring along."""
     visited: set[tuple[str, str]] = set()
-    installed = {
+    return {
         name: distribution(name).version.partition("+")[0]
-        for requirement in wanted
+        for requirement in requirements
         for name in required(requirement, visited)
         if not name.startswith(OF_TORCH_FOR_GPUS)
     }
-    pinned = pins()
-    assert len(installed) > 100
-    assert {name: pinned.get(name) for name in installed} == installed
+
+
+def test_the_constraints_are_complete() -> None:
+    versions, pinned = installed(wanted_by(EXTRAS)), pins()
+    assert len(versions) > 100
+    assert {name: pinned.get(name) for name in versions} == versions
+
+
+def test_a_server_gets_the_versions_of_the_constraints_with_hashes() -> None:
+    """After a change of the extras or of the constraints, `make lock` is needed."""
+    packages, pinned = locked(), pins()
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    needed = installed([*wanted_by(SERVER_EXTRAS), *map(Requirement, build)])
+    assert needed.keys() <= packages.keys()
+    for name, (version, digests) in packages.items():
+        assert version == pinned.get(name), name
+        assert digests, name
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests), name
 
 
 def test_the_constraints_are_sorted_and_exact() -> None:
