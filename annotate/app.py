@@ -13,11 +13,10 @@ import gradio as gr
 import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from sqlalchemy.orm import Session
 
 from hsfiq.annotate import handlers
 from hsfiq.annotate.body_limit import UPLOAD, limited_body
-from hsfiq.annotate.cookies import required_participant, tokens_in
+from hsfiq.annotate.cookies import required_tokens, tokens_in
 from hsfiq.annotate.enrolment import add_enrolment_routes
 from hsfiq.annotate.gradio_page import (
     HEAD,
@@ -28,7 +27,7 @@ from hsfiq.annotate.gradio_page import (
     question_page_style,
 )
 from hsfiq.annotate.handlers import Reassigned, Services
-from hsfiq.annotate.images.routes import add_images
+from hsfiq.annotate.images.signed import SignedImages, add_signed_images
 from hsfiq.annotate.images.warm import warming
 from hsfiq.annotate.leaderboard.routes import add_leaderboards
 from hsfiq.annotate.mturk.framing import FramedPages, add_framed_addresses
@@ -206,11 +205,12 @@ async def error_response(request: Request, error: Exception) -> Response:
 
 def add_study_routes(app: FastAPI, services: Services) -> None:
     """Add the routes that the question page calls; plain functions, which run in threads."""
+    images = SignedImages(services.database, services.images, services.signer)
 
-    def require_known(session: Session, request: Request) -> None:
-        required_participant(session, request.cookies, services.signer)
+    def participants_of(request: Request) -> list[str]:
+        return required_tokens(request.cookies, services.signer)
 
-    add_images(app, "/image", services.database, services.images, require_known)
+    add_signed_images(app, "/image", images, participants_of)
     add_view_routes(app, services)
     add_search_routes(app, services)
 

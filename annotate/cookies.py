@@ -26,6 +26,8 @@ COOKIE = "hsfiq_participant"
 COOKIE_PURPOSE = "participant"
 HALF_A_YEAR = 180 * 24 * 3600
 
+UNKNOWN_BROWSER = "this browser is not known; begin at the welcome page"
+
 BETWEEN_PARTICIPANTS = ":"
 MOST_PARTICIPANTS = 40
 """So many fit a cookie of 4 kB twice; a browser forgets who used it longest ago."""
@@ -52,13 +54,17 @@ class Signer:
     def read(self, purpose: str, signed: str) -> str | None:
         """The text that was signed for this purpose, None if the signature is not valid."""
         text, _, given = signed.rpartition(".")
+        return text if self.confirms(purpose, text, given) else None
+
+    def confirms(self, purpose: str, text: str, given: str) -> bool:
+        """Whether this is the signature of the text, with one of the keys."""
         is_valid = [
             hmac.compare_digest(
                 signature(key, purpose, text).encode(), given.encode("utf-8", "replace")
             )
             for key in self._keys
         ]
-        return text if any(is_valid) else None
+        return any(is_valid)
 
 
 def signature(key: bytes, purpose: str, text: str) -> str:
@@ -82,6 +88,17 @@ def tokens_in(cookies: Mapping[str, str], signer: Signer) -> list[str]:
     signed = signer.read(COOKIE_PURPOSE, cookies.get(COOKIE, ""))
     held = signed.split(BETWEEN_PARTICIPANTS) if signed else []
     return [each if len(each) == DIGEST_LENGTH else digest_of(each) for each in held]
+
+
+def required_tokens(cookies: Mapping[str, str], signer: Signer) -> list[str]:
+    """The tokens' digests of this browser's participants; `UnknownBrowser` if it has none.
+
+    The participants may have been forgotten since.
+    """
+    tokens = tokens_in(cookies, signer)
+    if not tokens:
+        raise UnknownBrowser(UNKNOWN_BROWSER)
+    return tokens
 
 
 def participants_in(
@@ -114,7 +131,7 @@ def required_participant(
     """The participant whose cookie this is, with `lock` locked; else `UnknownBrowser`."""
     participant = participant_in(session, cookies, signer, lock=lock)
     if participant is None:
-        raise UnknownBrowser("this browser is not known; begin at the welcome page")
+        raise UnknownBrowser(UNKNOWN_BROWSER)
     return participant
 
 

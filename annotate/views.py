@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate import practice
 from hsfiq.annotate.cookies import Assignment, Signer
+from hsfiq.annotate.images.addresses import signed_address
 from hsfiq.annotate.images.store import ImageStore, StoredImage
 from hsfiq.annotate.searching.views import search_assignment, search_parts, upload_view
 from hsfiq.annotate.texts import (
@@ -49,7 +50,7 @@ from hsfiq.collect.protocol import (
 from hsfiq.collect.responses import latest_response
 from hsfiq.collect.running.messages import unread_messages
 from hsfiq.collect.searching.state import state_of
-from hsfiq.collect.showing.shown_questions import shown_questions
+from hsfiq.collect.showing.shown_questions import ShownQuestion, shown_questions
 from hsfiq.collect.stages import (
     STAGES_WITH_QUESTIONS,
     Position,
@@ -139,7 +140,9 @@ class ViewBuilder:
                 "reason_asked": False,
                 "assignment": "practice",
                 "draft": "practice",
-                "next_images": shown_questions(session, first)[first].tokens,
+                "next_images": self.addresses_of(
+                    session, participant, shown_questions(session, first)[first]
+                ),
             }
         if stage == "questionnaire":
             asked = participant_texts(session, participant).questionnaire
@@ -203,22 +206,25 @@ class ViewBuilder:
             language=base["language"],
         )
         reference, current = question.reference, position.progress.current
+        show = partial(self.image_view, session, participant)
         return {
             **base,
             "step": "question",
             "number": step.number,
             "minutes_left": minutes_left(position.progress),
             "text": shown(question.text),
-            "reference": self.image_view(session, reference) if reference else None,
-            "sets": [
-                [self.image_view(session, image) for image in images] for images in question.sets
-            ],
+            "reference": show(reference) if reference else None,
+            "sets": [[show(image) for image in images] for images in question.sets],
             "earlier": earlier_answer(latest) if latest else None,
             "standing_at": current.number if current else None,
             "reason_asked": asks_reason(config, question.form_position, question.place),
             "assignment": assignment.signed(self.signer, participant.token_hash),
             "draft": assignment.draft(self.signer, participant.token_hash),
-            "next_images": questions[following.question_id].tokens if following else [],
+            "next_images": (
+                self.addresses_of(session, participant, questions[following.question_id])
+                if following
+                else []
+            ),
         }
 
     def search_view(
@@ -239,7 +245,7 @@ class ViewBuilder:
         parts = search_parts(
             session,
             state,
-            partial(self.image_view, session),
+            partial(self.image_view, session, participant),
             upload_view(state, self.signer, participant),
         )
         return {
@@ -262,21 +268,32 @@ class ViewBuilder:
             return drawn_practice(session, participant)
         config, reference = config_of(participant.study), pair.query.triplet.reference
         texts = participant_texts(session, participant)
+        show = partial(self.image_view, session, participant)
         expected = KINDS[config.design.kind].expected(config.practice.expected, rules_of(config))
         return {
             "text": shown(pair.query.text),
-            "reference": self.image_view(session, reference) if reference else None,
+            "reference": show(reference) if reference else None,
             "sets": [
-                [self.image_view(session, member.image) for member in retrieved.images]
-                for retrieved in sets_of(pair)
+                [show(member.image) for member in retrieved.images] for retrieved in sets_of(pair)
             ],
             "expected": expected,
             "explanation": explanation_of_marked(texts, expected),
         }
 
-    def image_view(self, session: Session, image: StoredImage) -> ImageView:
+    def image_view(
+        self, session: Session, participant: Participant, image: StoredImage
+    ) -> ImageView:
         is_missing = isinstance(self.images.file_of(session, image), Fault)
-        return {"token": image.token, "missing": is_missing}
+        return {"token": self.address_of(session, participant, image), "missing": is_missing}
+
+    def address_of(self, session: Session, participant: Participant, image: StoredImage) -> str:
+        digest = self.images.digest_of(session, image)
+        return signed_address(self.signer, participant.token_hash, image.token, digest)
+
+    def addresses_of(
+        self, session: Session, participant: Participant, question: ShownQuestion
+    ) -> list[str]:
+        return [self.address_of(session, participant, image) for image in question.images]
 
 
 def questionnaire_of(participant: Participant) -> Assignment:

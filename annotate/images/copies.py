@@ -19,9 +19,9 @@ from hsfiq.db.engine import Database
 from hsfiq.db.private_files import make_folder_private
 from hsfiq.db.sqlite import file_of
 from hsfiq.images.decode import UndecodableImage, decoded
-from hsfiq.images.digests import change_of
+from hsfiq.images.digests import change_of, sha256_of
 from hsfiq.images.display import displayable
-from hsfiq.images.faults import Fault
+from hsfiq.images.faults import CHANGED, Fault
 
 ImageSize = Literal["thumbnail", "full"]
 
@@ -69,6 +69,7 @@ class WebCopies:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: dict[tuple[Path, ImageSize], KnownCopy] = {}
+        self._digests: dict[Path, tuple[Stamp, str]] = {}
         self._in_progress: set[tuple[Path, ImageSize]] = set()
         self._finished = Condition()
         self._full_slots = BoundedSemaphore(FULL_AT_ONCE)
@@ -88,14 +89,27 @@ class WebCopies:
 
     def has(self, source: Path, size: ImageSize, recorded: str | None = None) -> bool:
         """Whether the copy of a file as it is now exists already; see `of`."""
+        digest = self.digest_of(source) if recorded is None else recorded
+        return not isinstance(digest, Fault) and self._path(size, digest).is_file()
+
+    def digest_of(self, source: Path) -> str | Fault:
+        """The SHA-256 of a file's bytes, which are read again when the file has a new stamp."""
         stamp = stamp_of(source)
-        return not isinstance(stamp, Fault) and self._path(source, size, stamp, recorded).is_file()
+        if isinstance(stamp, Fault):
+            return stamp
+        known = self._digests.get(source)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        digest = sha256_of(source)
+        if not isinstance(digest, Fault):
+            self._digests[source] = stamp, digest
+        return digest
 
     def of(self, source: Path, size: ImageSize, recorded: str | None = None) -> Path | Fault:
         """The copy's file, made if needed; a fault if the source cannot be displayed.
 
         `recorded` is the digest of the bytes that the source should have; a source with other bytes
-        is a fault. It is read for that once, and again when it has a new stamp.
+        is a fault.
         """
         stamp = stamp_of(source)
         if isinstance(stamp, Fault):
@@ -111,7 +125,7 @@ class WebCopies:
                 return known.copy
             self._in_progress.add(key)
         try:
-            copy = self._made(source, size, stamp, recorded)
+            copy = self._made(source, size, recorded)
             if not (isinstance(copy, Fault) and copy.kind == "unreadable"):
                 self._known[key] = KnownCopy(stamp, recorded, copy)
             return copy
@@ -120,23 +134,24 @@ class WebCopies:
                 self._in_progress.remove(key)
                 self._finished.notify_all()
 
-    def _path(self, source: Path, size: ImageSize, stamp: Stamp, recorded: str | None) -> Path:
-        return self._folder / f"{copy_name(source, size, stamp, recorded)}.webp"
+    def _path(self, size: ImageSize, digest: str) -> Path:
+        return self._folder / f"{copy_name(size, digest)}.webp"
 
-    def _made(
-        self, source: Path, size: ImageSize, stamp: Stamp, recorded: str | None
-    ) -> Path | Fault:
-        if recorded is not None and (fault := change_of(source, recorded)) is not None:
-            return fault
-        path = self._path(source, size, stamp, recorded)
+    def _made(self, source: Path, size: ImageSize, recorded: str | None) -> Path | Fault:
+        digest = self.digest_of(source)
+        if isinstance(digest, Fault):
+            return digest
+        if recorded not in (None, digest):
+            return CHANGED
+        path = self._path(size, digest)
         if path.is_file():
             return path
         try:
             if size == "thumbnail":
-                write_copy(path, source, size, recorded)
+                write_copy(path, source, size, digest)
             else:
                 with self._full_slots:
-                    write_copy(path, source, size, recorded)
+                    write_copy(path, source, size, digest)
         except UndecodableImage as error:
             return error.fault
         with self._finished:
@@ -159,21 +174,20 @@ def stamp_of(source: Path) -> Stamp | Fault:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def copy_name(source: Path, size: ImageSize, stamp: Stamp, recorded: str | None) -> str:
-    """The copy of a file with a recorded digest belongs to the digest, others to the file."""
-    content = (str(source.absolute()), stamp) if recorded is None else recorded
-    facts = (VERSION, size, LONGEST_SIDE[size], content)
-    return hashlib.sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()[:40]
+def copy_name(size: ImageSize, digest: str) -> str:
+    """A copy belongs to the bytes from which it was made, wherever their file is."""
+    facts = (VERSION, size, LONGEST_SIDE[size], digest)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:40]
 
 
-def write_copy(path: Path, source: Path, size: ImageSize, recorded: str | None) -> None:
+def write_copy(path: Path, source: Path, size: ImageSize, digest: str) -> None:
     """Write a copy atomically: other processes never see half of it, nor does a later one.
 
-    `UndecodableImage` also if the source no longer has the recorded bytes: it may have been
+    `UndecodableImage` also if the source no longer has the bytes with this digest: it may have been
     replaced while it was decoded.
     """
     picture, options = reduced(source, size)
-    if recorded is not None and (fault := change_of(source, recorded)) is not None:
+    if (fault := change_of(source, digest)) is not None:
         raise UndecodableImage(fault)
     make_folder_private(path.parent)
     file = NamedTemporaryFile(dir=path.parent, suffix=DRAFT_SUFFIX, delete=False)  # noqa: SIM115

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.images.changes import FoundChanges
 from hsfiq.annotate.images.copies import ImageSize, WebCopies
-from hsfiq.db.tables import Dataset
+from hsfiq.collect.showing.shown_questions import ShownImage
+from hsfiq.db.tables import Dataset, Image
 from hsfiq.images.faults import Fault
 from hsfiq.images.folder import ImageFolder
 
@@ -38,11 +39,13 @@ class ImageStore:
     """Finds images' copies; a missing or broken image is looked for again at each request.
 
     An image whose file no longer has the recorded bytes is not shown, and is kept in `changes`.
+    `known` are images that have been looked up, by token.
     """
 
     def __init__(self, copies: WebCopies) -> None:
         self.copies = copies
         self.changes = FoundChanges()
+        self.known: dict[str, ShownImage] = {}
         self._roots: dict[int, str | None] = {}
         self._folders: dict[str, ImageFolder] = {}
         self._lock = Lock()
@@ -51,14 +54,37 @@ class ImageStore:
         self, session: Session, image: StoredImage, size: ImageSize = "thumbnail"
     ) -> Path | Fault:
         """The file to serve; a fault if the image's file is missing or cannot be displayed."""
-        known = self._roots.get(image.dataset_id)
-        copy = self._copy_below(known, image, size)
-        if isinstance(copy, Fault):
-            root = session.scalar(select(Dataset.image_root).where(Dataset.id == image.dataset_id))
-            if root != known:
-                self._roots[image.dataset_id] = root
-                return self._copy_below(root, image, size)
+        copy = self.file_where_known(image, size)
+        if isinstance(copy, Fault) and self._find_root(session, image.dataset_id):
+            return self.file_where_known(image, size)
         return copy
+
+    def file_where_known(self, image: StoredImage, size: ImageSize) -> Path | Fault:
+        """As `file_of`, where the dataset's folder was when it was last looked for."""
+        return self._copy_below(self._roots.get(image.dataset_id), image, size)
+
+    def look_up(self, session: Session, token: str) -> ShownImage | None:
+        """The image with this token, and its dataset's folder, as the database has them."""
+        image = session.scalars(select(Image).where(Image.token == token)).one_or_none()
+        if image is None:
+            return None
+        self._find_root(session, image.dataset_id)
+        self.known[token] = ShownImage(image.dataset_id, image.name, token, image.sha256)
+        return self.known[token]
+
+    def digest_of(self, session: Session, image: StoredImage) -> str | None:
+        """The digest of an image's content: the recorded one, otherwise that of its file."""
+        if image.sha256 is None and image.dataset_id not in self._roots:
+            self._find_root(session, image.dataset_id)
+        return self.digest_where_known(image)
+
+    def digest_where_known(self, image: StoredImage) -> str | None:
+        """As `digest_of`, where the dataset's folder was when it was last looked for."""
+        if image.sha256 is not None:
+            return image.sha256
+        source = self.source_of(image)
+        digest = None if source is None else self.copies.digest_of(source)
+        return None if isinstance(digest, Fault) else digest
 
     def source_of(self, image: StoredImage) -> Path | None:
         """The image's own file, where it was last looked for; None if there is none."""
@@ -68,9 +94,16 @@ class ImageStore:
     def copy_of(self, source: Path, image: ImageContent, size: ImageSize) -> Path | Fault:
         """The copy of an image whose file is known, made if needed."""
         copy = self.copies.of(source, size, image.sha256)
-        if isinstance(copy, Fault) and copy.kind == "changed":
+        if isinstance(copy, Fault) and copy.kind == "changed" and image.sha256 is not None:
             self.changes.add(image.token)
         return copy
+
+    def _find_root(self, session: Session, dataset_id: int) -> bool:
+        """Read where a dataset's folder is; whether it is another place than was known."""
+        root = session.scalar(select(Dataset.image_root).where(Dataset.id == dataset_id))
+        is_other = root != self._roots.get(dataset_id)
+        self._roots[dataset_id] = root
+        return is_other
 
     def _copy_below(self, root: str | None, image: StoredImage, size: ImageSize) -> Path | Fault:
         """The copy of an image in this folder, made if needed."""

@@ -10,7 +10,6 @@ from typing import Annotated
 import gradio as gr
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
-from sqlalchemy.orm import Session
 
 from hsfiq.annotate.body_limit import limited_body
 from hsfiq.annotate.gradio_page import (
@@ -22,7 +21,7 @@ from hsfiq.annotate.gradio_page import (
     question_page_style,
 )
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images.routes import add_images
+from hsfiq.annotate.images.signed import SignedImages, add_signed_images
 from hsfiq.annotate.pages import message_page
 from hsfiq.annotate.payloads import (
     CHECK,
@@ -44,6 +43,8 @@ from hsfiq.annotate.preview.links import (
     set_place_cookie,
 )
 from hsfiq.collect.protocol import CheckReply, FailedOpening, Opening, SubmitReply, View
+from hsfiq.collect.running.preview import token_of
+from hsfiq.db.types import digest_of
 from hsfiq.errors import Refused
 
 PREVIEW_PAGE = f"{PREVIEW}/study"
@@ -72,10 +73,13 @@ def add_preview(app: FastAPI, services: Services) -> None:
 def add_preview_routes(app: FastAPI, services: Services) -> None:
     add_opening_route(app, services)
 
-    def require_known(_session: Session, request: Request) -> None:
-        place_of(services, request)
+    images = SignedImages(services.database, services.images, services.signer)
 
-    add_images(app, f"{PREVIEW}/image", services.database, services.images, require_known)
+    def participants_of(request: Request) -> list[str]:
+        place = place_of(services, request)
+        return [digest_of(token_of(place.study_id, place.batch))]
+
+    add_signed_images(app, f"{PREVIEW}/image", images, participants_of)
     add_view_routes(app, services)
     add_answer_routes(app, services)
 

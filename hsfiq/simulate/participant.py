@@ -86,12 +86,16 @@ class Outcome:
 
 @dataclass(slots=True)
 class RecognisedImages:
-    """The garment behind each token; participants share it, so each image is recognised once."""
+    """The garment of each image; participants share it, so each image is recognised once.
+
+    The address of an image begins with the same token for all participants.
+    """
 
     _garments: dict[str, Garment] = field(default_factory=dict)
 
-    def garment(self, token: str, content: bytes) -> Garment:
+    def garment(self, address: str, content: bytes) -> Garment:
         """The garment in an image; `UnreadableInput` if it is not of the drawn catalogue."""
+        token = address.partition(".")[0]
         if token not in self._garments:
             self._garments[token] = recognise(content, f"image {token}")
         return self._garments[token]

@@ -33,6 +33,12 @@ def view(client: TestClient, number: int | None = None) -> dict[str, Any]:
     return content
 
 
+def token_of(image: dict[str, Any]) -> str:
+    """The token with which the address of an image begins; a signature follows."""
+    token, _, _ = str(image["token"]).partition(".")
+    return token
+
+
 def answer_body(question: dict[str, Any], key: str = KEY, **changes: object) -> dict[str, Any]:
     answer = {
         "score_1": 4,

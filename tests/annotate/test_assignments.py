@@ -1,4 +1,4 @@
-"""Images and assignments are private and signed for one participant."""
+"""Assignments are private and signed for one participant."""
 
 from __future__ import annotations
 
@@ -18,19 +18,6 @@ from tests.annotate.served_studies import Place, enrol, make_study
 def app(database: Database) -> FastAPI:
     """The app without Gradio, which is slow to mount."""
     return plain_app(Services.of(database))
-
-
-# ----------------------------------------------------------------------------------- images
-
-
-def test_images_are_private_and_cached_for_minutes(annotator: TestClient) -> None:
-    token = view(annotator)["reference"]["token"]
-    answer = annotator.get(f"/image/{token}")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "image/webp"
-    assert answer.headers["cache-control"] == "private, max-age=300"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert not {"last-modified", "content-disposition"} & set(answer.headers)
 
 
 # ----------------------------------------------------------------------------------- assignments

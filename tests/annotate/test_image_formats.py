@@ -17,7 +17,7 @@ from hsfiq.annotate.images.copies import LONGEST_SIDE
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Image
 from hsfiq.images.display import find_fault
-from tests.annotate.page_requests import view
+from tests.annotate.page_requests import token_of, view
 from tests.annotate.served_studies import Place, enrol, make_study
 from tests.hsfiq.images.pictures import (
     COLOURS,
@@ -46,7 +46,7 @@ def replace_reference(
     place: Place, client: TestClient, suffix: str, content: bytes
 ) -> tuple[str, Path]:
     """Replace the file of the first question's reference image; its address and its new file."""
-    token = str(view(client)["reference"]["token"])
+    token = token_of(view(client)["reference"])
     database: Database = open_database(place.url)
     with database.reading() as session:
         name = session.scalars(select(Image.name).where(Image.token == token)).one()
@@ -55,7 +55,7 @@ def replace_reference(
         old.unlink()
     file = place.images / f"{name}{suffix}"
     file.write_bytes(content)
-    return f"/image/{token}", file
+    return f"/image/{view(client)['reference']['token']}", file
 
 
 def picture_at(client: TestClient, address: str) -> Picture.Image:

@@ -20,7 +20,7 @@ from hsfiq.annotate.images.copies import LONGEST_SIDE, ImageSize, WebCopies, cac
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Image
 from hsfiq.images.faults import Fault
-from tests.annotate.page_requests import view
+from tests.annotate.page_requests import token_of, view
 from tests.annotate.served_studies import Place, enrol, make_study
 
 SECRET = b"telltale-secret"
@@ -141,14 +141,15 @@ def test_a_broken_file_counts_as_missing(
     annotator_and_database: tuple[TestClient, Database], place: Place
 ) -> None:
     client, database = annotator_and_database
-    token = view(client)["reference"]["token"]
+    reference = view(client)["reference"]
+    address, token = reference["token"], token_of(reference)
     with database.reading() as session:
         name = session.scalars(select(Image.name).where(Image.token == token)).one()
     (place.images / f"{name}.png").write_bytes(b"broken")
     shutil.rmtree(cache_folder(database))
     with TestClient(plain_app(Services.of(database)), cookies=client.cookies) as new_client:
         assert view(new_client)["reference"]["missing"] is True
-        for path in (f"/image/{token}", f"/image/{token}/full"):
+        for path in (f"/image/{address}", f"/image/{address}/full"):
             assert new_client.get(path).status_code == 404
 
 

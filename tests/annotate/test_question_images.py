@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from hsfiq.answer_rules import ImageStates
 from hsfiq.db.tables import Image
-from tests.annotate.page_requests import stored
+from tests.annotate.page_requests import stored, token_of
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press, tab_to
 from tests.annotate.served_studies import K, Place, ThreadServer, make_study
 
@@ -215,7 +215,7 @@ def test_an_answer_without_the_missing_images_is_recorded_as_such(
     assert found.reference == "missing"
     for images, states_of_set in zip(shown["sets"], found.sets, strict=True):
         assert states_of_set == tuple(
-            "missing" if image["token"] in missing else "shown" for image in images
+            "missing" if token_of(image) in missing else "shown" for image in images
         )
 
 

@@ -19,7 +19,7 @@ from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Dataset, Image, Pair, Query, Question, RankedList, System, Triplet
 from hsfiq.study.practice import practice_pair, sets_of
-from tests.annotate.page_requests import begin_form
+from tests.annotate.page_requests import begin_form, token_of
 from tests.hsfiq.samples import hsfiq
 from tests.question_kinds.drawn_catalogue import FOUR_DRESSES, STUDY, Catalogue
 
@@ -84,11 +84,12 @@ def test_the_marked_query_is_practised_and_not_asked(catalogue: Catalogue, kind:
         assert view["text"] == query.text
         assert view["expected"] == expected
         assert view["explanation"] == ["This is what the text asks for.", "The rest is not."]
-        tokens = [image["token"] for shown in view["sets"] for image in shown]
+        images = [image for shown in view["sets"] for image in shown]
+        tokens = [token_of(image) for image in images]
         assert len(tokens) == (n_systems * 3 or 1)
         assert tokens == tokens_of_lists(catalogue.database, query, n_systems) or kind == "query"
-        for token in (view["reference"]["token"], *tokens):
-            assert client.get(f"/image/{token}").status_code == 200
+        for image in (view["reference"], *images):
+            assert client.get(f"/image/{image['token']}").status_code == 200
         assert client.post("/practice", json={}).json()["step"] == "question"
     with catalogue.database.reading() as session:
         study = find_study(session, name)

@@ -48,4 +48,4 @@ def add_answer_pages(app: FastAPI, database: Database, images: ImageStore) -> No
         with database.reading() as session:
             return jpeg_response(uploaded_picture(session, study, name))
 
-    add_images(app, f"{OWNER}/image", database, images, lambda *_: None)
+    add_images(app, f"{OWNER}/image", database, images)

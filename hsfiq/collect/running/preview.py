@@ -119,12 +119,17 @@ def preview_of(session: Session, study: Study, batch: int, language: str | None 
     participant = Participant(
         study=study,
         name="",
-        token=f"preview of batch {batch} of study {study.id}",
+        token=token_of(study.id, batch),
         status="active",
         language=language,
         source=config_of(study).recruitment.mode,
     )
     return Preview(participant, forms, tuple(steps_of_forms(session, forms)))
+
+
+def token_of(study_id: int, batch: int) -> str:
+    """What a preview's participant has in place of a token; the same for all who see it."""
+    return f"preview of batch {batch} of study {study_id}"
 
 
 def steps_of_forms(session: Session, forms: Sequence[Form]) -> list[Step]:

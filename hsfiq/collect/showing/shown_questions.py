@@ -51,10 +51,11 @@ class ShownQuestion:
     sets: tuple[tuple[ShownImage, ...], ...]
 
     @property
-    def tokens(self) -> list[str]:
-        """The tokens of its images; sorted so that their order reveals nothing."""
+    def images(self) -> list[ShownImage]:
+        """Its images, each once; sorted by token so that their order reveals nothing."""
         references = [] if self.reference is None else [self.reference]
-        return sorted({image.token for images in (references, *self.sets) for image in images})
+        images = {image.token: image for images in (references, *self.sets) for image in images}
+        return [images[token] for token in sorted(images)]
 
 
 def shown_questions(

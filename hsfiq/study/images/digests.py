@@ -48,8 +48,8 @@ def record_new(database: Database, found: StudyImages) -> None:
 def accept_changed(database: Database, found: StudyImages) -> None:
     """Record the digests of the changed files in place of the earlier ones.
 
-    The images get new addresses: browsers keep images for some minutes, and no page should show
-    some of the files as they were and others as they are.
+    The images get new tokens, so that no page shows some of the files as they were and others as
+    they are.
     """
     renew = (
         update(_images)
