@@ -335,8 +335,8 @@ class Written:
             tables["splits"] = {"question_id": questions.column("question_id"), "part": kept.parts}
             self.parts.update(kept.parts)
         self.writer.add(tables)
-        self.queries.update((query.key, query) for query in questions.values("query"))
-        self.n_participants += len(set(questions.values("participant_id")))
+        self.queries.update(questions.queries())
+        self.n_participants += len(questions.participants())
         self.struck += self.kind.struck(questions)
         self.texts.look_at_searches(questions)
 

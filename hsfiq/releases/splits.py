@@ -111,8 +111,8 @@ def draw_split(parts: Iterable[Questions], split: Split) -> DrawnSplit:
     known: set[str] = set()
     people: set[str] = set()
     for questions in parts:
-        known.update(query.triplet_id for query in questions.values("query"))
-        people.update(questions.values("participant_id"))
+        known.update(query.triplet_id for query in questions.queries().values())
+        people |= questions.participants()
     triplet_ids = {id_: triplet_of(id_, known) for id_ in known}
     triplets: frozenset[str] = frozenset()
     participants: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 
 from sqlalchemy.orm import Session
@@ -39,7 +39,7 @@ class RowReader(QuestionReader):
     def read(self, forms: Sequence[FormRow]) -> QuestionRows:
         """The questions of forms, all forms of each of their participants."""
         by_form: dict[int, list[list[Revision]]] = defaultdict(list)
-        for _, revisions in groupby(self.rows(forms), key=itemgetter(0)):
+        for _, revisions in groupby(chain.from_iterable(self.rows(forms)), key=itemgetter(0)):
             of_question = list(revisions)
             by_form[of_question[0][1]].append(of_question)
         searches = self.searches.read(forms)

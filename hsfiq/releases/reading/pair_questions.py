@@ -15,7 +15,7 @@ from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.reading.item_columns import ItemColumns
 from hsfiq.releases.reading.question_reader import QuestionReader, Revision
 from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.rows import QueryRow, QuestionRow
 from hsfiq.releases.schemas import FLAG, TEXT, WHOLE
 from hsfiq.releases.writing.json_lines import Array, joined
 from hsfiq.releases.writing.values import ByPlace, Values, encoded
@@ -119,6 +119,15 @@ class PairQuestions(Questions):
         if name in OF_FORMS:
             return bool(self.of_forms(name).array.null_count < len(self))
         return self.data.column(name).null_count < len(self)
+
+    def queries(self) -> dict[int, QueryRow]:
+        places: list[Any] = self.data.column("pair_place").unique().to_pylist()
+        queries = [self.items.rows[place].query for place in places]
+        return {query.key: query for query in queries}
+
+    def participants(self) -> set[str]:
+        places: list[Any] = self.data.column("form_place").unique().to_pylist()
+        return {self.part.forms[place].participant_id for place in places}
 
     def with_runs(self, runs: Sequence[int | None]) -> PairQuestions:
         place = self.data.schema.get_field_index("run")

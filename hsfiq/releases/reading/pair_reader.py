@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,9 +13,14 @@ from hsfiq.db.tables import Study
 from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.reading.item_columns import ItemColumns
 from hsfiq.releases.reading.pair_questions import PairQuestions, Part
-from hsfiq.releases.reading.question_reader import SELECTED, QuestionReader, time_spent
+from hsfiq.releases.reading.question_reader import (
+    SELECTED,
+    QuestionReader,
+    Revision,
+    time_spent,
+)
 from hsfiq.releases.schemas import FLAG, NUMBER, POINTS, TEXT, TIME, WHOLE
-from hsfiq.releases.writing.json_lines import Array
+from hsfiq.releases.writing.json_lines import Array, combined
 
 KEY = pa.int64()
 TYPES: dict[str, pa.DataType] = {
@@ -56,24 +61,37 @@ class PairReader(QuestionReader):
 
     def read(self, forms: Sequence[FormRow]) -> PairQuestions:
         """The questions of forms, all forms of each of their participants."""
-        rows = self.rows(forms)
         keys = [form.key for form in forms]
+        rows: list[Revision] = []
+        parts = []
+        for part in self.rows(forms):
+            parts.append(as_batch(part))
+            rows += part
+        table = pa.Table.from_batches(parts, pa.schema(TYPES))
+        data = {name: combined(table[name]) for name in TYPES}
+        data["form_place"] = pc.index_in(data.pop("form_key"), value_set=pa.array(keys, KEY))
         if keys != sorted(keys):
-            order = {key: place for place, key in enumerate(keys)}
-            rows.sort(key=lambda row: order[row[1]])
-        columns = dict(zip(SELECTED, zip(*rows, strict=True), strict=True)) if rows else {}
-        data = {name: as_array(columns.get(name, ()), kind) for name, kind in TYPES.items()}
-        form_keys, pair_keys = data.pop("form_key"), data.pop("pair_key")
-        data["form_place"] = pc.index_in(form_keys, value_set=pa.array(keys, KEY))
-        data["pair_place"] = pc.index_in(pair_keys, value_set=self.items.keys)
+            order = pc.array_sort_indices(data["form_place"])  # a form's rows stay in their order
+            data = {name: values.take(order) for name, values in data.items()}
+            rows = [rows[place] for place in cast("list[int]", order.to_pylist())]
+        data["pair_place"] = pc.index_in(data.pop("pair_key"), value_set=self.items.keys)
         data["revision"] = pc.fill_null(data["revision"], 0)
         data["run"] = pa.nulls(len(rows), WHOLE)
         return PairQuestions(Part(self, self.items, forms, rows), of_last_revisions(data))
 
 
+def as_batch(rows: Sequence[Revision]) -> pa.RecordBatch:
+    columns = dict(zip(SELECTED, zip(*rows, strict=True), strict=True)) if rows else {}
+    arrays = [as_array(columns.get(name, ()), kind) for name, kind in TYPES.items()]
+    return pa.RecordBatch.from_arrays(arrays, names=list(TYPES))
+
+
 def as_array(values: Sequence[Any], kind: pa.DataType) -> Array:
     """Values of the driver, which are numbers for the flags of SQLite, and texts for its times."""
-    if kind == TIME and isinstance(next(filter(None, values), None), str):
+    first = next((value for value in values if value is not None), None)
+    if kind == FLAG and type(first) is int:
+        return pa.array(values, pa.int8()).cast(FLAG)
+    if kind == TIME and isinstance(first, str):
         return pa.array(values, TEXT).cast(pa.timestamp("us")).cast(TIME)
     return pa.array(values, kind)
 

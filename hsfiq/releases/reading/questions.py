@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
-from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.rows import QueryRow, QuestionRow
 from hsfiq.releases.writing.values import Column
 
 
@@ -20,6 +20,14 @@ class Questions(Sequence[QuestionRow]):
     @abstractmethod
     def values(self, name: str) -> Sequence[Any]:
         """A column as Python's values."""
+
+    @abstractmethod
+    def queries(self) -> dict[int, QueryRow]:
+        """The queries that the questions are about, by their keys."""
+
+    @abstractmethod
+    def participants(self) -> set[str]:
+        """The ids of the questions' participants."""
 
     @abstractmethod
     def having(self, name: str) -> Self:
@@ -38,6 +46,12 @@ class QuestionRows(list[QuestionRow], Questions):
 
     def values(self, name: str) -> list[Any]:
         return [getattr(question, name) for question in self]
+
+    def queries(self) -> dict[int, QueryRow]:
+        return {question.query.key: question.query for question in self}
+
+    def participants(self) -> set[str]:
+        return {question.participant_id for question in self}
 
     def having(self, name: str) -> QuestionRows:
         return QuestionRows(each for each in self if getattr(each, name) is not None)

@@ -18,7 +18,8 @@ from hsfiq.releases.writing.values import ByPlace, Column, Values, encoded
 
 def set_columns(questions: PairQuestions) -> Columns:
     """The columns of `sets`."""
-    rows = pa.array(range(2 * len(questions)), WHOLE)
+    numbers = pa.arange(0, 2 * len(questions))  # type: ignore[attr-defined] # not in its types
+    rows = numbers.cast(WHOLE)
     of_question, side = pc.shift_right(rows, 1), pc.bit_wise_and(rows, 1)
     places = pc.add(of_question, pc.multiply(side, len(questions)))
 

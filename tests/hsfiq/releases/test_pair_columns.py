@@ -149,6 +149,8 @@ def test_questions_are_the_same(varied: Database) -> None:
             for name in ("irrelevant", "failed_checks", "images", "active_seconds"):
                 assert questions.knows(name) == rows.knows(name)
             assert list(questions.having("reason")) == rows.having("reason")
+            assert questions.queries() == rows.queries()
+            assert questions.participants() == rows.participants()
 
 
 def test_rules_are_the_same(varied: Database) -> None:
