@@ -40,6 +40,7 @@ NAMES = (
     "mapnet",
     "bi-directional",
     "export-million",
+    "five-million",
 )
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name.
 

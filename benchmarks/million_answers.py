@@ -45,6 +45,12 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 AT_ONCE = 20_000
 CATEGORIES = ("dress", "shirt", "toptee")
 STATES = ("s sssss sssss", "s sssss sslls", "e sesss sssss")
+STUDY_VALUES: dict[str, Any] = {
+    "name": STUDY, "title": "A million answers", "guidelines": "", "consent": "",
+    "status": "closed", "origin": "simulated", "kind": "pair", "k": K,
+    "ties_allowed": False, "forms_per_participant": FORMS, "design": {},
+    "image_path": "/image_data/{category}/{name}.jpg",
+}  # fmt: skip
 REASONS = (None, None, None, 'the second is "darker", as asked', "kürzere Ärmel")
 
 
@@ -56,6 +62,8 @@ def make_database(path: Path, n_answers: int, seed: int) -> str:
     try:
         with database.engine.begin() as connection:
             fill_items(connection, rng)
+            connection.execute(insert(Study), {"id": 1, **STUDY_VALUES})
+            fill_pairs(connection, study_id=1)
             fill_answers(connection, rng, n_answers)
     finally:
         database.close()
@@ -68,17 +76,8 @@ def fill(connection: Connection, table: type[Base], rows: Iterator[dict[str, Any
 
 
 def fill_items(connection: Connection, rng: Random) -> None:
-    """The queries, the systems' sets, and the pairs of sets."""
+    """The queries and the systems' sets."""
     connection.execute(insert(Dataset), [{"id": 1, "name": "fashioniq", "image_root": None}])
-    connection.execute(
-        insert(Study),
-        {
-            "id": 1, "name": STUDY, "title": "A million answers", "guidelines": "", "consent": "",
-            "status": "closed", "origin": "simulated", "kind": "pair", "k": K,
-            "ties_allowed": False, "forms_per_participant": FORMS, "design": {},
-            "image_path": "/image_data/{category}/{name}.jpg",
-        },
-    )  # fmt: skip
     names = [{"id": key + 1, "name": name} for key, name in enumerate(SYSTEMS)]
     connection.execute(insert(System), names)
     images = ({"id": key, "dataset_id": 1, "name": f"B{key:09}"} for key in range(1, IMAGES + 1))
@@ -98,14 +97,19 @@ def fill_items(connection: Connection, rng: Random) -> None:
         for key in range(n_sets)
         for rank, image in enumerate(rng.sample(range(1, IMAGES + 1), K))
     ))  # fmt: skip
+
+
+def fill_pairs(connection: Connection, study_id: int) -> None:
+    """A study's pairs of sets: every two systems for every query."""
+    first_id = (study_id - 1) * QUERIES * len(PAIRS) + 1
+    keys = ((query, two) for query in range(QUERIES) for two in PAIRS)
     fill(connection, Pair, (
         {
-            "study_id": 1, "query_id": query + 1,
+            "id": key, "study_id": study_id, "query_id": query + 1,
             "first_id": query * len(SYSTEMS) + first + 1,
             "second_id": query * len(SYSTEMS) + second + 1,
         }
-        for query in range(QUERIES)
-        for first, second in PAIRS
+        for key, (query, (first, second)) in enumerate(keys, start=first_id)
     ))  # fmt: skip
 
 
@@ -153,9 +157,12 @@ def fill_answers(connection: Connection, rng: Random, n_answers: int) -> None:
 
 
 def revisions(rng: Random, key: int) -> Iterator[dict[str, Any]]:
-    if rng.random() < 0.01:
-        return
-    begun = START + timedelta(seconds=30 * key)
+    if rng.random() >= 0.01:
+        yield from answers(rng, key, START + timedelta(seconds=30 * key))
+
+
+def answers(rng: Random, key: int, begun: datetime) -> Iterator[dict[str, Any]]:
+    """The answer to the question `key + 1`, and in one case of twenty its revision."""
     for revision in range(1, 2 if rng.random() < 0.95 else 3):
         seconds = round(rng.lognormvariate(3, 0.6), 3)
         yield {

@@ -15,7 +15,8 @@ from hsfiq.annotate.owner import figures, plots
 from hsfiq.annotate.owner.fragments import percent, render_fragment, seconds
 from hsfiq.answer_rules import HIGHEST_SCORE
 from hsfiq.collect.checks import CheckResult
-from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
+from hsfiq.collect.progress import AnswerRow, ParticipantRow
+from hsfiq.collect.review.headline import Headline
 
 if TYPE_CHECKING:
     from hsfiq.analysis.people.agreement import Agreement
@@ -55,6 +56,7 @@ def tiles(
     progress = headline.progress
     share = progress.answered / progress.questions if progress.questions else 0.0
     by_standing = Counter(person.standing for person in people).most_common()
+    standings = ", ".join(f"{count:,} {name}" for name, count in by_standing) or "nobody yet"
     median = figures.times_of([answer for answer in answers if answer.counts]).median
     failed = sum(not check.passed for check in checks)
     return render_fragment(
@@ -75,9 +77,9 @@ def tiles(
             ),
             Tile(
                 "Participants",
-                f"{len(people):,}",
+                f"{progress.participants:,}",
                 "",
-                ", ".join(f"{count:,} {name}" for name, count in by_standing) or "nobody yet",
+                standings if len(people) == progress.participants else f"seen last: {standings}",
             ),
             Tile(
                 "Abandoned",

@@ -29,8 +29,10 @@ from hsfiq.annotate.owner.running.changed_images import changed_images_card
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.exports.records import last_record
 from hsfiq.collect.history import question_history
-from hsfiq.collect.progress import AnswerRow, answers_of, headline_of, participants_of
+from hsfiq.collect.progress import AnswerRow, answers_of, participants_of
 from hsfiq.collect.recruiting.places import quotas_of
+from hsfiq.collect.review.headline import Headline, headline_of
+from hsfiq.collect.review.people_shown import people_shown
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
@@ -78,15 +80,19 @@ class Dashboard:
     def study_outputs(self, session: Session, name: str | None) -> Outputs:
         """Time, headline, plots, participants, latest answers, and the study with its exports."""
         now = datetime.now(UTC)
-        updated = line(f"as of {now:%H:%M:%S} UTC", "updated")
+        as_of = f"as of {now:%H:%M:%S} UTC"
+        updated = line(as_of, "updated")
         try:
             study = actions.study_named(session, name)
         except Refused:
             return [updated, empty("There is no study yet"), "", "", "", ""]
-        answers = answers_of(session, study)
-        checks = list(check_results(session, study))
-        people = participants_of(session, study)
+        shown = people_shown(session, study)
+        answers = answers_of(session, study, shown)
+        checks = list(check_results(session, study, shown))
+        people = participants_of(session, study, shown)
         headline = headline_of(session, study, answers, now=now)
+        if shown is not None:
+            updated = line(f"{as_of}; {shown_note(len(people), headline)}", "updated")
         return [
             updated,
             cards.tiles(headline, people, answers, checks, now),
@@ -183,6 +189,14 @@ class Dashboard:
     def cancelled(self, request: gr.Request) -> Outputs:
         self.require(request)
         return no_confirmation("")
+
+
+def shown_note(n_shown: int, headline: Headline) -> str:
+    """What is shown of a study with too many answers to plot them all."""
+    return (
+        f"plots, tables, times and checks are of the {n_shown:,} participants seen last, "
+        f"of {headline.progress.participants:,}; preferences and the other numbers are of all"
+    )
 
 
 def further_cards(

@@ -11,7 +11,8 @@ from hsfiq.annotate.owner.fragments import DASH, empty, render_fragment
 from hsfiq.annotate.pages import TEMPLATES
 from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.history import QuestionHistory
-from hsfiq.collect.progress import AnswerRow, Headline, ParticipantRow
+from hsfiq.collect.progress import AnswerRow, ParticipantRow
+from hsfiq.collect.review.headline import Headline
 
 LATEST = 12
 LONGEST = 400

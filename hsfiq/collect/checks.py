@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import FromClause, Subquery, func, select
+from sqlalchemy import ColumnElement, Select, select, true
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import require_active
+from hsfiq.collect.review.people_shown import among
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, Refused
@@ -52,19 +53,24 @@ class CheckResult:
     passed: bool
 
 
-def check_results(session: Session, study: Study) -> Iterator[CheckResult]:
-    """The results of every attempt at a sum, and of every answered gold or repeated question."""
-    yield from sum_tries(session, study)
-    yield from question_checks(session, study)
+def check_results(
+    session: Session, study: Study, shown: Select[int] | None = None
+) -> Iterator[CheckResult]:
+    """The results of every attempt at a sum, and of every answered gold or repeated question.
+
+    Those of all participants, or of those whose keys are `shown`.
+    """
+    yield from sum_tries(session, study, shown)
+    yield from question_checks(session, study, among(Participant.id, shown))
 
 
-def sum_tries(session: Session, study: Study) -> Iterator[CheckResult]:
+def sum_tries(session: Session, study: Study, shown: Select[int] | None) -> Iterator[CheckResult]:
     rows = session.execute(
         select(Participant.id, Form.id, CheckAnswer.passed)
         .join(Check, CheckAnswer.check_id == Check.id)
         .join(Form, Check.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
-        .where(Form.study_id == study.id)
+        .where(Form.study_id == study.id, among(Participant.id, shown))
         .order_by(CheckAnswer.id)
     )
     for participant_id, form_id, passed in rows:
@@ -72,16 +78,15 @@ def sum_tries(session: Session, study: Study) -> Iterator[CheckResult]:
 
 
 def question_checks(
-    session: Session, study: Study, participant: Participant | None = None
+    session: Session, study: Study, whose: ColumnElement[bool] | None = None
 ) -> Iterator[CheckResult]:
     """Gold questions and repeated ones; which answers pass is the question kind's rule.
 
-    Those of all participants, or of one.
+    Those of all participants, or of those for whom the condition `whose` holds.
     """
-    whose = [] if participant is None else [Participant.id == participant.id]
-    latest = latest_answers()
+    whose = true() if whose is None else whose
     asked, first = aliased(Question), aliased(Question)
-    answer, original = aliased(latest), aliased(latest)
+    answer, original = aliased(Response), aliased(Response)
     rows = session.execute(
         select(
             Participant.id, Form.id, Check.kind, Check.expected,
@@ -89,11 +94,13 @@ def question_checks(
         )
         .join(Form, Check.form_id == Form.id)
         .join(asked, asked.id == Check.question_id)
-        .join(answer, answer.c.question_id == Check.question_id)
+        .join(answer, (answer.question_id == Check.question_id) & is_judgement(answer))
         .outerjoin(first, first.id == Check.repeats_id)
-        .outerjoin(original, original.c.question_id == Check.repeats_id)
+        .outerjoin(
+            original, (original.question_id == Check.repeats_id) & is_judgement(original)
+        )
         .join(Participant, Form.participant_id == Participant.id)
-        .where(Form.study_id == study.id, *whose)
+        .where(Form.study_id == study.id, whose)
         .order_by(Check.id)
     ).all()  # fmt: skip
     kind, rules = KINDS[study.kind], rules_of(config_of(study))
@@ -112,11 +119,9 @@ N_ANSWERED = 5
 """The number of columns of `answered`."""
 
 
-def answered(question: type[Question], answer: FromClause) -> tuple[Any, ...]:
-    columns = answer.c
+def answered(question: type[Question], answer: type[Response]) -> tuple[Any, ...]:
     return (
-        columns.preferred, columns.judgement, question.swapped, question.set_order,
-        question.order_1,
+        answer.preferred, answer.judgement, question.swapped, question.set_order, question.order_1,
     )  # fmt: skip
 
 
@@ -134,19 +139,16 @@ def shown_answer(
     return ShownAnswer(values, set_order or ((1, 0) if swapped else (0, 1)), order_1)
 
 
-def latest_answers() -> Subquery:
-    revision = (
-        select(Response.question_id, func.max(Response.revision).label("revision"))
-        .group_by(Response.question_id)
-        .subquery()
-    )
+def is_latest(response: type[Response]) -> ColumnElement[bool]:
+    """Whether no later revision of the answer exists."""
+    later = aliased(Response)
     return (
-        select(Response.question_id, Response.preferred, Response.judgement)
-        .join(
-            revision,
-            (Response.question_id == revision.c.question_id)
-            & (Response.revision == revision.c.revision),
-        )
-        .where(Response.skipped.is_(None))
-        .subquery()
+        ~select(later.id)
+        .where(later.question_id == response.question_id, later.revision > response.revision)
+        .exists()
     )
+
+
+def is_judgement(response: type[Response]) -> ColumnElement[bool]:
+    """Whether a response is the latest one, and its question was not skipped."""
+    return is_latest(response) & response.skipped.is_(None)

@@ -22,6 +22,33 @@ from hsfiq.errors import NotOpen
 from hsfiq.study.config import config_of
 from hsfiq.study.forms import sum_before
 
+_last_form = (
+    select(Form.id)
+    .where(Form.participant_id == Participant.id)
+    .order_by(Form.position.desc())
+    .limit(1)
+    .correlate(Participant)
+    .scalar_subquery()
+)
+_last_question = (
+    select(Question.id)
+    .where(Question.form_id == _last_form)
+    .order_by(Question.place.desc())
+    .limit(1)
+    .correlate(Participant)
+    .scalar_subquery()
+)
+IS_BEFORE_END = (
+    _last_question.is_not(None)
+    & ~select(Response.id).where(Response.question_id == _last_question).exists()
+)
+"""Whether a participant has not answered their last question.
+
+Questions are answered in their order, so nothing else is unanswered of those who have, unless it
+was reassigned before. This reads one question of each participant; looking for an unanswered one
+reads all.
+"""
+
 DEPARTED_STATUSES = ("returned", "screened-out", "excluded")
 """The statuses of participants who will not answer any more."""
 
@@ -130,6 +157,10 @@ def abandoned_questions(session: Session, study: Study, now: datetime) -> list[A
 def abandoned_statement(study: Study, now: datetime) -> Select[int, str, int]:
     """The statement of `abandoned_questions`, without an order."""
     is_absent = lease_expired(study, now) | Participant.status.in_(DEPARTED_STATUSES)
+    is_excluded = Participant.status == "excluded"
+    people = select(Participant.id).where(
+        Participant.study_id == study.id, or_(is_excluded, is_absent & IS_BEFORE_END)
+    )
     return (
         select(Question.id, Form.category, Query.triplet_id)
         .join(Form, Question.form_id == Form.id)
@@ -137,10 +168,10 @@ def abandoned_statement(study: Study, now: datetime) -> Select[int, str, int]:
         .join(Pair, Question.pair_id == Pair.id)
         .join(Query, Pair.query_id == Query.id)
         .where(
-            Form.study_id == study.id,
+            Form.participant_id.in_(people),
             Question.reassigned.is_(False),
             ~IS_CHECK,
-            or_(~IS_ANSWERED & is_absent, Participant.status == "excluded"),
+            or_(~IS_ANSWERED, is_excluded),
         )
     )
 

@@ -15,7 +15,7 @@ from hsfiq.collect.exports.forgetting import forget_exports
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
 from hsfiq.collect.recruiting.addresses import count_enrolment
 from hsfiq.collect.recruiting.people import require_on_list
-from hsfiq.collect.recruiting.places import closed_categories, count_taking_part
+from hsfiq.collect.recruiting.places import closed_categories, count_enrolled, count_taking_part
 from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.running.messages import forget_messages
 from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
@@ -255,7 +255,8 @@ def finish_practice(participant: Participant, *, now: datetime) -> None:
 def require_free_place(session: Session, study: Study, now: datetime) -> None:
     """Raise `NotOpen` if the study has as many participants as it wants."""
     cap = config_of(study).recruitment.participants
-    if cap and count_taking_part(session, study, now) >= cap:
+    # Most studies have fewer people than places: then nobody's answers need to be read.
+    if cap and count_enrolled(session, study) >= cap <= count_taking_part(session, study, now):
         raise NotOpen(f"study {study.name}: all {cap} places are taken")
 
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from statistics import median
 from typing import Any
 
 from sqlalchemy import Select, func, select, union
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import ImageStates
-from hsfiq.collect.checks import check_results
+from hsfiq.collect.checks import check_results, is_latest
 from hsfiq.collect.leases import (
-    DEPARTED_STATUSES,
     IS_ANSWERED,
     IS_CHECK,
-    abandoned_questions,
-    lease_expired,
 )
 from hsfiq.collect.outcomes.questionnaire import asks_at_end, have_answered_at_end
 from hsfiq.collect.outcomes.status_changes import cause_of, latest_changes
+from hsfiq.collect.review.people_shown import among
 from hsfiq.db.tables import (
     Check,
     Form,
@@ -37,12 +34,7 @@ from hsfiq.db.tables import (
 from hsfiq.ids import question_id
 from hsfiq.kinds import KINDS
 
-_later = aliased(Response)
-IS_LATEST = (
-    ~select(_later.id)
-    .where(_later.question_id == Response.question_id, _later.revision > Response.revision)
-    .exists()
-)
+IS_LATEST = is_latest(Response)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +82,20 @@ class ParticipantRow:
         return "at the questions at the end" if self.at_end_due else "finished"
 
 
-def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
-    answered, questions = counts(session, study)
+def participants_of(
+    session: Session, study: Study, shown: Select[int] | None = None
+) -> list[ParticipantRow]:
+    """The participants, or only those whose keys are `shown`."""
+    answered, questions = counts(session, study, shown)
     checks: dict[int, list[bool]] = defaultdict(list)
-    for result in check_results(session, study):
+    for result in check_results(session, study, shown):
         checks[result.participant_id].append(result.passed)
-    seconds, changes = seconds_of(session, study), latest_changes(session, study)
+    seconds, changes = seconds_of(session, study, shown), latest_changes(session, study)
     asks, done = asks_at_end(study), have_answered_at_end(session, study)
     people = session.scalars(
-        select(Participant).where(Participant.study_id == study.id).order_by(Participant.id)
+        select(Participant)
+        .where(Participant.study_id == study.id, among(Participant.id, shown))
+        .order_by(Participant.id)
     )
     return [
         ParticipantRow(
@@ -122,7 +119,9 @@ def participants_of(session: Session, study: Study) -> list[ParticipantRow]:
     ]
 
 
-def counts(session: Session, study: Study) -> tuple[dict[int, int], dict[int, int]]:
+def counts(
+    session: Session, study: Study, shown: Select[int] | None = None
+) -> tuple[dict[int, int], dict[int, int]]:
     """Answered questions and all questions of each participant, by database key."""
     held = (
         select(Form.participant_id, func.count(Question.id))
@@ -130,6 +129,7 @@ def counts(session: Session, study: Study) -> tuple[dict[int, int], dict[int, in
         .where(
             Form.study_id == study.id,
             Form.participant_id.is_not(None),
+            among(Form.participant_id, shown),
             Question.reassigned.is_(False),
         )
         .group_by(Form.participant_id)
@@ -139,7 +139,9 @@ def counts(session: Session, study: Study) -> tuple[dict[int, int], dict[int, in
     return answered, questions
 
 
-def seconds_of(session: Session, study: Study) -> dict[int, list[float]]:
+def seconds_of(
+    session: Session, study: Study, shown: Select[int] | None = None
+) -> dict[int, list[float]]:
     """Active seconds of the first revision of each answer, by the participant's database key."""
     seconds: dict[int, list[float]] = defaultdict(list)
     rows = session.execute(
@@ -147,7 +149,10 @@ def seconds_of(session: Session, study: Study) -> dict[int, list[float]]:
         .join(Question, Question.form_id == Form.id)
         .join(Response, Response.question_id == Question.id)
         .where(
-            Form.study_id == study.id, Response.revision == 1, Response.active_seconds.is_not(None)
+            Form.study_id == study.id,
+            among(Form.participant_id, shown),
+            Response.revision == 1,
+            Response.active_seconds.is_not(None),
         )
     )
     for participant_id, spent in rows:
@@ -201,8 +206,7 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
     counting = questions.join(Participant, Form.participant_id == Participant.id).where(
         Participant.status != "excluded"
     )
-    latest = counting.join(Response, Response.question_id == Question.id).where(IS_LATEST)
-    painted = count_painted(session, latest)
+    skipped, painted = count_latest(session, counting)
     return StudyProgress(
         study=study.name,
         title=study.title,
@@ -214,77 +218,41 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
             select(func.count(Participant.id)).where(Participant.study_id == study.id)
         ),
         questions=count(questions),
-        answered=count(counting.where(IS_ANSWERED)),
+        answered=skipped + painted.total(),
         images_painted=painted[True],
         images_not_painted=painted[False],
         images_unknown=painted[None],
-        skipped=count(latest.where(Response.skipped.is_not(None))),
+        skipped=skipped,
         platform_study_id=study.platform_study_id,
     )
 
 
-def count_painted(session: Session, latest: Select[int]) -> Counter[bool | None]:
-    """Count the answers whose images were all painted, were not, or of which this is unknown."""
+def count_latest(session: Session, questions: Select[int]) -> tuple[int, Counter[bool | None]]:
+    """Count the latest answers to questions in one pass, for a study may have millions.
+
+    The number of skipped questions, and of the others those whose images were all painted, were
+    not, or of which this is unknown.
+    """
+    is_skipped = Response.skipped.is_not(None)
     groups = session.execute(
-        latest.where(Response.skipped.is_(None))
-        .with_only_columns(Response.images, func.count())
-        .group_by(Response.images)
+        questions.join(Response, Response.question_id == Question.id)
+        .where(IS_LATEST)
+        .with_only_columns(is_skipped, Response.images, func.count())
+        .group_by(is_skipped, Response.images)
     )
+    skipped = 0
     painted: Counter[bool | None] = Counter()
-    for letters, number in groups:
-        painted[are_painted(letters)] += number
-    return painted
+    for was_skipped, letters, number in groups:
+        if was_skipped:
+            skipped += number
+        else:
+            painted[are_painted(letters)] += number
+    return skipped, painted
 
 
 def are_painted(letters: str | None) -> bool | None:
     """Whether every image was painted, by the letters that the database stores."""
     return None if letters is None else ImageStates.from_letters(letters).are_painted
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The dashboard's figures of a study.
-
-    Attributes:
-        abandoned: the number of abandoned questions that have not been reassigned yet.
-        late: pseudonyms of participants whose lease expired before they answered everything.
-        skipped: outside ids of the questions skipped for an image that was not there.
-    """
-
-    progress: StudyProgress
-    abandoned: int
-    late: tuple[str, ...]
-    skipped: tuple[str, ...]
-
-
-def headline_of(
-    session: Session, study: Study, answers: Sequence[AnswerRow], *, now: datetime
-) -> Headline:
-    """Count answered, abandoned and skipped questions; `answers` is the result of `answers_of`."""
-    late = session.scalars(
-        select(Participant.name)
-        .join(Form, Form.participant_id == Participant.id)
-        .join(Question, Question.form_id == Form.id)
-        .where(
-            Participant.study_id == study.id,
-            Participant.status.not_in(DEPARTED_STATUSES),
-            lease_expired(study, now),
-            Question.reassigned.is_(False),
-            ~IS_ANSWERED,
-        )
-        .group_by(Participant.id, Participant.name)
-        .order_by(Participant.id)
-    )
-    return Headline(
-        progress=progress_of(session, study),
-        abandoned=len(abandoned_questions(session, study, now)),
-        late=tuple(late),
-        skipped=tuple(
-            answer.question_id
-            for answer in answers
-            if answer.skipped and answer.counts and answer.check is None
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,8 +285,11 @@ class AnswerRow:
     confirmed: bool | None = None
 
 
-def answers_of(session: Session, study: Study) -> list[AnswerRow]:
-    """Every answered or skipped question of the study, in the order of the first answers."""
+def answers_of(session: Session, study: Study, shown: Select[int] | None = None) -> list[AnswerRow]:
+    """Every answered or skipped question of the study, in the order of the first answers.
+
+    Those of all participants, or of those whose keys are `shown`.
+    """
     # Columns, not objects: an open dashboard repeats this query all day.
     rows = session.execute(
         select(
@@ -337,10 +308,10 @@ def answers_of(session: Session, study: Study) -> list[AnswerRow]:
         .join(Pair, Question.pair_id == Pair.id)
         .join(Query, Pair.query_id == Query.id)
         .outerjoin(Check, Check.question_id == Question.id)
-        .where(Form.study_id == study.id)
+        .where(Form.study_id == study.id, among(Form.participant_id, shown))
         .order_by(Response.id)
     )  # fmt: skip
-    images = images_of_sets(session, study)
+    images = images_of_sets(session, study, shown)
     firsts: dict[int, tuple[datetime | None, float | None]] = {}
     answers: dict[int, AnswerRow] = {}
     for row in rows:
@@ -374,10 +345,22 @@ def summary_of(study: Study, judgement: dict[str, Any] | None) -> str | None:
     return None if judgement is None or summary is None else summary(judgement)
 
 
-def images_of_sets(session: Session, study: Study) -> dict[int, tuple[int, ...]]:
-    """The images of the study's retrieved sets, best first; all are database keys."""
+def images_of_sets(
+    session: Session, study: Study, shown: Select[int] | None
+) -> dict[int, tuple[int, ...]]:
+    """The images of the first two sets of the questions of `shown` participants, best first.
+
+    All are database keys.
+    """
     firsts, seconds = (
-        select(column).where(Pair.study_id == study.id)
+        select(column)
+        .join(Question, Question.pair_id == Pair.id)
+        .join(Form, Question.form_id == Form.id)
+        .where(
+            Form.study_id == study.id,
+            Form.participant_id.is_not(None),
+            among(Form.participant_id, shown),
+        )
         for column in (Pair.first_id, Pair.second_id)
     )
     images: dict[int, list[int]] = defaultdict(list)

@@ -197,7 +197,7 @@ def completion_of(
         return {"hit": None} if works_on_hit else {}
     outcome: Outcome = "declined" if is_out and recruitment.declined_code else "done"
     if outcome == "done" and recruitment.max_failed_checks >= 0:
-        checks = question_checks(session, participant.study, participant)
+        checks = question_checks(session, participant.study, Participant.id == participant.id)
         if has_failed(recruitment, sum(not check.passed for check in checks)):
             outcome = "failed-checks"
     code = completion_code(recruitment, outcome)

@@ -47,6 +47,17 @@ class StudyCreation(Base):
     continued_at: Mapped[datetime]
 
 
+class CheckAnswer(KeyedBase):
+    """One attempt at a check, right or wrong; append-only like responses."""
+
+    __tablename__ = "check_answers"
+
+    check_id: Mapped[int] = mapped_column(ForeignKey("checks.id"), index=True)
+    given: Mapped[str]
+    passed: Mapped[bool]
+    answered_at: Mapped[datetime]
+
+
 class StatusChange(KeyedBase):
     """A change of a participant's status, with the reason that the owner gave, if any.
 
@@ -143,7 +154,7 @@ class ExportedForm(Base):
     __tablename__ = "exported_forms"
 
     release_id: Mapped[int] = mapped_column(ForeignKey("exported_releases.id"), primary_key=True)
-    form_id: Mapped[int] = mapped_column(ForeignKey("forms.id"), primary_key=True)
+    form_id: Mapped[int] = mapped_column(ForeignKey("forms.id"), primary_key=True, index=True)
     kept: Mapped[list[list[int]]] = mapped_column(JSON)
     dropped: Mapped[list[list[int]]] = mapped_column(JSON)
 

@@ -14,12 +14,14 @@ from sqlalchemy import (
     CheckConstraint,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     String,
     UniqueConstraint,
 )
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from hsfiq.db.change_tables import (
+    CheckAnswer,
     Extension,
     Message,
     MessageRecipient,
@@ -39,7 +41,7 @@ from hsfiq.db.source_tables import (
     Triplet,
     corpus_images,
 )
-from hsfiq.db.types import Base, KeyedBase, UtcTime, WithToken
+from hsfiq.db.types import Base, KeyedBase, UtcTime, WithToken, partial_index
 
 __all__ = [
     "Base",
@@ -154,8 +156,8 @@ class Pair(KeyedBase):
 
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), index=True)
     query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"), index=True)
-    first_id: Mapped[int | None]
-    second_id: Mapped[int | None]
+    first_id: Mapped[int | None] = mapped_column(index=True)
+    second_id: Mapped[int | None] = mapped_column(index=True)
 
     study: Mapped[Study] = relationship()
     query: Mapped[Query] = relationship()
@@ -182,7 +184,7 @@ class FurtherSet(Base):
     pair_id: Mapped[int] = mapped_column(ForeignKey("pairs.id"), primary_key=True)
     place: Mapped[int] = mapped_column(primary_key=True)
     query_id: Mapped[int] = mapped_column(ForeignKey("queries.id"))
-    set_id: Mapped[int]
+    set_id: Mapped[int] = mapped_column(index=True)
 
     retrieved: Mapped[RetrievedSet] = relationship(
         primaryjoin="foreign(FurtherSet.set_id) == RetrievedSet.id", viewonly=True
@@ -222,6 +224,10 @@ class Participant(WithToken):
         CheckConstraint(
             "source in ('open', 'invitation', 'prolific', 'mturk', 'imported')", name="source"
         ),
+        Index("ix_participants_study_id_seen_at", "study_id", "seen_at"),
+        partial_index(
+            "ix_participants_not_begun", "study_id", "seen_at", where="consented_at IS NULL"
+        ),
     )
 
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
@@ -258,6 +264,9 @@ class Form(KeyedBase):
             "(participant_id is not null and position is not null and name is not null)",
             name="taken",
         ),
+        partial_index(
+            "ix_forms_unassigned", "study_id", "portion", "category", where="participant_id IS NULL"
+        ),
     )
 
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"))
@@ -286,6 +295,9 @@ class Question(KeyedBase):
     __table_args__ = (
         UniqueConstraint("form_id", "place"),
         CheckConstraint("place >= 0", name="place"),
+        partial_index(
+            "ix_questions_reassigned", "form_id", where="handed_on", sqlite_where="handed_on = 1"
+        ),
     )
 
     form_id: Mapped[int] = mapped_column(ForeignKey("forms.id"))
@@ -383,17 +395,6 @@ class Check(KeyedBase):
     prompt: Mapped[str | None]
     expected: Mapped[str | None]
     question_id: Mapped[int | None] = mapped_column(ForeignKey("questions.id"), unique=True)
-    repeats_id: Mapped[int | None] = mapped_column(ForeignKey("questions.id"))
+    repeats_id: Mapped[int | None] = mapped_column(ForeignKey("questions.id"), index=True)
 
     form: Mapped[Form] = relationship()
-
-
-class CheckAnswer(KeyedBase):
-    """One attempt at a check, right or wrong; append-only like responses."""
-
-    __tablename__ = "check_answers"
-
-    check_id: Mapped[int] = mapped_column(ForeignKey("checks.id"), index=True)
-    given: Mapped[str]
-    passed: Mapped[bool]
-    answered_at: Mapped[datetime]

@@ -8,7 +8,7 @@ import secrets
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, MetaData, String, Text, TypeDecorator
+from sqlalchemy import JSON, DateTime, Index, MetaData, String, Text, TypeDecorator, text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -61,6 +61,16 @@ class KeyedBase(Base):
     __abstract__ = True
 
     id: Mapped[int] = mapped_column(primary_key=True)
+
+
+def partial_index(name: str, *columns: str, where: str, sqlite_where: str = "") -> Index:
+    """An index of the few rows that a condition holds for.
+
+    SQLite uses it only for queries with the same words: `sqlite_where`, if they differ there.
+    """
+    return Index(
+        name, *columns, sqlite_where=text(sqlite_where or where), postgresql_where=text(where)
+    )
 
 
 def new_token() -> str:

@@ -19,6 +19,9 @@ SECONDS_PER_QUESTION = 30
 MINUTES_BEFORE = 3
 """An assumption: consent, guidelines and the practice question."""
 
+MOST_PARTICIPANTS = 200
+"""The pace is that of so many participants at most, those seen last."""
+
 FEWEST_PARTICIPANTS, FEWEST_ANSWERS = 3, 5
 """The pace is measured from so many participants with so many timed answers each."""
 
@@ -42,18 +45,26 @@ def duration_of(session: Session, study: Study, n_questions: int) -> Duration:
 
 def measured_pace(session: Session, study: Study) -> float | None:
     """The seconds per question of the median participant; None before enough have answered."""
+    latest = (
+        select(Participant.id)
+        .where(
+            Participant.study_id == study.id,
+            Participant.status != "excluded",
+            Participant.seen_at.is_not(None),
+        )
+        .order_by(Participant.seen_at.desc())
+        .limit(MOST_PARTICIPANTS)
+    )
     means = session.scalars(
         select(func.avg(Response.active_seconds))
         .join(Question, Response.question_id == Question.id)
         .join(Form, Question.form_id == Form.id)
-        .join(Participant, Form.participant_id == Participant.id)
         .where(
-            Form.study_id == study.id,
-            Participant.status != "excluded",
+            Form.participant_id.in_(latest),
             Response.revision == 1,
             Response.active_seconds.is_not(None),
         )
-        .group_by(Participant.id)
+        .group_by(Form.participant_id)
         .having(func.count(Response.id) >= FEWEST_ANSWERS)
     ).all()
     return median(means) if len(means) >= FEWEST_PARTICIPANTS else None

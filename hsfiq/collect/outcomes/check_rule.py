@@ -24,7 +24,7 @@ def apply_check_rule(session: Session, participant: Participant, now: datetime) 
     status = STATUS_AFTER.get(config.checks.on_failure)
     if status is None or participant.status != "active":
         return
-    checks = question_checks(session, participant.study, participant)
+    checks = question_checks(session, participant.study, Participant.id == participant.id)
     failed = sum(not check.passed for check in checks)
     limit = config.recruitment.max_failed_checks
     known = [change.rule["failed"] for change in changes_of(session, participant) if change.rule]

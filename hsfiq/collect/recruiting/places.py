@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.leases import DEPARTED_STATUSES, IS_ANSWERED, lease_expired
+from hsfiq.collect.leases import DEPARTED_STATUSES, IS_ANSWERED, IS_BEFORE_END, lease_expired
 from hsfiq.db.tables import Form, Participant, Question, Study
 from hsfiq.errors import Refused
 from hsfiq.study.capacity import require_enough_forms
@@ -38,18 +38,28 @@ def taking_part(study: Study, now: datetime) -> Select[int]:
     A departed participant frees their place, and so does one whose lease expired before they
     answered everything.
     """
-    unfinished = (
+    has_lost_a_question = (
         select(Question.id)
         .join(Form, Question.form_id == Form.id)
-        .where(Form.participant_id == Participant.id, ~IS_ANSWERED)
+        .where(Form.participant_id == Participant.id, Question.reassigned, ~IS_ANSWERED)
         .exists()
     )
     return select(func.count(Participant.id)).where(
         Participant.study_id == study.id,
         Participant.enrolled_at.is_not(None),
         Participant.status.not_in(DEPARTED_STATUSES),
-        ~(lease_expired(study, now) & unfinished),
+        ~(lease_expired(study, now) & (IS_BEFORE_END | has_lost_a_question)),
     )
+
+
+def count_enrolled(session: Session, study: Study) -> int:
+    """The participants who have got a place and have not departed."""
+    enrolled = select(func.count(Participant.id)).where(
+        Participant.study_id == study.id,
+        Participant.enrolled_at.is_not(None),
+        Participant.status.not_in(DEPARTED_STATUSES),
+    )
+    return session.scalar(enrolled) or 0
 
 
 def count_taking_part(session: Session, study: Study, now: datetime) -> int:

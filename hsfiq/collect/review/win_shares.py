@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Float, Select, case, func, select
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.leases import IS_ANSWERED, IS_CHECK
@@ -26,8 +25,9 @@ from hsfiq.db.tables import (
 SystemPair = tuple[str, str]
 
 UNKNOWN = datetime.min.replace(tzinfo=UTC)
-WON: dict[int | None, float] = {0: 0.5, 1: 1.0, 2: 0.0}
-"""What the set shown as set 1 has won, by the preferred side."""
+
+HAS_OPEN = func.max(case((Question.reassigned | Response.revision.is_(None), 1), else_=0))
+"""1 for a participant with a question that is unanswered or was reassigned."""
 
 _first, _second = aliased(RetrievedSet), aliased(RetrievedSet)
 _system_1, _system_2 = aliased(System), aliased(System)
@@ -78,38 +78,21 @@ def win_shares(session: Session, study: Study) -> WinShares:
     leaves never counts, so nobody is added before those who have finished.
     """
     finished = finished_participants(session, study)
-    won: dict[SystemPair, dict[int, list[float]]] = {
-        pair: defaultdict(list) for pair in compared_systems(session, study)
-    }
-    judges: dict[int, set[int]] = defaultdict(set)
-    rows = session.execute(
-        comparing(study)
-        .with_only_columns(
-            Participant.id,
-            Query.triplet_id,
-            Question.swapped,
-            _system_1.name,
-            _system_2.name,
-            Response.preferred,
-        )
-        .join(Participant, Form.participant_id == Participant.id)
-        .join(Response, Response.question_id == Question.id)
-        .where(IS_LATEST, Response.preferred.is_not(None))
-        .order_by(Response.id)
-    )
     of_finished = set(finished)
-    for person, triplet, is_swapped, *systems, preferred in rows:
-        if person not in of_finished:
-            continue
-        judges[triplet].add(person)
-        shown = tuple(reversed(systems)) if is_swapped else tuple(systems)
-        share = WON[preferred]
-        pair = (min(shown), max(shown))
-        won[pair][person].append(share if shown == pair else 1 - share)
+    won: dict[SystemPair, dict[int, tuple[float, int]]] = {
+        pair: {} for pair in compared_systems(session, study)
+    }
+    for person, one, two, share, number in session.execute(wins_of_people(study)):
+        if person in of_finished:
+            pair = (min(one, two), max(one, two))
+            before, n_before = won[pair].get(person, (0.0, 0))
+            gained = share if pair == (one, two) else number - share
+            won[pair][person] = (before + gained, n_before + number)
+    n_triplets, n_shared = count_triplets(session, study)
     return WinShares(
         by_pair={
             pair: [
-                (sum(own[person]) / len(own[person]), len(own[person]))
+                (own[person][0] / own[person][1], own[person][1])
                 for person in finished
                 if person in own
             ]
@@ -117,9 +100,55 @@ def win_shares(session: Session, study: Study) -> WinShares:
         },
         n_finished=len(finished),
         n_unfinished=count_started(session, study) - len(finished),
-        n_triplets=len(judges),
-        n_shared=sum(len(people) > 1 for people in judges.values()),
+        n_triplets=n_triplets,
+        n_shared=n_shared,
     )
+
+
+def wins_of_people(study: Study) -> Select[int | None, str, str, float, int]:
+    """For each participant and two systems, what the first one's sets have won, and of how many."""
+    won = case(
+        (Response.preferred == 0, 0.5),
+        (Response.preferred == case((Question.swapped, 2), else_=1), 1.0),
+        else_=0.0,
+    )
+    return (
+        judged(study)
+        .with_only_columns(
+            Form.participant_id,
+            _system_1.name,
+            _system_2.name,
+            func.sum(won, type_=Float()),
+            func.count(),
+        )
+        .where(Form.participant_id.is_not(None))
+        .group_by(Form.participant_id, _system_1.name, _system_2.name)
+    )
+
+
+def judged(study: Study) -> Select[int]:
+    """The latest preferences between two systems."""
+    return (
+        comparing(study)
+        .join(Response, Response.question_id == Question.id)
+        .where(IS_LATEST, Response.preferred.is_not(None))
+    )
+
+
+def count_triplets(session: Session, study: Study) -> tuple[int, int]:
+    """The triplets that finished participants have judged, and how many of them several have."""
+    finished = people_and_ends(study).having(HAS_OPEN == 0).with_only_columns(Participant.id)
+    n_judges = (
+        judged(study)
+        .with_only_columns(func.count(func.distinct(Form.participant_id)).label("people"))
+        .where(Form.participant_id.in_(finished))
+        .group_by(Query.triplet_id)
+        .subquery()
+    )
+    is_shared = case((n_judges.c.people > 1, 1), else_=0)
+    counts = select(func.count(), func.sum(is_shared)).select_from(n_judges)
+    n_triplets, n_shared = session.execute(counts).one()
+    return n_triplets, n_shared or 0
 
 
 def finished_participants(session: Session, study: Study) -> list[int]:
@@ -127,21 +156,22 @@ def finished_participants(session: Session, study: Study) -> list[int]:
 
     Without times, as in imported studies, in the order of the participants.
     """
-    rows = session.execute(
-        select(Participant.id, Question.reassigned, Response.revision, Response.submitted_at)
+    rows = session.execute(people_and_ends(study).having(HAS_OPEN == 0))
+    finished_at = {person: at or UNKNOWN for person, at in rows}
+    return sorted(finished_at, key=lambda person: (finished_at[person], person))
+
+
+def people_and_ends(study: Study) -> Select[int, datetime | None]:
+    """The participants who are not excluded, with the time of the last first answer."""
+    return (
+        select(Participant.id, func.max(Response.submitted_at))
         .select_from(Form)
         .join(Question, Question.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
         .outerjoin(Response, (Response.question_id == Question.id) & (Response.revision == 1))
         .where(Form.study_id == study.id, Participant.status != "excluded")
+        .group_by(Participant.id)
     )
-    finished_at: dict[int, datetime] = defaultdict(lambda: UNKNOWN)
-    unfinished = set()
-    for person, is_reassigned, revision, at in rows:
-        finished_at[person] = max(finished_at[person], at or UNKNOWN)
-        if is_reassigned or revision is None:
-            unfinished.add(person)
-    return sorted(finished_at.keys() - unfinished, key=lambda person: (finished_at[person], person))
 
 
 def count_started(session: Session, study: Study) -> int:

@@ -1,0 +1,46 @@
+"""Of a study with too many answers to plot, the dashboard shows who was seen last."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.owner.dashboard import Dashboard
+from hsfiq.collect.checks import check_results
+from hsfiq.collect.progress import answers_of, participants_of
+from hsfiq.collect.review import people_shown
+from hsfiq.collect.studies import list_studies
+from tests.annotate.owner.studies_in_progress import watched_study
+from tests.annotate.served_studies import Place
+
+NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+
+
+def test_plots_and_tables_are_of_those_seen_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = watched_study(Place(tmp_path), NOW)
+    services = Services.of(database)
+    dashboard = Dashboard(database, services.signer, services.images)
+    with database.reading() as session:
+        study = list_studies(session)[0]
+        assert people_shown.people_shown(session, study) is None
+        everybody = {row.participant: row for row in participants_of(session, study)}
+        last = sorted(everybody, key=lambda name: everybody[name].seen_at or NOW)[-2:]
+        monkeypatch.setattr(people_shown, "MOST_ANSWERS", 12)
+        shown = people_shown.people_shown(session, study)
+        rows = participants_of(session, study, shown)
+        assert {row.participant: row for row in rows} == {name: everybody[name] for name in last}
+        answers = answers_of(session, study, shown)
+        own = [answer for answer in answers_of(session, study) if answer.participant in last]
+        assert answers == own
+        checks = list(check_results(session, study, shown))
+        assert len(checks) == sum(everybody[name].checks for name in last)
+        updated, tiles, *_ = dashboard.study_outputs(session, study.name)
+    assert "are of the 2 participants seen last, of 4;" in str(updated)
+    assert "15" in str(tiles)  # the answers of all
+    assert "seen last: " in str(tiles)
+    database.close()
