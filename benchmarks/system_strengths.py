@@ -97,9 +97,12 @@ def simulate(rng: np.random.Generator, design: Design) -> Study:
         np.arange(QUESTIONS), design.participants
     )
     pair = rng.integers(0, n_systems, n_triplets), rng.integers(1, n_systems, n_triplets)
-    one, two = pair[0][triplet], (pair[0] + pair[1])[triplet] % n_systems
+    system_a, system_b = pair[0][triplet], (pair[0] + pair[1])[triplet] % n_systems
     is_swapped = rng.random(len(person)) < 0.5
-    first, second = np.where(is_swapped, two, one), np.where(is_swapped, one, two)
+    first, second = (
+        np.where(is_swapped, system_b, system_a),
+        np.where(is_swapped, system_a, system_b),
+    )
     worth = np.array(list(QUALITY.values())) + rng.normal(0, FIT, (n_triplets, n_systems))
     taste = rng.normal(0, TASTE, (design.participants, n_systems))
     x = worth[triplet, first] + taste[person, first] - worth[triplet, second]

@@ -119,13 +119,15 @@ class Payout:
         rejected = [(each.payee.work, each.reason) for each in self.rejected]
         if self.platform == "mturk":
             head = [("worker_id", "assignment_id", "amount")]
-            bonuses = [(who.platform_id, who.work, str(amount)) for who, amount in self.bonuses]
+            bonuses = [
+                (payee.platform_id, payee.work, str(amount)) for payee, amount in self.bonuses
+            ]
             bonus, work = csv_bytes([*head, *bonuses]), "assignment_id"
         else:
-            bonus = csv_bytes((who.platform_id, str(amount)) for who, amount in self.bonuses)
+            bonus = csv_bytes((payee.platform_id, str(amount)) for payee, amount in self.bonuses)
             work = "platform_id"
         return {
-            "approve.csv": csv_bytes((who.work,) for who in self.approved),
+            "approve.csv": csv_bytes((payee.work,) for payee in self.approved),
             "reject.csv": csv_bytes([(work, "reason"), *rejected]),
             "bonus.csv": bonus,
             "payout.json": (json.dumps(self.facts(), indent=2) + "\n").encode(),

@@ -15,9 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
-from alembic.script import ScriptDirectory
 
-from hsfiq.db.schema import alembic_config, migrations_folder
 from tests.studies import ROOT, own_environment
 
 HEAVY = {
@@ -117,15 +115,6 @@ MODULES = [
     for package in ("hsfiq", "annotate", "analysis", "model")
     for path in sorted((ROOT / package).rglob("*.py"))
 ]
-
-
-def test_the_revisions_form_a_single_chain() -> None:
-    files = sorted((ROOT / "migrations" / "versions").glob("*.py"))
-    script = ScriptDirectory.from_config(alembic_config())
-    assert len(script.get_heads()) == 1
-    assert len(script.get_bases()) == 1
-    assert len(list(script.walk_revisions())) == len(files) > 0
-    assert migrations_folder().joinpath("versions", files[0].name).is_file()
 
 
 def test_there_are_no_import_cycles(need: Callable[..., None]) -> None:

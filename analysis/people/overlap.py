@@ -98,7 +98,7 @@ def overlap(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ove
     that two people judged.
     """
     units, triplets = release.units, release.triplets
-    one, everybody = one_other(release.sets, units), others_mean(release.sets, units)
+    next_person, everybody = one_other(release.sets, units), others_mean(release.sets, units)
     is_shared = everybody.notna()
     shared = release.sets[is_shared.to_numpy()]
     metrics = {
@@ -115,7 +115,7 @@ def overlap(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ove
     return Overlap(
         n_sets=len(shared),
         n_participants=int(shared["participant_id"].nunique()),
-        other_annotator=predict(one),
+        other_annotator=predict(next_person),
         other_annotators=predict(everybody) if (n_annotators >= MORE_THAN_TWO).any() else None,
         metrics={name: predict(own) for name, own in metrics.items()},
         scores=scores,

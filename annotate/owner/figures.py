@@ -98,9 +98,9 @@ def times_of(answers: Sequence[AnswerRow]) -> Times:
 def scores_of(answers: Sequence[AnswerRow], points: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """How often each score of the scale was given to set 1, and to set 2."""
     scale = range(LOWEST_SCORE, points + 1)
-    one = Counter(answer.scores[0] for answer in answers if answer.scores)
-    two = Counter(answer.scores[1] for answer in answers if answer.scores)
-    return tuple(one[score] for score in scale), tuple(two[score] for score in scale)
+    first = Counter(answer.scores[0] for answer in answers if answer.scores)
+    second = Counter(answer.scores[1] for answer in answers if answer.scores)
+    return tuple(first[score] for score in scale), tuple(second[score] for score in scale)
 
 
 def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:

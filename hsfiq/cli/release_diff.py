@@ -58,9 +58,9 @@ def moved_figures(before: Path, after: Path, metrics: list[str]) -> dict[str, di
     first, second = figures_of(before, metrics), figures_of(after, metrics)
     moved = {}
     for name in dict.fromkeys([*first, *second]):
-        one, other = first.get(name, {}), second.get(name, {})
-        if any(one.get(key) != other.get(key) for key in {*one, *other} - OF_INTERVALS):
-            moved[name] = {"a": one, "b": other}
+        figure, changed = first.get(name, {}), second.get(name, {})
+        if any(figure.get(key) != changed.get(key) for key in {*figure, *changed} - OF_INTERVALS):
+            moved[name] = {"a": figure, "b": changed}
     return moved
 
 
@@ -103,7 +103,8 @@ def is_number(value: object) -> bool:
 
 def as_text(compared: ReleaseDiff, figures: dict[str, dict[str, Any]]) -> str:
     lines = [
-        f"{name}: {short(one)} -> {short(other)}" for name, (one, other) in compared.facts.items()
+        f"{name}: {short(value)} -> {short(changed)}"
+        for name, (value, changed) in compared.facts.items()
     ]
     for name, table in compared.tables.items():
         lines += table_lines(name, table)

@@ -126,9 +126,9 @@ def find_faults(
     def fault(_name: str, path: Path | None) -> Fault | None:
         return fault_of(path, find_fault)
 
-    for name, found in inspect_files(names, folder, fault, track):
-        if found is not None:
-            yield name, found
+    for name, fault_of_image in inspect_files(names, folder, fault, track):
+        if fault_of_image is not None:
+            yield name, fault_of_image
 
 
 def inspect_files(

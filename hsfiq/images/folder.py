@@ -93,8 +93,8 @@ def current_listing(folder: Path, known: Listing | None) -> Listing:
     if known is not None and known.modified_ns == modified_ns:
         return known
     is_settled = time.time_ns() - modified_ns > SETTLED_NS
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+    with os.scandir(folder) as scanned:
+        entries = sorted(scanned, key=lambda entry: entry.name)
     return Listing(
         modified_ns if is_settled else None,
         tuple(

@@ -110,8 +110,10 @@ def test_no_spread_gives_no_test() -> None:
     flat = result_of(duel(0.5, 0.5, 0.5))
     assert (flat.is_equivalent, math.isnan(flat.p)) == (None, True)
     assert "spread is unknown" in (flat.reason or "")
-    one = Duel("a", "b", 1, 0, 1, Estimate(0.5, 2, interval(math.nan, math.nan, "2 clusters")))
-    assert result_of(one).reason == "2 clusters"
+    single_vote = Duel(
+        "a", "b", 1, 0, 1, Estimate(0.5, 2, interval(math.nan, math.nan, "2 clusters"))
+    )
+    assert result_of(single_vote).reason == "2 clusters"
     never = Duel("a", "b", 0, 0, 0, Estimate(math.nan, 0, None, "never compared"))
     assert result_of(never).reason == "never compared"
 

@@ -107,8 +107,8 @@ def test_an_accepted_file_has_another_address(served: Served) -> None:
     assert served.changed_files() == []
     assert served.answer()[0] == 404
     with served.database.reading() as session:
-        found = check_study_images(session, list_studies(session)[0])
-    accept_changed(served.database, found)
+        states = check_study_images(session, list_studies(session)[0])
+    accept_changed(served.database, states)
     assert served.client.get(old).status_code == 404
     served.address = f"/image/{view(served.client)['reference']['token']}"
     assert served.address != old

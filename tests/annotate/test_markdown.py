@@ -60,11 +60,11 @@ class Elements(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
 
 
 def test_markdown_becomes_html() -> None:
@@ -76,7 +76,7 @@ def test_markdown_becomes_html() -> None:
     assert '<ol start="3">' in html
     assert "<blockquote>" in html
     assert "<code>all</code>" in html
-    links = [attributes for tag, attributes in Elements(html).found if tag == "a"]
+    links = [attributes for tag, attributes in Elements(html).elements if tag == "a"]
     for link in links:
         assert link["target"] == "_blank"
         assert "noopener" in (link["rel"] or "")
@@ -85,7 +85,7 @@ def test_markdown_becomes_html() -> None:
 
 @pytest.mark.parametrize("markdown", HOSTILE)
 def test_hostile_markdown_becomes_harmless(markdown: str) -> None:
-    for tag, attributes in Elements(html_of(markdown)).found:
+    for tag, attributes in Elements(html_of(markdown)).elements:
         assert tag in TAGS
         assert set(attributes) <= {"href", "title", "rel", "target", "start"}
         if tag == "a":

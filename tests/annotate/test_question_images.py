@@ -210,10 +210,10 @@ def test_an_answer_without_the_missing_images_is_recorded_as_such(
     shown = page.request.get(f"{server.url}/question").json()
     answer(page)
     expect_step(page, "question", "2 / 6")
-    (found,) = states(server)
-    assert found
-    assert found.reference == "missing"
-    for images, states_of_set in zip(shown["sets"], found.sets, strict=True):
+    (stored,) = states(server)
+    assert stored
+    assert stored.reference == "missing"
+    for images, states_of_set in zip(shown["sets"], stored.sets, strict=True):
         assert states_of_set == tuple(
             "missing" if token_of(image) in missing else "shown" for image in images
         )
@@ -230,9 +230,9 @@ def test_enlarged_images_are_recorded(server: ThreadServer, open_page: OpenPage)
     expect_step(page, "question", "1 / 6")
     answer(page)
     expect_step(page, "question", "2 / 6")
-    (found,) = states(server)
+    (stored,) = states(server)
     second = ("shown", "shown", "enlarged", "enlarged", "shown")
-    assert found == ImageStates("enlarged", (SEEN.sets[0], second))
+    assert stored == ImageStates("enlarged", (SEEN.sets[0], second))
 
 
 AT_THE_END = "scrollY + innerHeight >= document.documentElement.scrollHeight - 1"

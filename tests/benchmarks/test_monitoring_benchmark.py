@@ -24,8 +24,8 @@ def test_the_usual_interval_equals_its_twin() -> None:
 def test_the_studies_have_their_rate() -> None:
     shares, own = monitoring.study(np.random.default_rng(0), people=20_000)
     assert [shares.mean(), own] == pytest.approx([0.6, 0.6], abs=3e-3)
-    one, _ = monitoring.study(np.random.default_rng(0), people=500, questions=1)
-    assert set(one) == {0.0, 1.0}
+    single_questions, _ = monitoring.study(np.random.default_rng(0), people=500, questions=1)
+    assert set(single_questions) == {0.0, 1.0}
 
 
 def test_few_studies() -> None:

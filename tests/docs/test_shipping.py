@@ -262,8 +262,8 @@ def documented_commands() -> list[list[str]]:
 
 
 def test_the_documented_commands_can_be_parsed() -> None:
-    found = documented_commands()
-    assert ["doctor"] in found
-    assert ["secret", "create", "/var/lib/hsfiq/secret"] in found
-    for words in found:
+    documented = documented_commands()
+    assert ["doctor"] in documented
+    assert ["secret", "create", "/var/lib/hsfiq/secret"] in documented
+    for words in documented:
         require_parses(words)

@@ -138,8 +138,8 @@ def test_two_tabs_get_the_same_lists(page: SearchPage, catalogue: Catalogue) -> 
     view = page.post("/search/turn", page.turn("is red"))
     with ThreadPoolExecutor(2) as tabs:
         asked = {"assignment": view["assignment"]}
-        one, two = tabs.map(lambda _: page.post("/search/list", asked), range(2))
-    assert one["turns"] == two["turns"]
+        first_tab, second_tab = tabs.map(lambda _: page.post("/search/list", asked), range(2))
+    assert first_tab["turns"] == second_tab["turns"]
     assert n_lists(catalogue) == before + 2
 
 

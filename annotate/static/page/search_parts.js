@@ -78,9 +78,9 @@ export function fillTurns(turns) {
 function turnItem({ number, text, reference, satisfaction, vote }) {
   const item = make("li");
   const words = make("div");
-  const said = make("p", "", t("search_turn", { number, text }));
-  said.dir = "auto";
-  words.append(said);
+  const typed = make("p", "", t("search_turn", { number, text }));
+  typed.dir = "auto";
+  words.append(typed);
   if (satisfaction) words.append(make("p", "soft", t("search_stars", { satisfaction })));
   if (vote) words.append(make("p", "soft", t("arena_voted", { vote: wordsOf(vote) })));
   item.append(picture(reference, t("search_about")), words);

@@ -87,15 +87,15 @@ def judges_section(manifest: Mapping[str, Any]) -> str:
     """Who judged, in counts only."""
     counts, design = manifest["counts"], manifest.get("design")
     if manifest["simulated"]:
-        who = f"{count_text(counts['participants'], 'simulated annotator')}, not people"
+        judges = f"{count_text(counts['participants'], 'simulated annotator')}, not people"
     else:
-        who = f"{count_text(counts['participants'], 'person', 'people')}"
+        judges = f"{count_text(counts['participants'], 'person', 'people')}"
     recruited = (
         f" {RECRUITED[design['recruitment']]}" if design and not manifest["simulated"] else ""
     )
     mean = counts["questions"] / counts["participants"]
     return (
-        f"## Who judged\n\n{who}, with {mean:,.1f} kept questions each on average.{recruited} "
+        f"## Who judged\n\n{judges}, with {mean:,.1f} kept questions each on average.{recruited} "
         "Participants have pseudonyms; the release has no ids of recruitment platforms.\n\n"
     )
 

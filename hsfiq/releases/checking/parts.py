@@ -65,7 +65,7 @@ class Members:
 
 
 def check_part_counts(
-    release: ReleaseFolder, ids: Scratch, said: object, counts: Counter[str], findings: Findings
+    release: ReleaseFolder, ids: Scratch, stated: object, counts: Counter[str], findings: Findings
 ) -> None:
     """Each question has a part, and the manifest says how many are in each."""
     main = release.kind.main
@@ -76,7 +76,7 @@ def check_part_counts(
             if question in without:
                 what = "has no part in splits.parquet"
                 findings.add(f"{main}.parquet", what, row=batch.start + place, column="question_id")
-    for part, number in said.items() if isinstance(said, Mapping) else ():
+    for part, number in stated.items() if isinstance(stated, Mapping) else ():
         if counts[part] != number:
             what = f"is {number}, and splits.parquet has {counts[part]:,}"
             findings.add(MANIFEST, what, column=f"split.n.{part}")

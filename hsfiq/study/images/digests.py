@@ -25,12 +25,12 @@ def check_and_record(database: Database, study: str, track: Track = iter) -> Stu
     """Check the images of a study without decoding them, and record the digests of new ones."""
     with database.reading() as session:
         row = session.scalars(select(Study).where(Study.name == study)).one()
-        found = check_study_images(session, row, track=track)
-    record_new(database, found)
-    return found
+        states = check_study_images(session, row, track=track)
+    record_new(database, states)
+    return states
 
 
-def record_new(database: Database, found: StudyImages) -> None:
+def record_new(database: Database, states: StudyImages) -> None:
     """Record the digests of images that have none yet."""
     statement = (
         update(_images)
@@ -38,14 +38,15 @@ def record_new(database: Database, found: StudyImages) -> None:
         .values(sha256=bindparam("digest"))
     )
     rows = [
-        {"dataset": found.dataset_id, "image": new.image, "digest": new.sha256} for new in found.new
+        {"dataset": states.dataset_id, "image": new.image, "digest": new.sha256}
+        for new in states.new
     ]
     for batch in batches(rows):
         with database.writing() as session:
             session.connection().execute(statement, batch)
 
 
-def accept_changed(database: Database, found: StudyImages) -> None:
+def accept_changed(database: Database, states: StudyImages) -> None:
     """Record the digests of the changed files in place of the earlier ones.
 
     The images get new tokens, so that no page shows some of the files as they were and others as
@@ -59,12 +60,12 @@ def accept_changed(database: Database, found: StudyImages) -> None:
     settled = delete(_changes).where(_changes.c.image_id.in_(select(_images.c.id).where(IS_IMAGE)))
     rows = [
         {
-            "dataset": found.dataset_id,
+            "dataset": states.dataset_id,
             "image": changed.image,
             "digest": changed.sha256,
             "new_token": secrets.token_hex(16),
         }
-        for changed in found.changed
+        for changed in states.changed
     ]
     for batch in batches(rows):
         with database.writing() as session:

@@ -21,22 +21,18 @@ from torch.nn import functional as F  # noqa: N812 -- the usual name
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.dual.libraries import load_towers
 from hsfiq.model.encoders.dual.towers import Towers
-from hsfiq.text import decode
+from hsfiq.model.encoders.dual.vectors import VectorEncoder
 
 TEMPERATURE = 0.07
 """At the start; it is trained, as in BLIP-2."""
 
 
-class TrainedDual(nn.Module):
+class TrainedDual(VectorEncoder):
     """The encoders `hf` and `openclip`; `protocol.Encoder` describes the methods."""
 
     def __init__(self, library: str, towers: Towers, generator: torch.Generator) -> None:
-        super().__init__()
-        self.name = library
-        self.preprocessing = towers.preprocessing
-        self.towers = towers
+        super().__init__(library, towers)
         width = towers.width()
-        self.tokens_shape = (1, width)
         self.temperature = nn.Parameter(torch.tensor(TEMPERATURE))
         train_text_alone(towers)
         hidden, out = nn.Linear(2 * width, 2 * width), nn.Linear(2 * width, width)
@@ -51,27 +47,11 @@ class TrainedDual(nn.Module):
         self.towers.eval()
         return self
 
-    def frozen_id(self) -> str:
-        return self.towers.sha256
-
-    def image_modules(self) -> Sequence[nn.Module]:
-        return self.towers.image_modules()
-
-    @torch.no_grad()
-    def image_tokens(self, pixels: Tensor) -> Tensor:
-        return self.towers.image_vectors(pixels).unsqueeze(1)  # [B, 1, D]
-
-    def clean_text(self, text: str) -> str:
-        return decode(text)
-
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         image = self.gallery(tokens)[:, 0]  # [B, D]
-        words = F.normalize(self.towers.text_vectors(texts), dim=1)  # [B, D]
+        words = self.text_vectors(texts)  # [B, D]
         residual = self.residual(torch.cat([image, words], dim=1)).float()  # [B, D]
         return F.normalize(image + words + residual, dim=1)
-
-    def gallery(self, tokens: Tensor) -> Tensor:
-        return F.normalize(tokens.float(), dim=2)  # [B, 1, D]
 
 
 def load(library: str, folder: Path | None, generator: torch.Generator) -> TrainedDual:

@@ -144,10 +144,10 @@ def test_the_interval_is_two_way_on_a_log_scale(level: Level) -> None:
     }
     raters = {name: {rater for rater, unit in rows if unit == name} for name in units}
     variance = sum(
-        influence[one] * influence[other]
-        for one in units
-        for other in units
-        if one // 2 == other // 2 or raters[one] & raters[other]
+        influence[unit_a] * influence[unit_b]
+        for unit_a in units
+        for unit_b in units
+        if unit_a // 2 == unit_b // 2 or raters[unit_a] & raters[unit_b]
     )
     variance = max(variance, sum(each**2 for each in influence.values()))
     margin = stats.t.ppf(0.975, 8) * math.sqrt(variance * 9 / 8)

@@ -33,7 +33,7 @@ def test_the_mean_of_the_others_excludes_the_participant(rows: list[tuple[str, s
         }
     )
     result = others_mean(sets, set_units(sets, pd.Series({"q": "t"})))
-    one = one_other(sets, set_units(sets, pd.Series({"q": "t"})))
+    of_next_person = one_other(sets, set_units(sets, pd.Series({"q": "t"})))
     for place, (person, images, _) in enumerate(rows):
         first_scores: dict[str, int] = {}
         for other_participant, other_images, score in rows:
@@ -42,7 +42,7 @@ def test_the_mean_of_the_others_excludes_the_participant(rows: list[tuple[str, s
         names = sorted(first_scores)
         following = names[(names.index(person) + 1) % len(names)]
         expected_one = first_scores[following] if following != person else np.nan
-        assert one[str(place)] == pytest.approx(expected_one, nan_ok=True)
+        assert of_next_person[str(place)] == pytest.approx(expected_one, nan_ok=True)
         other_scores = [
             score
             for other_participant, other_images, score in rows

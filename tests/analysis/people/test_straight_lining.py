@@ -39,7 +39,7 @@ def test_equals_the_definition(study: list[Question]) -> None:
 
 def test_a_run_ends_with_its_form() -> None:
     preferences = make_release([Question(1)] * 6).preferences
-    one = straight_lining(preferences.assign(form="form_1"))
-    two = straight_lining(preferences.assign(form=["form_1"] * 4 + ["form_2"] * 2))
-    assert (one.loc["p1", "longest_run"], two.loc["p1", "longest_run"]) == (6, 4)
-    assert isinstance(two, pd.DataFrame)
+    one_form = straight_lining(preferences.assign(form="form_1"))
+    two_forms = straight_lining(preferences.assign(form=["form_1"] * 4 + ["form_2"] * 2))
+    assert (one_form.loc["p1", "longest_run"], two_forms.loc["p1", "longest_run"]) == (6, 4)
+    assert isinstance(two_forms, pd.DataFrame)

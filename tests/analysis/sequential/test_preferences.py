@@ -26,10 +26,10 @@ def test_a_clear_preference_is_decided() -> None:
 
 def test_the_error_is_shared_by_the_pairs() -> None:
     shares = [(0.9, 5)] * 9
-    one = watch_preferences({("a", "b"): shares})[0]
+    single_pair = watch_preferences({("a", "b"): shares})[0]
     three = watch_preferences({("a", "b"): shares, ("a", "c"): [], ("b", "c"): []})
     assert [each.level for each in three] == pytest.approx([1 - 0.05 / 3] * 3)
-    assert three[0].low[-1] < one.low[-1]
+    assert three[0].low[-1] < single_pair.low[-1]
     assert (three[1].reason, three[1].low, three[1].preferred) == (NOBODY, (), None)
     assert math.isnan(three[1].rate)
     assert three[1].to_json()["rate"] is None

@@ -110,11 +110,11 @@ def test_peoples_variance_counts_participants_and_triplets() -> None:
     person = rows["participant_id"].tolist()
     both = [f"{a} {b}" for a, b in zip(person, triplet, strict=True)]
     for i, j in combinations(range(4), 2):
-        one, two, three = (
+        of_people, of_triplets, of_both = (
             sum(value**2 for value in by_cluster(rows, people, clusters, i, j).values())
             for clusters in (person, triplet, both)
         )
-        variance.append(max(one, two, one + two - three))
+        variance.append(max(of_people, of_triplets, of_people + of_triplets - of_both))
     assert sums_of_people(rows, triplets).variance.tolist() == variance
 
 
@@ -142,8 +142,11 @@ def test_a_difference_is_tested_by_swapping_the_values_of_whole_triplets() -> No
     swaps = Swaps(n=40, seed=3)
     (result,) = compare_spa(rows, {"first": first, "second": second}, triplets, swaps)
 
-    def gap(one: pd.Series, other: pd.Series) -> float:
-        return pair_agreement(rows, one, triplets).spa - pair_agreement(rows, other, triplets).spa
+    def gap(metric: pd.Series, other_metric: pd.Series) -> float:
+        return (
+            pair_agreement(rows, metric, triplets).spa
+            - pair_agreement(rows, other_metric, triplets).spa
+        )
 
     assert result.spa.difference == pytest.approx(gap(first, second))
     order = pd.unique(rows["query_id"].map(triplets))
@@ -157,8 +160,8 @@ def test_a_difference_is_tested_by_swapping_the_values_of_whole_triplets() -> No
     for mask in masks:
         swapped = set(order[mask])
         chosen = np.array([triplets[question_of[name]] in swapped for name in first.index])
-        one, other = (first.where(~chosen, second), second.where(~chosen, first))
-        extreme += abs(gap(one, other)) >= abs(result.spa.difference) - 1e-12
+        first_swapped, second_swapped = (first.where(~chosen, second), second.where(~chosen, first))
+        extreme += abs(gap(first_swapped, second_swapped)) >= abs(result.spa.difference) - 1e-12
     assert result.spa.p == pytest.approx((extreme + 1) / 41)
     assert result.spa.p_holm == result.spa.p
     assert result.spa.n_clusters == len(order)
@@ -174,12 +177,12 @@ def test_reasons() -> None:
     rows, values, triplets = draw(8)
     none = pair_agreement(rows.iloc[:0], values, triplets)
     assert none.reason == "no question compares two systems and has both values of the metric"
-    one = rows.iloc[:1]
-    (result,) = compare_spa(one, {"one": values, "two": values}, triplets, Swaps(n=20))
+    question = rows.iloc[:1]
+    (result,) = compare_spa(question, {"one": values, "two": values}, triplets, Swaps(n=20))
     assert result.spa.reason == (
         "a test needs 2 triplets with values of both metrics, and there is 1"
     )
-    assert pair_agreement(one, values, triplets).to_json()["accuracy_significant"] is None
+    assert pair_agreement(question, values, triplets).to_json()["accuracy_significant"] is None
 
 
 def test_clusters_are_only_those_that_occur(monkeypatch: pytest.MonkeyPatch) -> None:

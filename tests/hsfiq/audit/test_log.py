@@ -32,11 +32,11 @@ def filled(database: Database) -> None:
 
 def actions(database: Database, selection: Selection) -> list[str]:
     with database.reading() as session:
-        found = [entry.action for entry in entries(session, selection)]
-        assert count_entries(session, selection) == len(found)
+        selected = [entry.action for entry in entries(session, selection)]
+        assert count_entries(session, selection) == len(selected)
         newest = newest_entries(session, selection, 2)
-        assert [entry.action for entry in newest] == found[::-1][:2]
-        return found
+        assert [entry.action for entry in newest] == selected[::-1][:2]
+        return selected
 
 
 def test_entries_are_selected(database: Database) -> None:

@@ -25,16 +25,16 @@ def of_check(check: str, *options: str) -> list[dict[str, Any]]:
 
 def fault(check: str, status: str, words: str, *options: str) -> str:
     """The command that repairs the only fault of this check, which has these words."""
-    (found,) = (each for each in of_check(check, *options) if each["status"] != "ok")
-    assert found["status"] == status
-    assert words in found["what"]
-    assert found["fix"]
-    return str(found["fix"])
+    (finding,) = (each for each in of_check(check, *options) if each["status"] != "ok")
+    assert finding["status"] == status
+    assert words in finding["what"]
+    assert finding["fix"]
+    return str(finding["fix"])
 
 
 def is_well(check: str, *options: str) -> bool:
-    found = of_check(check, *options)
-    return bool(found) and all(each["status"] == "ok" for each in found)
+    of_this_check = of_check(check, *options)
+    return bool(of_this_check) and all(each["status"] == "ok" for each in of_this_check)
 
 
 def repair(commands: str, **replaced: str) -> None:

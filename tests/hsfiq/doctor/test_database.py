@@ -250,6 +250,6 @@ def test_a_request_in_the_future(chosen: Database) -> None:
 @pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("hours", [-24, 1])
 def test_a_server_with_another_time(chosen: Database, hours: int) -> None:
-    found = examine_clock(chosen.engine, lambda: datetime.now(UTC) + timedelta(hours=hours))
-    assert found.status == "problem"
-    assert f"differs from this machine's by {-3600 * hours:+,.0f} s" in found.what
+    finding = examine_clock(chosen.engine, lambda: datetime.now(UTC) + timedelta(hours=hours))
+    assert finding.status == "problem"
+    assert f"differs from this machine's by {-3600 * hours:+,.0f} s" in finding.what

@@ -109,15 +109,15 @@ def test_a_folder_in_which_no_file_can_be_made(kind: str) -> None:
         if is_root:
             os.seteuid(NOBODY)
         try:
-            (found,) = examine_writing([folder / "thumbnails"])
+            (finding,) = examine_writing([folder / "thumbnails"])
         finally:
             if is_root:
                 os.seteuid(0)
-        assert found.status == "problem"
-        assert "Permission denied" in found.what
-        repair(str(found.fix).replace('"$(id -un)"', str(os.geteuid())))
-        (found,) = examine_writing([folder / "thumbnails"])
-        assert found.status == "ok"
+        assert finding.status == "problem"
+        assert "Permission denied" in finding.what
+        repair(str(finding.fix).replace('"$(id -un)"', str(os.geteuid())))
+        (finding,) = examine_writing([folder / "thumbnails"])
+        assert finding.status == "ok"
 
 
 # -------------------------------------------------------------------------------- images

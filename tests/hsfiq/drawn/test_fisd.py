@@ -95,10 +95,10 @@ def test_a_folder_is_written_whole_and_read_back(
     folder = tmp_path / "fisd"
     assert run(["images", "draw-fisd", str(folder), "--triplets", "2", "--seed", "5"]) == 0
     assert capsys.readouterr().out == f"{folder}: six aspects of 2 triplets, 36 pictures\n"
-    drawn, found = draw_aspects(5, 2), read(folder)
-    assert tuple(found) == ASPECTS
+    drawn, aspects = draw_aspects(5, 2), read(folder)
+    assert tuple(aspects) == ASPECTS
     for aspect in ASPECTS:
-        for triplet, stored in zip(drawn[aspect], found[aspect], strict=True):
+        for triplet, stored in zip(drawn[aspect], aspects[aspect], strict=True):
             assert stored.images == tuple(scene.image_id for scene in triplet.scenes)
             assert stored.caption == triplet.caption
             assert all((folder / "images" / f"{image}.jpg").is_file() for image in stored.images)

@@ -44,10 +44,10 @@ def colours(image: Image.Image) -> Quarters:
     return upper_left, upper_right, lower_left, lower_right  # type: ignore[return-value]
 
 
-def are_close(one: Quarters, other: Quarters, tolerance: int = 6) -> bool:
+def are_close(quarters: Quarters, other: Quarters, tolerance: int = 6) -> bool:
     return all(
         abs(a - b) <= tolerance
-        for first, second in zip(one, other, strict=True)
+        for first, second in zip(quarters, other, strict=True)
         for a, b in zip(first, second, strict=True)
     )
 

@@ -125,12 +125,12 @@ def test_publication_errors() -> None:
     ]
 
 
-def manifest(**said: Any) -> dict[str, Any]:
+def manifest(**stated: Any) -> dict[str, Any]:
     publication: dict[str, Any] = dict.fromkeys(
         ("licence", "citation", "authors", "contact", "url")
     )
     return {
-        "publication": publication | said,
+        "publication": publication | stated,
         "name": "shops-hp",
         "title": "Which shop?",
         "version": "1.0.0",

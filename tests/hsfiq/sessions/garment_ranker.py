@@ -73,16 +73,16 @@ class GarmentRanker:
     def _rank(self, search: Search, history: History, k: int) -> RankedList:
         turns = search.turns[-1:] if history == "last" else search.turns
         images = [image for image in IMAGES if image not in search.exclude]
-        found = {image: sum(likeness(turn, image) for turn in turns) for image in images}
-        order = sorted(images, key=lambda image: -found[image])  # ties in the corpus' order
+        scores = {image: sum(likeness(turn, image) for turn in turns) for image in images}
+        order = sorted(images, key=lambda image: -scores[image])  # ties in the corpus' order
         return RankedList(
             image_ids=tuple(order[:k]),
-            scores=tuple(float(found[image]) for image in order[:k]),
+            scores=tuple(float(scores[image]) for image in order[:k]),
             targets=tuple(
                 TargetRank(
                     image_id=target,
                     rank=order.index(target) + 1,
-                    ties=list(found.values()).count(found[target]) - 1,
+                    ties=list(scores.values()).count(scores[target]) - 1,
                 )
                 for target in search.targets
             ),

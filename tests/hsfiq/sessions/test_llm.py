@@ -99,8 +99,8 @@ def texts(simulator: Simulator) -> list[str | None]:
 
 def test_two_models_describe_and_compare(chat: ChatServer, model: Model) -> None:
     simulator = model()
-    said = texts(simulator)
-    assert set(said) == {"is red"}
+    written = texts(simulator)
+    assert set(written) == {"is red"}
     described = [each for each in chat.asked if each["model"] == "describer"]
     compared = [each for each in chat.asked if each["model"] == "writer"]
     assert compared

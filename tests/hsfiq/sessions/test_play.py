@@ -28,8 +28,8 @@ def user(simulator: Simulator | None = None, choose: str = "top1") -> User:
     return SimulatedUser(simulator or DrawnSimulator("full"), chooser, choose)
 
 
-def played(settings: Settings | None = None, who: User | None = None) -> list[Session]:
-    return play(GarmentRanker(), QUERIES, who or user(), settings or Settings())
+def played(settings: Settings | None = None, user_played: User | None = None) -> list[Session]:
+    return play(GarmentRanker(), QUERIES, user_played or user(), settings or Settings())
 
 
 def timeless(sessions: list[Session] | tuple[Session, ...]) -> list[Session]:
@@ -61,12 +61,12 @@ def test_a_session_by_hand() -> None:
 
 def test_feedback_brings_the_target_nearer() -> None:
     told = [session.final_rank or 0 for session in played()]
-    untold = [session.final_rank or 0 for session in played(who=user(SameText()))]
+    untold = [session.final_rank or 0 for session in played(user_played=user(SameText()))]
     assert sum(told) < sum(untold)
 
 
 def test_the_same_seed_gives_the_same_sessions_whatever_the_batches() -> None:
-    everything = timeless(played(who=user(choose="random-5")))
+    everything = timeless(played(user_played=user(choose="random-5")))
     one_by_one = [
         session
         for query in reversed(QUERIES)
@@ -79,9 +79,9 @@ def test_the_same_seed_gives_the_same_sessions_whatever_the_batches() -> None:
 
 def test_a_found_target_leaves_nothing_to_say() -> None:
     sessions = played(Settings(rounds=5))
-    found = [s for s in sessions if any(r.reference in s.targets for r in s.rounds)]
-    assert found
-    for session in found:
+    sessions_with_target = [s for s in sessions if any(r.reference in s.targets for r in s.rounds)]
+    assert sessions_with_target
+    for session in sessions_with_target:
         for before, each in zip(session.rounds, session.rounds[1:], strict=False):
             assert each.is_repeated_text == (each.reference in session.targets)
             assert not each.is_repeated_text or each.text == before.text
@@ -96,14 +96,14 @@ def test_a_stop_ends_a_session_at_its_hit() -> None:
 
 
 def test_choosers() -> None:
-    unseen = played(who=user(choose="unseen"))
+    unseen = played(user_played=user(choose="unseen"))
     assert all(len(set(references(s.rounds))) == len(s.rounds) for s in unseen)
-    for session in played(who=user(choose="nearest")):
+    for session in played(user_played=user(choose="nearest")):
         target = garment_of(session.targets[0])
         for each in session.rounds[:-1]:
             far = [len(differences(garment_of(image), target)) for image in each.shown]
             assert each.shown.index(each.candidate or "") == far.index(min(far))
-    for session in played(who=user(choose="random-3")):
+    for session in played(user_played=user(choose="random-3")):
         assert all(each.candidate in each.shown[:3] for each in session.rounds[:-1])
 
 
@@ -117,7 +117,7 @@ def test_unknown_choosers_are_refused(name: str) -> None:
 
 def test_brief_texts_are_shorter() -> None:
     full, brief = (
-        [r.text or "" for s in played(who=user(DrawnSimulator(v))) for r in s.rounds[1:2]]
+        [r.text or "" for s in played(user_played=user(DrawnSimulator(v))) for r in s.rounds[1:2]]
         for v in ("full", "brief")
     )
     assert len(" ".join(brief)) < len(" ".join(full))
@@ -157,8 +157,10 @@ def part(**options: object) -> Part:
     return Part(GarmentRanker(**options), QUERIES)  # type: ignore[arg-type]
 
 
-def play_to(out: Path, played_part: Part, settings: Settings, who: User | None = None) -> Ranks:
-    return ranks(play_parts([played_part], who or user(), settings, out, list))
+def play_to(
+    out: Path, played_part: Part, settings: Settings, user_played: User | None = None
+) -> Ranks:
+    return ranks(play_parts([played_part], user_played or user(), settings, out, list))
 
 
 def test_a_stopped_play_goes_on(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def names(database: Database) -> list[str]:
 def drawn(database: Database, name: str) -> list[tuple[object, ...]]:
     """The study's questions, with the keys of what they show replaced by the queries."""
     with database.reading() as session:
-        found = session.execute(
+        rows = session.execute(
             select(
                 *(Form.number, Form.batch, Form.category, Question.place, Pair.query_id),
                 *(Question.swapped, Question.order_1, Question.order_2, Check.kind, Check.expected),
@@ -100,7 +100,7 @@ def drawn(database: Database, name: str) -> list[tuple[object, ...]]:
             .where(Study.name == name)
             .order_by(Form.number, Question.place)
         )
-        return [tuple(row) for row in found]
+        return [tuple(row) for row in rows]
 
 
 def test_answers_are_stored_while_a_study_is_created(

@@ -52,11 +52,11 @@ def apart(
 ) -> Tensor:
     """The scores of all questions, each by a scorer that was trained on others: [Q, 2]."""
     done = DoneFolds(tmp_path_factory.mktemp("folds") / "done.json", {"run": 1})
-    one = begun(answered, questions, retraining.tokens)
-    initial = {name: value.clone() for name, value in trained_parameters(one.scorer).items()}
-    scores = cross_fitted_scores(one, weights_of(questions), done)
+    training = begun(answered, questions, retraining.tokens)
+    initial = {name: value.clone() for name, value in trained_parameters(training.scorer).items()}
+    scores = cross_fitted_scores(training, weights_of(questions), done)
     assert scores is not None
-    for name, value in trained_parameters(one.scorer).items():
+    for name, value in trained_parameters(training.scorer).items():
         assert value.equal(initial[name]), name
         assert value.requires_grad
     return scores
@@ -79,10 +79,12 @@ def test_each_fold_is_scored_without_it(
 ) -> None:
     for fold in folds_of(questions, FOLDED.folds, FOLDED.seed):
         others = [each for place, each in enumerate(questions) if place not in fold]
-        one = begun(answered, others, retraining.tokens)
-        one.train()
-        one.scorer.eval()
-        expected = set_scores([questions[place] for place in fold], one.scorer, one.inference)
+        training = begun(answered, others, retraining.tokens)
+        training.train()
+        training.scorer.eval()
+        expected = set_scores(
+            [questions[place] for place in fold], training.scorer, training.inference
+        )
         assert apart[fold].equal(expected)
 
 
@@ -98,7 +100,7 @@ def test_a_killed_run_computes_only_the_folds_that_are_missing(
         pass
 
     done = DoneFolds(tmp_path / "out" / "done.json", {"run": 2})
-    one = begun(answered, questions, retraining.tokens)
+    training = begun(answered, questions, retraining.tokens)
     scored: list[int] = []
 
     def killed_at_the_second(*arguments: object) -> Tensor:
@@ -109,7 +111,7 @@ def test_a_killed_run_computes_only_the_folds_that_are_missing(
 
     monkeypatch.setattr(cross_fitting, "set_scores", killed_at_the_second)
     with pytest.raises(Killed):
-        cross_fitted_scores(one, weights_of(questions), done)
+        cross_fitted_scores(training, weights_of(questions), done)
     assert list(done.read()) == [0]
     assert DoneFolds(done.path, {"run": 3}).read() == {}  # of another run
     again = begun(answered, questions, retraining.tokens)

@@ -92,8 +92,11 @@ def test_figures_over_seeds_and_of_one_seed() -> None:
     assert (both["value"], both["above"]) == (pytest.approx(0.4), pytest.approx(0.2))
     assert both["above_ci"] == [pytest.approx(0.2), pytest.approx(0.2)]  # equal in both seeds
     assert both["ci"][0] < 0.3
-    one = figure(other[:1], base[:1])
-    assert one["above_ci"] == [pytest.approx(0.205), pytest.approx(0.395)]  # paired resamples
+    single_seed = figure(other[:1], base[:1])
+    assert single_seed["above_ci"] == [
+        pytest.approx(0.205),
+        pytest.approx(0.395),
+    ]  # paired resamples
 
 
 def test_markdown_has_a_row_for_each_case() -> None:
