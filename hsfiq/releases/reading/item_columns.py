@@ -10,7 +10,7 @@ from hsfiq.releases.reading.items import PairRow
 from hsfiq.releases.rows import RetrievedSetRow
 from hsfiq.releases.schemas import TEXT, TEXTS
 from hsfiq.releases.writing.json_lines import Array
-from hsfiq.releases.writing.values import Values
+from hsfiq.releases.writing.values import ByPlace, Values, distinct
 
 
 class ItemColumns:
@@ -39,11 +39,12 @@ class ItemColumns:
         }
         self.of_sets = {
             "system": texts([retrieved.system for retrieved in sets.values()]),
-            "image_ids": Values(
-                pa.array([retrieved.image_ids for retrieved in sets.values()], TEXTS)
+            "image_ids": ByPlace(
+                Values(pa.array([retrieved.image_ids for retrieved in sets.values()], TEXTS)),
+                pa.array(range(len(sets)), pa.int32()),
             ),
         }
 
 
-def texts(values: list[str] | list[str | None]) -> Values:
-    return Values(pa.array(values, TEXT))
+def texts(values: list[str] | list[str | None]) -> ByPlace:
+    return distinct(pa.array(values, TEXT))

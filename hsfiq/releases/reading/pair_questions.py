@@ -18,7 +18,7 @@ from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QueryRow, QuestionRow
 from hsfiq.releases.schemas import FLAG, TEXT, WHOLE
 from hsfiq.releases.writing.json_lines import Array, joined
-from hsfiq.releases.writing.values import ByPlace, Values, encoded
+from hsfiq.releases.writing.values import ByPlace, distinct, encoded
 
 OF_FORMS = {
     "participant_id": TEXT,
@@ -32,6 +32,8 @@ OF_IMAGES = {
     "reference_state": ("reference", TEXT),
 }
 """For each column the attribute of `ImageStates`, and the type."""
+FEW = ("revision", "text_version", "language")
+"""Columns of the answers with few values."""
 WHERE = ("form_place", "first", "end", "run")
 
 
@@ -47,7 +49,7 @@ class Part:
     ) -> None:
         self.source, self.items, self.forms, self.rows = source, items, forms, rows
         self.of_forms = {
-            name: Values(pa.array([self._value(form, name) for form in forms], kind))
+            name: distinct(pa.array([self._value(form, name) for form in forms], kind))
             for name, kind in OF_FORMS.items()
         }
         self.id_beginnings = pa.array([id_of(form, "") for form in forms], TEXT)
@@ -136,7 +138,7 @@ class PairQuestions(Questions):
 
     def values(self, name: str) -> Sequence[Any]:
         if name == "query":
-            places: list[int] = self.of_pairs("query_id").places.to_pylist()
+            places: list[Any] = self.data.column("pair_place").to_pylist()
             return [self.items.rows[place].query for place in places]
         values: list[Any] = self.column(name).to_pylist()
         return values
@@ -151,7 +153,7 @@ class PairQuestions(Questions):
             "pair_id": lambda: self.of_pairs("pair_id"),
             "query_id": lambda: self.of_pairs("query_id"),
             "text": self._texts,
-            "language": lambda: distinct(self.data.column("language")),
+            **{each: partial(self._few, each) for each in FEW},
             **{each: partial(self.of_forms, each) for each in OF_FORMS},
             **{each: partial(self.of_images, each) for each in OF_IMAGES},
         }
@@ -163,13 +165,13 @@ class PairQuestions(Questions):
         return joined(beginnings, self.data.column("place").cast(TEXT))
 
     def of_forms(self, name: str) -> ByPlace:
-        return ByPlace(self.part.of_forms[name], self.data.column("form_place"))
+        return self.part.of_forms[name].taken(self.data.column("form_place"))
 
     def of_pairs(self, name: str) -> ByPlace:
-        return ByPlace(self.items.of_pairs[name], self.data.column("pair_place"))
+        return self.items.of_pairs[name].taken(self.data.column("pair_place"))
 
     def of_sets(self, name: str, side: int) -> ByPlace:
-        return ByPlace(self.items.of_sets[name], self.set_places(side))
+        return self.items.of_sets[name].taken(self.set_places(side))
 
     def set_places(self, side: int) -> Array:
         """The places of set 1 or 2, as shown, in `ItemColumns`."""
@@ -179,6 +181,9 @@ class PairQuestions(Questions):
         straight, swapped = (first, second) if side == 1 else (second, first)
         return pc.if_else(self.data.column("swapped"), swapped, straight)
 
+    def _few(self, name: str) -> ByPlace:
+        return distinct(self.data.column(name))
+
     def _texts(self) -> Array | ByPlace:
         own, of_pairs = self.data.column("own_text"), self.of_pairs("text")
         return of_pairs if own.null_count == len(self) else pc.coalesce(own, of_pairs.array)
@@ -187,9 +192,4 @@ class PairQuestions(Questions):
         attribute, kind = OF_IMAGES[name]
         letters, places = encoded(self.data.column("images"))
         values = [getattr(ImageStates.from_letters(text), attribute) for text in letters]
-        return ByPlace(Values(pa.array(values, kind)), places)
-
-
-def distinct(values: Array) -> ByPlace:
-    dictionary = values.dictionary_encode()
-    return ByPlace(Values(dictionary.dictionary), dictionary.indices)
+        return distinct(pa.array(values, kind)).taken(places)

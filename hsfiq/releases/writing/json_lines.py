@@ -22,17 +22,21 @@ _LEAST, _MOST, _ZERO = pa.scalar(1e-4), pa.scalar(1e9), pa.scalar(0.0)
 """Arrow writes zeros and floats between these sizes as Python does, but whole ones without `.0`."""
 
 
-def json_lines(table: pa.Table, written: Mapping[str, Array] | None = None) -> pa.Buffer:
+def json_lines(table: pa.Table, written: Mapping[str, Array | str] | None = None) -> pa.Buffer:
     """The rows of a table, each as an object in a line, in UTF-8.
 
-    `written` has columns that are JSON texts already, by name.
+    `written` has columns that are JSON texts already, by name; a text is that of all rows.
     """
     written = written or {}
     pieces: list[Array | str] = ["{"]
     for place, name in enumerate(table.column_names):
         pieces.append(f"{', ' if place else ''}{json.dumps(name, ensure_ascii=False)}: ")
         pieces += [written[name]] if name in written else json_pieces(combined(table[name]))
-    lines = joined(*pieces, "}\n")
+    pieces.append("}\n")
+    if all(isinstance(piece, str) for piece in pieces):
+        lines: Array = pa.repeat("".join(pieces), table.num_rows)
+    else:
+        lines = joined(*pieces)
     n_bytes = pc.sum(pc.binary_length(lines)).as_py() or 0
     return lines.buffers()[2].slice(0, n_bytes) if n_bytes else pa.py_buffer(b"")
 
@@ -54,7 +58,11 @@ def joined(*pieces: Array | str) -> Array:
 
 
 def json_pieces(values: Array) -> list[Array | str]:
-    """What is joined to each value as JSON; the quotes of plain texts are pieces of their own."""
+    """What is joined to each value as JSON; what all values have are pieces of their own."""
+    if values.null_count == len(values):
+        return [NULL]
+    if pa.types.is_timestamp(values.type) and not values.null_count:
+        return time_pieces(values)
     if pa.types.is_string(values.type) and not values.null_count and is_plain(values):
         return ['"', values, '"']
     return [as_json(values)]
@@ -62,14 +70,16 @@ def json_pieces(values: Array) -> list[Array | str]:
 
 def as_json(values: Array) -> Array:
     """Each value as JSON, null as `null`."""
-    if pa.types.is_list(values.type):
+    if pa.types.is_dictionary(values.type):
+        texts = pc.take(as_json(values.dictionary), values.indices)
+    elif pa.types.is_list(values.type):
         texts = list_json(values)
     elif pa.types.is_string(values.type):
         texts = joined('"', values, '"') if is_plain(values) else by_value(values)
     elif pa.types.is_floating(values.type):
         texts = float_json(values)
     elif pa.types.is_timestamp(values.type):
-        texts = time_json(values)
+        texts = joined(*time_pieces(values))
     else:
         texts = values.cast(pa.string())
     return pc.fill_null(texts, NULL) if texts.null_count else texts
@@ -102,14 +112,16 @@ def float_json(values: Array) -> Array:
     return pc.if_else(is_whole, joined(texts, ".0"), texts)
 
 
-def time_json(values: Array) -> Array:
+def time_pieces(values: Array) -> list[Array | str]:
     """As `datetime.isoformat`: six digits after the second, or none if they are zeros."""
-    times = values.cast(pa.timestamp("us")).cast(pa.string())  # UTC; `2026-11-23 07:26:37.000000`
-    is_whole = pc.ends_with(times, ".000000")
+    times = values.cast(pa.timestamp("us"))  # UTC
+    days = times.cast(pa.date32()).dictionary_encode()
+    dates = pc.take(joined('"', days.dictionary.cast(pa.string()), "T"), days.indices)
+    clock = times.cast(pa.time64("us")).cast(pa.string())  # `07:26:37.000000`
+    is_whole = pc.ends_with(clock, ".000000")
     if pc.any(is_whole).as_py():
-        times = pc.if_else(is_whole, pc.utf8_slice_codeunits(times, 0, 19), times)
-    times = pc.binary_replace_slice(times, 10, 11, "T")
-    return joined('"', times, '+00:00"')
+        clock = pc.if_else(is_whole, pc.utf8_slice_codeunits(clock, 0, 8), clock)
+    return [dates, clock, '+00:00"']
 
 
 def list_json(values: Array) -> Array:

@@ -14,9 +14,9 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.releases.schemas import NUMBER, TIME
+from hsfiq.releases.schemas import NUMBER, TEXT, TEXTS, TIME
 from hsfiq.releases.writing.json_lines import Array, json_lines
-from hsfiq.releases.writing.values import ByPlace, Column
+from hsfiq.releases.writing.values import ByPlace, Column, dictionary_encoded
 
 Rows = Sequence[Mapping[str, Any]]
 Columns = Mapping[str, Column]
@@ -27,6 +27,8 @@ ROWS_AT_ONCE = 50_000
 """At most so many rows are a row group of a Parquet file, and are text in memory at a time."""
 UNIQUE = ("question_id", "set_id", "set_1", "set_2")
 """The columns of text whose values differ in nearly every row."""
+REPEATING_TEXT = pa.dictionary(pa.int32(), TEXT)
+WITH_DICTIONARY = {TEXT: REPEATING_TEXT, TEXTS: pa.list_(REPEATING_TEXT)}
 PARTS_WAITING = 2
 """How many parts may wait to be written while the next ones are read."""
 
@@ -35,7 +37,7 @@ class TableFiles:
     """The files of one table in a folder."""
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
-        self.schema = schema
+        self.schema = with_dictionaries(schema)
         self.n_rows = 0
         self.lines_name = f"{name}.jsonl"
         self._digest = hashlib.sha256()
@@ -43,9 +45,10 @@ class TableFiles:
         self._parquet = self._closing.enter_context(
             pq.ParquetWriter(
                 folder / f"{name}.parquet",
-                schema,
+                self.schema,
                 compression="zstd",
                 use_dictionary=repeating_columns(schema),  # type: ignore[arg-type] # as documented
+                store_schema=False,  # readers see texts, not how they were in memory
             )
         )
         self._lines = self._closing.enter_context((folder / self.lines_name).open("wb"))
@@ -122,8 +125,24 @@ def repeating_columns(schema: pa.Schema) -> list[str]:
     return [
         f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
         for field in schema
-        if field.name not in UNIQUE and field.type not in (TIME, NUMBER)
+        if is_repeating(field)
     ]
+
+
+def is_repeating(field: pa.Field[Any]) -> bool:
+    return field.name not in UNIQUE and field.type not in (TIME, NUMBER)
+
+
+def with_dictionaries(schema: pa.Schema) -> pa.Schema:
+    """The schema with dictionaries for texts that repeat, which Parquet then has not to find."""
+    return pa.schema(
+        [
+            field.with_type(WITH_DICTIONARY[field.type])
+            if is_repeating(field) and field.type in WITH_DICTIONARY
+            else field
+            for field in schema
+        ]
+    )
 
 
 def as_table(part: TableRows, schema: pa.Schema) -> pa.Table:
@@ -134,12 +153,15 @@ def as_table(part: TableRows, schema: pa.Schema) -> pa.Table:
 
 
 def as_array(column: Column, kind: pa.DataType) -> Array:
+    has_dictionary = kind in WITH_DICTIONARY.values()
     if isinstance(column, ByPlace):
-        return column.array
-    return column if isinstance(column, pa.Array) else pa.array(column, kind)
+        return column.with_dictionary if has_dictionary else column.array
+    if not isinstance(column, pa.Array):
+        return pa.array(column, kind)
+    return dictionary_encoded(column) if has_dictionary else column
 
 
-def json_of(part: TableRows, start: int) -> dict[str, Array]:
+def json_of(part: TableRows, start: int) -> dict[str, Array | str]:
     """The columns that are written as JSON by their values, from a row on."""
     if not isinstance(part, Mapping):
         return {}

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from sqlalchemy import delete, select
 
@@ -34,7 +35,7 @@ from hsfiq.releases.reading.pair_questions import PairQuestions
 from hsfiq.releases.reading.pair_reader import PairReader
 from hsfiq.releases.reading.questions import QuestionRows
 from hsfiq.releases.reading.set_columns import set_columns
-from hsfiq.releases.writing.tables import as_table
+from hsfiq.releases.writing.tables import as_table, with_dictionaries
 from tests.hsfiq.samples import release_of
 from tests.studies import NOW
 
@@ -182,6 +183,24 @@ def test_tables_are_the_same(varied: Database) -> None:
             expected = [each for row in rows for each in set_rows(row, (row.score_1, row.score_2))]
             table = as_table(set_columns(questions), SETS.arrow())
             assert table == pa.Table.from_pylist(expected, SETS.arrow())
+
+
+def test_dictionaries_have_only_values_of_the_rows(varied: Database) -> None:
+    schema, sets_schema = PREFERENCES.arrow(), SETS.arrow()
+    with read_both(varied) as parts:
+        for columns, _ in parts:
+            answered = columns.having("score_1")
+            questions = answered.filter(pc.equal(answered.data["place"], 3))
+            preferences = {name: questions.column(name) for name in PREFERENCES.names}
+            table = as_table(preferences, with_dictionaries(schema))
+            assert table.cast(schema) == as_table(preferences, schema)
+            for name in ("participant_id", "pair_id", "text", "system_1", "language"):
+                values = table[name].combine_chunks()
+                assert set(values.dictionary.to_pylist()) == set(values.drop_null().to_pylist())
+            sets = as_table(set_columns(questions), with_dictionaries(sets_schema))
+            assert sets.to_pylist() == as_table(set_columns(questions), sets_schema).to_pylist()
+            images = sets["image_ids"].combine_chunks().values
+            assert set(images.dictionary.to_pylist()) == set(images.to_pylist())
 
 
 @pytest.mark.parametrize("filters", [Filters(), ALL])
