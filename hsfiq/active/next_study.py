@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from hsfiq.active.candidates import (
@@ -15,18 +15,21 @@ from hsfiq.active.candidates import (
     Candidates,
     HeldOut,
     PossibleSet,
+    Shown,
     candidates,
     pairs_asked,
 )
 from hsfiq.collect.progress import StudyProgress, progress_of
 from hsfiq.collect.studies import list_studies
+from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Dataset, Pair, PracticeQuestion, RetrievedSet, Study, System
 from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.study.capacity import capacity_of, limited_to, require_enough_forms
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.config_file import located, read_config
-from hsfiq.study.design import draw_study, require_new_name
+from hsfiq.study.creation.create import create_study
+from hsfiq.study.design import require_new_name
 from hsfiq.study.queries import chosen_queries
 
 
@@ -142,31 +145,55 @@ def store_study(
     another study has shown one of the pairs since it was chosen.
     """
     pairs = [(pair.query_id, *pair.systems) for pair in chosen]
+    shown = {pair.shown(sets) for pair in chosen}
+    name = wanted.config.study.name
+
+    def require(session: Session, study: Study) -> None:
+        if wanted.path is None:
+            lower_cap(session, study)
+        else:
+            require_enough_forms(session, study, wanted.config)
+
+    def require_at_end(session: Session) -> None:
+        lock_pairs(session)
+        if count_pairs(session) != n_pairs:
+            require_not_asked(session, name, shown)
+
     try:
-        with database.writing() as session:
-            lock_pairs(session)
-            if not pairs_asked(session).isdisjoint(pair.shown(sets) for pair in chosen):
-                raise UnreadableInput(
-                    f"study {wanted.config.study.name}",
-                    "another study has shown one of its pairs in the meantime",
-                    "choose again",
-                )
-            study = draw_study(
-                session,
-                wanted.config,
-                [query for query, _, _ in pairs],
-                pairs=pairs,
-                chosen_by=chosen_by,
-                origin=wanted.origin,
-                status=status,
-            )
-            if wanted.path is None:
-                lower_cap(session, study)
-            else:
-                require_enough_forms(session, study, wanted.config)
-            return progress_of(session, study)
+        with database.reading() as session:
+            n_pairs = count_pairs(session)
+            require_not_asked(session, name, shown)
+        create_study(
+            database,
+            wanted.config,
+            [query for query, _, _ in pairs],
+            require=require,
+            require_at_end=require_at_end,
+            pairs=pairs,
+            chosen_by=chosen_by,
+            origin=wanted.origin,
+            status=status,
+        )
     except ConfigError as error:
         raise wanted.located(error) from error
+    with database.reading() as session:
+        return progress_of(session, session.scalars(select(Study).where(Study.name == name)).one())
+
+
+def count_pairs(session: Session) -> int:
+    """The pairs of all studies that are complete; they only ever become more."""
+    unfinished = select(StudyCreation.study_id)
+    pairs = select(func.count(Pair.id)).where(Pair.study_id.not_in(unfinished))
+    return session.scalar(pairs) or 0
+
+
+def require_not_asked(session: Session, name: str, shown: Set[Shown]) -> None:
+    if not pairs_asked(session).isdisjoint(shown):
+        raise UnreadableInput(
+            f"study {name}",
+            "another study has shown one of its pairs in the meantime",
+            "choose again",
+        )
 
 
 def lower_cap(session: Session, study: Study) -> None:
@@ -177,6 +204,9 @@ def lower_cap(session: Session, study: Study) -> None:
 
 
 def lock_pairs(session: Session) -> None:
-    """Prevent other transactions from storing pairs (SQLite allows only one writer anyway)."""
+    """Prevent other transactions from storing pairs (SQLite allows only one writer anyway).
+
+    So of two studies that are chosen at the same time, the second sees the pairs of the first.
+    """
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text(f"LOCK TABLE {Pair.__tablename__} IN SHARE ROW EXCLUSIVE MODE"))

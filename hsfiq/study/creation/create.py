@@ -28,19 +28,27 @@ from hsfiq.study.drawing.material import material_for
 from hsfiq.study.searching.drawing import Described
 
 
+def nothing_required(_session: Session) -> None:
+    """`require_at_end` of a study that nothing else can conflict with."""
+
+
 def create_study(
     database: Database,
     config: StudyConfig,
     query_ids: Sequence[int],
     *,
     require: Callable[[Session, Study], None],
+    require_at_end: Callable[[Session], None] = nothing_required,
+    pairs: Sequence[tuple[int, int, int]] | None = None,
+    chosen_by: Mapping[str, object] | None = None,
     origin: str = "collected",
     status: str = "open",
     retrievers: Mapping[str, Described] | None = None,
 ) -> None:
     """Draw and store a study, as `draw_study` does in one transaction.
 
-    `require` may refuse the study before it becomes visible. Nothing remains if it does, or if
+    `require` may refuse the study before it becomes visible, `require_at_end` in the transaction in
+    which it does. Nothing remains if it does, or if
     anything else fails, except images and systems of live retrievers, which other studies share.
     What a killed process leaves is hidden, and removed by a later creation.
     """
@@ -49,7 +57,7 @@ def create_study(
         require_new_name(session, config)
         require_unbound_platform_study(session, config)
         material = material_for(session, config, query_ids)
-    study = new_study(config, origin=origin, status="draft")
+    study = new_study(config, origin=origin, status="draft", chosen_by=chosen_by)
     study.name, study.platform_study_id = f"{BEING_CREATED}{secrets.token_hex(8)}", None
     try:
         with database.writing_in_parts() as parts:
@@ -60,11 +68,13 @@ def create_study(
                 config,
                 query_ids,
                 material,
+                pairs=pairs,
                 retrievers=retrievers,
                 next_part=creation.next_part,
             )
             require(parts.session, study)
             creation.end_part()
+            require_at_end(parts.session)
             publish(parts.session, study, config, status)
     except BaseException:
         if study.id is not None:

@@ -13,6 +13,8 @@ from sqlalchemy import select
 
 from hsfiq.active.candidates import NOTHING
 from hsfiq.active.next_study import Wanted, after, possibilities, store_study
+from hsfiq.collect.studies import list_studies
+from hsfiq.db import engine as engine_module
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
 from hsfiq.errors import UnreadableInput
@@ -224,3 +226,35 @@ def test_another_study_created_meanwhile(database: Database) -> None:
 
 def replace_name(next_study: Wanted, name: str) -> Wanted:
     return Wanted(config(name=name), next_study.origin)
+
+
+def test_the_study_is_stored_in_short_transactions(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others write in between; a study of the same pair that appears then makes it end."""
+    draw(database, make_queries(database, {"shirt": 4}))
+    with database.reading() as session:
+        next_study = after(session, session.scalars(select(Study)).one(), "mine")
+        available = possibilities(session, next_study, NOTHING).candidates
+    chosen = available.pairs[:1]
+    seen: list[set[str]] = []
+
+    def store_theirs() -> None:
+        seen.append(names())
+        if len(seen) == 2:
+            with database_of(database_url) as other:
+                theirs = replace_name(next_study, "theirs")
+                store_study(other, theirs, chosen, available.sets, {}, status="open")
+
+    def names() -> set[str]:
+        with database.reading() as session:
+            return {study.name for study in list_studies(session)}
+
+    monkeypatch.setattr(engine_module, "PART_SECONDS", 0.0)
+    monkeypatch.setattr(engine_module, "sleep", lambda _seconds: store_theirs())
+    with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
+        store_study(database, next_study, chosen, available.sets, {}, status="open")
+    assert names() == {"small", "theirs"}
+    assert seen[:2] == [{"small"}, {"small"}]
+    with database.reading() as session:
+        assert len(session.scalars(select(Study)).all()) == 2
