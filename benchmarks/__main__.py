@@ -17,6 +17,8 @@ NAMES = (
     "soak-workers",
     "turns",
     "load",
+    "people",
+    "images",
     "mining",
     "train-step",
     "agreement",

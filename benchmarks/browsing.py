@@ -7,6 +7,7 @@ than the servers that are measured.
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import statistics
 import threading
@@ -15,6 +16,8 @@ from collections.abc import Callable, Sequence
 from http.cookies import SimpleCookie
 from typing import Protocol
 from urllib.parse import urlencode
+
+MAX_AGE = re.compile(r"\bmax-age=(\d+)")
 
 
 class Refusal(Exception):
@@ -31,10 +34,20 @@ class Browser:
     def __init__(self, port: int, timeout: float = 60) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
         self.cookies: dict[str, str] = {}
+        self._kept: dict[str, float] = {}
+        self._max_age = 0
 
     def get(self, path: str) -> bytes:
         """The content of a page."""
         return self.send("GET", path)
+
+    def fetch(self, path: str) -> bool:
+        """Get what a page includes, unless it is still kept; whether a request was needed."""
+        if self._kept.get(path, 0.0) > time.monotonic():
+            return False
+        self.get(path)
+        self._kept[path] = time.monotonic() + self._max_age
+        return True
 
     def post_form(self, path: str, **fields: str) -> bytes:
         """Send a form."""
@@ -70,6 +83,8 @@ class Browser:
             self._connection.request(method, path, body, sent)
             response = self._connection.getresponse()
         content = response.read()
+        age = MAX_AGE.search(response.headers.get("Cache-Control", ""))
+        self._max_age = int(age[1]) if age else 0
         for header in response.headers.get_all("Set-Cookie") or ():
             for name, cookie in SimpleCookie(header).items():
                 self.cookies[name] = cookie.value

@@ -1,8 +1,9 @@
 """A complete study at once: 61 participants x 50 questions over HTTP, with the real app.
 
-There is no pause between answers. With `--full` the participants then revise their answers until
-there are 10,000 submits: memory must not grow. Then a second study is answered with log-normal
-pauses of about `THINKING` seconds, roughly twenty times faster than people.
+There is no pause between answers. Images are fetched as browsers do, each once, and not timed. With
+`--full` the participants then revise their answers until there are 10,000 submits: memory must not
+grow. Then a second study is answered with log-normal pauses of about `THINKING` seconds, roughly
+twenty times faster than people. `python -m benchmarks people` has people who think for 15 seconds.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def all_at_once(crowd: list[Annotator], pause: float) -> tuple[list[float], list
         try:
             person.enter_once()
             while not person.is_done:
+                person.fetch_images()
                 if pause:
                     time.sleep(pause * person.rng.lognormvariate(0, 0.5))
                 begun = time.perf_counter()

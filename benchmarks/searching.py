@@ -11,7 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from random import Random
@@ -134,8 +134,6 @@ def make_searches(place: Place, urls: Sequence[str], n_people: int, seed: int) -
 class Searcher(Annotator):
     """A participant who writes random texts, and stops at a list at random."""
 
-    fetched: set[str] = field(default_factory=set)
-
     def payload(self) -> tuple[str, dict[str, Any]]:
         """The next request: its path and body; a new press of a button has a key of its own."""
         view: Any = self.view
@@ -179,13 +177,12 @@ class Searcher(Annotator):
         if self.view["step"] == "search" and self.view["is_unavailable"]:
             time.sleep(0.2)
 
-    def fetch_images(self) -> None:
-        """Get the images of the last lists that this browser does not have yet."""
+    def fetch_images(self) -> int:
+        """Fetch the images of the last lists that this browser does not have yet; how many."""
         view: Any = self.view
-        for image in chain.from_iterable(view["turns"][-1]["lists"]):
-            if image["token"] not in self.fetched:
-                self.browser.get(f"/image/{image['token']}")
-                self.fetched.add(image["token"])
+        return self.fetch(
+            image["token"] for image in chain.from_iterable(view["turns"][-1]["lists"])
+        )
 
 
 def judgement(view: SearchView) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,28 +52,38 @@ class Place:
 
 
 def make_study(
-    place: Place, n_people: int, n_questions: int, seed: int, *, checks: bool = False
+    place: Place,
+    n_people: int,
+    n_questions: int,
+    seed: int,
+    *,
+    checks: bool = False,
+    studies: int = 1,
 ) -> list[str]:
-    """A study in which so many people judge the same queries; the tokens of their invitations."""
+    """Studies in each of which so many people judge the same queries; all invitations' tokens."""
     garments = catalogue(generator(seed, "catalogue"), GARMENTS)
     garments = corpus(garments, CATEGORY)
     write_images(garments, place.folder / IMAGE_FOLDER)
     triplets = draw_split(generator(seed, "triplets"), garments, CATEGORY, "val", n_questions)
     queries = [DrawnQuery(triplet, is_reversed=False) for triplet in triplets]
-    config = StudyConfig(
-        study=Presentation(name="load", title="Which shop understood you?"),
-        design=Design(
-            questions_per_form=-(-n_questions // 2), annotators_per_query=n_people, seed=seed
-        ),
-        checks=Checks(arithmetic=checks),
-    )
+    tokens: list[str] = []
     database = place.database()
     with database.writing() as session:
         lists = ruled_lists(garments, queries, seed)
         keys = store_queries(session, place.folder, garments, queries, lists)
-        study = draw_study(session, config, keys)
-        people = participants.invite(session, study.id, n_people, now=datetime.now(UTC))
-        tokens = [person.token for person in people]
+        for number in range(studies):
+            config = StudyConfig(
+                study=Presentation(name=f"load-{number}", title="Which shop understood you?"),
+                design=Design(
+                    questions_per_form=-(-n_questions // 2),
+                    annotators_per_query=n_people,
+                    seed=seed + number,
+                ),
+                checks=Checks(arithmetic=checks),
+            )
+            study = draw_study(session, config, keys)
+            people = participants.invite(session, study.id, n_people, now=datetime.now(UTC))
+            tokens += [person.token for person in people]
     database.close()
     return tokens
 
@@ -206,6 +216,23 @@ class Annotator:
                 "sets": [["shown" for _ in shown] for shown in view["sets"]],
             },
         }
+
+    def fetch_images(self) -> int:
+        """Fetch the images of the question and those of the next that the browser does not have.
+
+        How many it fetched.
+        """
+        if self.view["step"] != "question":
+            return 0
+        shown = [image for images in self.view["sets"] for image in images]
+        if self.view["reference"]:
+            shown.append(self.view["reference"])
+        present = [image["token"] for image in shown if not image["missing"]]
+        return self.fetch([*present, *self.view["next_images"]])
+
+    def fetch(self, tokens: Iterable[str]) -> int:
+        """Fetch those images that the browser does not have; how many."""
+        return sum(self.browser.fetch(f"/image/{token}") for token in tokens)
 
     def pass_checks(self) -> None:
         """Answer the arithmetic checks before the question."""

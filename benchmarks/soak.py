@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from benchmarks.browsing import Browser, Refusal, free_port, quantiles, wait_until
+from benchmarks.browsing import Refusal, free_port, quantiles, wait_until
 from benchmarks.serving import Annotator, Place, Server, answers_by_question, make_study
 from hsfiq.collect.protocol import SubmitPayload
 from hsfiq.db.tables import Response
@@ -34,11 +34,12 @@ SHORTEST, LONGEST = 0.3, 1.5
 
 @dataclass(slots=True)
 class Ledger:
-    """Submit keys that the server acknowledged, and the seconds each took."""
+    """Submit keys that the server acknowledged, the seconds each took, and images per question."""
 
     acknowledged: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
+    images: list[int] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
 
 
@@ -112,8 +113,6 @@ def retry(person: Annotator, action: Callable[[], None], ledger: Ledger) -> bool
             action, is_refused = person.enter, True
         except (OSError, http.client.HTTPException):
             person.browser.close()
-            cookies, person.browser = person.browser.cookies, Browser(person.port)
-            person.browser.cookies = cookies
             time.sleep(0.05)
         else:
             return not is_refused

@@ -1,53 +1,45 @@
 """A lab's server: 300 people, three studies, three workers behind nginx, on PostgreSQL.
 
-People think for 15 seconds on average and fetch each image once, as a browser does. At half time a
+People think for 15 seconds on average and fetch each image once, as browsers do. At half time a
 worker is killed; people send what was not acknowledged again. In the end each acknowledged answer
 must be stored in one row, and no pair may have more answers than the design requires. `connections`
 and `memory_mb` are those of all workers, in each tenth of the run: they must not grow.
 
-It needs nginx and a PostgreSQL server on which this user may create databases; HSFIQ_POSTGRES_URL
-names another than `postgresql://postgres@127.0.0.1:5432/postgres`.
+`benchmarks.lab` says what it needs.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-import secrets
-import shutil
 import signal
-import subprocess
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Engine, func, select, text
-from sqlalchemy.engine import make_url
 
-from benchmarks.browsing import answers, free_port, quantiles, wait_until
-from benchmarks.serving import CATEGORY, GARMENTS, IMAGE_FOLDER, Annotator, Place, Server
+from benchmarks.browsing import quantiles, wait_until
+from benchmarks.lab import (
+    PostgresPlace,
+    cpu_of,
+    cpu_seconds,
+    memory_mb,
+    new_database,
+    proxied,
+    workers_of,
+)
+from benchmarks.serving import Annotator, Server, make_study
 from benchmarks.soak import Ledger, retry
-from hsfiq.collect import participants
-from hsfiq.collect.protocol import QuestionView, SubmitPayload
-from hsfiq.db.engine import connect, open_database
-from hsfiq.db.schema import upgrade
+from hsfiq.collect.protocol import SubmitPayload
+from hsfiq.db.engine import connect
 from hsfiq.db.tables import Question, Response, Study
-from hsfiq.demo.lists import DrawnQuery, ruled_lists
-from hsfiq.demo.study import store_queries
-from hsfiq.drawn import catalogue, corpus, draw_split, generator
-from hsfiq.drawn.pictures import write_images
-from hsfiq.study.config import Checks, Design, Presentation, StudyConfig
-from hsfiq.study.design import draw_study
 
-POSTGRES = "postgresql://postgres@127.0.0.1:5432/postgres"
 STUDIES, WORKERS = 3, 3
 THINKING = 15.0
 """Seconds between two answers of a person, on average."""
@@ -69,37 +61,6 @@ class Size:
 
 SIZE, FULL_SIZE = Size(300, 120), Size(300, 1200)
 
-NGINX = """
-daemon off; pid {folder}/pid; error_log {folder}/error.log;
-worker_processes 1;
-events {{ worker_connections 2048; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
-    uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
-    upstream hsfiq {{ server 127.0.0.1:{upstream}; keepalive 64; }}
-    server {{
-        listen 127.0.0.1:{port};
-        location / {{
-            proxy_pass http://hsfiq;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-        }}
-    }}
-}}
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class PostgresPlace(Place):
-    """A folder of images, with a database in PostgreSQL."""
-
-    database_url: str
-
-    @property
-    def url(self) -> str:
-        return self.database_url
-
 
 @dataclass(slots=True)
 class Watch:
@@ -107,20 +68,6 @@ class Watch:
 
     memory_mb: list[float] = field(default_factory=list)
     connections: list[int] = field(default_factory=list)
-
-
-class Person(Annotator):
-    """An annotator who fetches each image once, as a browser does."""
-
-    def fetch_images(self, seen: set[str]) -> None:
-        view = cast("QuestionView", self.view)
-        images = [image for shown in view["sets"] for image in shown]
-        if view["reference"]:
-            images.append(view["reference"])
-        for image in images:
-            if not image["missing"] and image["token"] not in seen:
-                self.browser.get(f"/image/{image['token']}")
-                seen.add(image["token"])
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
@@ -131,29 +78,21 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 def soak(size: Size, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name, new_database() as url:
         place = PostgresPlace(Path(name), url)
-        tokens = make_studies(place, size, seed)
-        server = Server(place, free_port(), ("--workers", str(WORKERS), "--connections", "5"))
-        server.start()
-        try:
-            with nginx(place.folder, server.port) as port:
-                people = [Person(port, token, Random(n)) for n, token in enumerate(tokens)]
-                return answer(place, server, people, size)
-        finally:
-            server.stop()
+        tokens = make_study(
+            place, size.people // STUDIES, size.questions, seed, checks=True, studies=STUDIES
+        )
+        with proxied(place, WORKERS) as (server, port):
+            people = [Annotator(port, token, Random(n)) for n, token in enumerate(tokens)]
+            return answer(place, server, people, size)
 
 
 def answer(
-    place: PostgresPlace, server: Server, people: list[Person], size: Size
+    place: PostgresPlace, server: Server, people: list[Annotator], size: Size
 ) -> dict[str, Any]:
-    ledger, watch, images = Ledger(), Watch(), [0]
-    threads = [
-        threading.Thread(target=answer_on, args=(person, ledger, size, images), daemon=True)
-        for person in people
-    ]
+    ledger, watch = Ledger(), Watch()
     used = cpu_seconds(server)
     begun = time.monotonic()
-    for thread in threads:
-        thread.start()
+    threads = start(people, ledger, size.thinking)
     engine = connect(place.url)
     for part in range(PARTS):
         time.sleep(max(0.0, begun + (part + 1) * size.seconds / PARTS - time.monotonic()))
@@ -180,7 +119,7 @@ def answer(
         **counts,
         "refused": len(ledger.refusals),
         "killed": 1,
-        "images": images[0],
+        "images": sum(ledger.images),
         "p50_ms": p50,
         "p95_ms": p95,
         "cores_of_workers": round(used / seconds, 2),
@@ -191,18 +130,31 @@ def answer(
     }
 
 
-def answer_on(person: Person, ledger: Ledger, size: Size, images: list[int]) -> None:
+def start(people: list[Annotator], ledger: Ledger, thinking: float) -> list[threading.Thread]:
+    threads = [
+        threading.Thread(target=answer_on, args=(person, ledger, thinking), daemon=True)
+        for person in people
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def answer_on(person: Annotator, ledger: Ledger, thinking: float) -> None:
     """Answer until the run is over; each request is repeated until the server replies."""
-    seen: set[str] = set()
-    if ledger.over.wait(person.rng.uniform(0, size.thinking)):
+
+    def fetch() -> None:
+        ledger.images.append(person.fetch_images())
+
+    if ledger.over.wait(person.rng.uniform(0, thinking)):
         return
     retry(person, person.enter, ledger)
     while not ledger.over.is_set() and not person.is_done:
         retry(person, person.pass_checks, ledger)
         if person.view["step"] != "question":
             continue
-        retry(person, lambda: person.fetch_images(seen), ledger)
-        if ledger.over.wait(min(person.rng.expovariate(1 / size.thinking), 4 * size.thinking)):
+        retry(person, fetch, ledger)
+        if ledger.over.wait(min(person.rng.expovariate(1 / thinking), 4 * thinking)):
             break
         body = person.submission()
         begun = time.perf_counter()
@@ -213,109 +165,7 @@ def answer_on(person: Person, ledger: Ledger, size: Size, images: list[int]) -> 
         if retry(person, submit, ledger):
             ledger.seconds.append(time.perf_counter() - begun)
             ledger.acknowledged.append(body["submit_key"])
-    images[0] += len(seen)
     person.browser.close()
-
-
-# ---------------------------------------------------------------------------------- the server
-
-
-@contextmanager
-def new_database() -> Iterator[str]:
-    """The URL of a migrated database, which is dropped at the end."""
-    server = make_url(os.environ.get("HSFIQ_POSTGRES_URL", POSTGRES))
-    name = f"hsfiq_soak_{secrets.token_hex(6)}"
-    engine = connect(server.render_as_string(hide_password=False))
-    engine = engine.execution_options(isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f'CREATE DATABASE "{name}"'))
-        try:
-            url = server.set(database=name).render_as_string(hide_password=False)
-            empty = connect(url)
-            upgrade(empty)
-            empty.dispose()
-            yield url
-        finally:
-            connection.execute(text(f'DROP DATABASE "{name}" WITH (FORCE)'))
-    engine.dispose()
-
-
-def make_studies(place: Place, size: Size, seed: int) -> list[str]:
-    """Studies in which a third of the people each judge the same queries; all their tokens."""
-    garments = corpus(catalogue(generator(seed, "catalogue"), GARMENTS), CATEGORY)
-    write_images(garments, place.folder / IMAGE_FOLDER)
-    n = size.questions
-    triplets = draw_split(generator(seed, "triplets"), garments, CATEGORY, "val", n)
-    queries = [DrawnQuery(triplet, is_reversed=False) for triplet in triplets]
-    overlap = size.people // STUDIES
-    tokens: list[str] = []
-    database = open_database(place.url)
-    with database.writing() as session:
-        lists = ruled_lists(garments, queries, seed)
-        keys = store_queries(session, place.folder, garments, queries, lists)
-        for number in range(STUDIES):
-            config = StudyConfig(
-                study=Presentation(name=f"soak-{number}", title="Which shop understood you?"),
-                design=Design(
-                    questions_per_form=-(-n // 2), annotators_per_query=overlap, seed=seed + number
-                ),
-                checks=Checks(arithmetic=True),
-            )
-            study = draw_study(session, config, keys)
-            people = participants.invite(session, study.id, overlap, now=datetime.now(UTC))
-            tokens += [person.token for person in people]
-    database.close()
-    return tokens
-
-
-@contextmanager
-def nginx(folder: Path, upstream: int) -> Iterator[int]:
-    """The port of an nginx in front of the server."""
-    program = shutil.which("nginx", path="/usr/local/sbin:/usr/sbin:/usr/bin:/bin")
-    if program is None:
-        raise SystemExit("nginx is not installed: apt-get install nginx-light")
-    port, settings = free_port(), folder / "nginx.conf"
-    settings.write_text(NGINX.format(folder=folder, port=port, upstream=upstream))
-    process = subprocess.Popen([program, "-p", folder, "-c", settings], stderr=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: answers(port, "/healthz"), "nginx")
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
-
-
-# ------------------------------------------------------------------------------------- figures
-
-
-def workers_of(server: Server) -> list[int]:
-    """The processes that answer: the children of the server's children."""
-    children = children_of(server.pid)
-    return [worker for child in children for worker in children_of(child)]
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def memory_mb(server: Server) -> float:
-    """What the workers use together; pages that they share count once."""
-    total = 0
-    for pid in workers_of(server):
-        with suppress(OSError):  # it has been killed
-            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1])
-    return round(total / 1024, 1)
-
-
-def cpu_seconds(server: Server) -> float:
-    return sum(cpu_of(pid) for pid in workers_of(server))
-
-
-def cpu_of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def n_connections(engine: Engine) -> int:

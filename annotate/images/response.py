@@ -30,7 +30,7 @@ def image_response(
     it as well as its name. `known_tags` is the request's If-None-Match.
     """
     image = store.look_up(session, token) if TOKEN.fullmatch(token) else None
-    copy = NO_SUCH_IMAGE if image is None else store.file_of(session, image, size)
+    copy = NO_SUCH_IMAGE if image is None else store.file_where_known(image, size)
     if isinstance(copy, Fault):
         return not_found(copy)
     content = copy.read_bytes()

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from benchmarks.nginx import installed
+from benchmarks.nginx import nginx as run_nginx
 from tests.conftest import do_without
 from tests.studies import ROOT
 
 TOOLS = ("nginx", "openssl")
-
-SETTINGS = """
-daemon off; pid {folder}/pid; error_log {folder}/error.log;
-events {{ }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
-    uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
-{server}
-}}
-"""
 
 SERVER = """
 server {{
@@ -37,7 +26,7 @@ server {{
 
 
 def tool(name: str) -> str:
-    path = shutil.which(name, path="/usr/local/sbin:/usr/sbin:/usr/bin:/bin")
+    path = installed(name)
     if path is None:
         do_without(f"{name} is not installed: apt-get install nginx-light openssl")
     return path
@@ -76,17 +65,5 @@ def nginx(folder: Path, certificate: Path, server: str, upstream: str, port: int
     }.items():
         assert old in server
         server = server.replace(old, new)
-    settings = folder / "nginx.conf"
-    settings.write_text(SETTINGS.format(folder=folder, server=server))
-    process = subprocess.Popen([tool("nginx"), "-c", settings, "-e", folder / "error.log"])
-    try:
-        while True:
-            assert process.poll() is None, (folder / "error.log").read_text()
-            with closing(socket.socket()) as tried:
-                if tried.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
+    with run_nginx(tool("nginx"), folder, server, port):
         yield f"https://localhost:{port}"
-    finally:
-        process.terminate()
-        process.wait()
