@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from hsfiq.access.signing_key import signing_keys
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
+from hsfiq.db.rows.participants import ParticipantRow, participant_row
 from hsfiq.db.tables import Participant
 from hsfiq.db.types import DIGEST_LENGTH, digest_of
 from hsfiq.errors import Forbidden, Refused
@@ -130,6 +131,17 @@ def required_participant(
 ) -> Participant:
     """The participant whose cookie this is, with `lock` locked; else `UnknownBrowser`."""
     participant = participant_in(session, cookies, signer, lock=lock)
+    if participant is None:
+        raise UnknownBrowser(UNKNOWN_BROWSER)
+    return participant
+
+
+def locked_participant(
+    session: Session, cookies: Mapping[str, str], signer: Signer
+) -> ParticipantRow:
+    """The same as a row, after locking it."""
+    rows = (participant_row(session, token, lock=True) for token in tokens_in(cookies, signer))
+    participant = next(filter(None, rows), None)
     if participant is None:
         raise UnknownBrowser(UNKNOWN_BROWSER)
     return participant

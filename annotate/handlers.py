@@ -1,23 +1,23 @@
 """The requests of a participant's page: one function for each.
 
 A function first writes what is needed in one short transaction, and raises `Refused` if the request
-cannot be accepted; nothing is stored then. The view in its reply is read after the commit, so it
-can only show what is stored.
+cannot be accepted; nothing is stored then. The view in its reply is read after the commit, or in
+the same transaction and sent after its commit, so it can only show what is stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from logging import getLogger
-from typing import Any
 
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import (
     Assignment,
     Signer,
+    locked_participant,
     read_assignment,
     required_participant,
     signer_of,
@@ -27,17 +27,14 @@ from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.searching.opinions import opinion_of, place_of
 from hsfiq.annotate.searching.uploads import receive_upload
 from hsfiq.annotate.views import ViewBuilder
-from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
+from hsfiq.collect.answering.given import given_answer
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.outcomes.questionnaire import store_answers
 from hsfiq.collect.protocol import (
-    AnswerPayload,
     CheckPayload,
     CheckReply,
-    ImagesPayload,
     JudgedSubmitPayload,
-    JudgementPayload,
     LanguagePayload,
     Opening,
     QuestionnairePayload,
@@ -46,7 +43,6 @@ from hsfiq.collect.protocol import (
     SubmitReply,
     View,
 )
-from hsfiq.collect.responses import Skip
 from hsfiq.collect.running.messages import mark_seen
 from hsfiq.collect.searching import sessions
 from hsfiq.collect.searching.asking import Prepared, Retrievers, prepare, store_lists
@@ -58,21 +54,24 @@ from hsfiq.collect.searching.protocol import (
 )
 from hsfiq.collect.searching.sessions import Typed
 from hsfiq.collect.searching.state import state_of
+from hsfiq.collect.showing.page_parts import page_parts
 from hsfiq.collect.stages import (
     Position,
-    asks_reason,
     current_position,
     decide,
     position_after,
     position_at,
 )
-from hsfiq.collect.steps import has_reference, lock_question, require_reached
+from hsfiq.collect.steps import (
+    lock_asked_question,
+    lock_question,
+    require_reached,
+)
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant, Question
+from hsfiq.db.rows.participants import AnyParticipant
+from hsfiq.db.tables import Participant
 from hsfiq.errors import Forbidden, HsfiqError, Refused
-from hsfiq.kinds import KINDS, Judgement, Rules
-from hsfiq.study.config import StudyConfig, config_of, rules_of
-from hsfiq.study.instrument.extra_questions import read_answers
+from hsfiq.kinds import KINDS
 
 Cookies = Mapping[str, str]
 
@@ -139,14 +138,14 @@ def submit(
 ) -> SubmitReply:
     now = datetime.now(UTC)
     with services.database.writing() as session:
-        participant = required_participant(session, cookies, services.signer, lock=True)
+        participant = locked_participant(session, cookies, services.signer)
         assignment = read_assignment(
             services.signer, participant.token_hash, payload["assignment"], "question"
         )
-        question = lock_question(session, assignment.key)
+        question = lock_asked_question(session, assignment.key)
         if question.reassigned:
             raise Reassigned("this question has been reassigned to somebody else")
-        answer = given_answer(question, participant, payload, now)
+        answer = given_answer(question, participant.study, payload, now)
         if KINDS[participant.study.kind].is_live:
             answer = sessions.judged(session, question.id, answer, assignment.revision)
         submitted = responses.submit(
@@ -160,86 +159,11 @@ def submit(
             language=assignment.language,
         )
         position = position_after(session, participant, submitted.steps, submitted.number, now)
-    return {"revision": submitted.revision, "view": view_of(services, participant, position)}
-
-
-def given_answer(
-    question: Question,
-    participant: Participant,
-    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload,
-    now: datetime,
-) -> Answer | Judgement | Skip:
-    """What the page sends, if it fits the question and the study; else `Refused`."""
-    config = config_of(participant.study)
-    images = image_states(question, payload["images"], rules_of(config))
-    if "skip" in payload:
-        return Skip(images, served_at=question.served_at, submitted_at=now)
-    return answer_of(question, config, payload["answer"], images, now)
-
-
-def image_states(question: Question, payload: ImagesPayload, rules: Rules) -> ImageStates:
-    """The states of the images; `Refused` unless they are of the question's images."""
-    sets = tuple(tuple(states) for states in payload["sets"])
-    if [len(states) for states in sets] != [rules.k] * rules.n_sets:
-        numbers = f"{rules.n_sets} set{'s' * (rules.n_sets != 1)} of {rules.k} images"
-        raise Refused(f"images: must be of {numbers}")
-    if (payload["reference"] is not None) != has_reference(question):
-        raise Refused("images: the reference must have a state if the question has one")
-    return ImageStates(payload["reference"], sets)
-
-
-def answer_of(
-    question: Question,
-    config: StudyConfig,
-    payload: AnswerPayload | JudgementPayload,
-    images: ImageStates,
-    now: datetime,
-) -> Answer | Judgement:
-    """The answer with the states of its images, and its times by the server's clock."""
-    reason = (payload["reason"] or "").strip(WHITE_SPACE)
-    is_asked = asks_reason(config, question.form.position, question.place)
-    if is_asked and len(reason) < SHORTEST_REASON:
-        raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
-    given_reason = None if payload["reason"] is None else reason
-    times = times_of(question, payload, now)
-    extra = extra_answers(config, payload)
-    if "score_1" in payload:
-        scores = payload["score_1"], payload["score_2"], payload["preferred"]
-        confirmed = payload["confirmed"] or None
-        return Answer(*scores, payload["irrelevant"], given_reason, times, images, confirmed, extra)
-    kind = KINDS[config.design.kind]
-    if kind.read is None:
-        raise Refused(f"questions of this study are of kind {config.design.kind}")
-    values = kind.read(payload["judgement"], rules_of(config))
-    irrelevant = None if kind.is_live else payload["irrelevant"]  # the page of a search has no flag
-    return Judgement(values, irrelevant, given_reason, times, images, extra)
-
-
-def extra_answers(
-    config: StudyConfig, payload: AnswerPayload | JudgementPayload
-) -> dict[str, Any] | None:
-    """The answers to the extra questions; None if the study has none."""
-    questions = config.questionnaire.after_each
-    answers = read_answers(questions, payload.get("extra", {}))
-    return answers if questions else None
-
-
-def times_of(question: Question, payload: AnswerPayload | JudgementPayload, now: datetime) -> Times:
-    """The times of an answer by the server's clock.
-
-    The page reports durations. None can be longer than the time since the question was served, so
-    a longer one (the computer slept, its clock was changed) is cut to that.
-    """
-    served_at, since = question.served_at, payload["seconds_since_first_interaction"]
-    elapsed = max((now - served_at).total_seconds(), 0.0) if served_at else 0.0
-    return Times(
-        served_at=served_at,
-        first_interaction_at=(
-            None if since is None else now - timedelta(seconds=min(since, elapsed))
-        ),
-        submitted_at=now,
-        active_seconds=round(min(payload["active_seconds"], elapsed), 3),
-    )
+        participant.store(session)
+        parts = page_parts(session, participant, position)
+    with services.database.reading() as session:  # connects only for pages that need more
+        view = services.views.view_of_parts(session, participant, position, parts)
+    return {"revision": submitted.revision, "view": view}
 
 
 def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
@@ -395,6 +319,6 @@ def check(services: Services, cookies: Cookies, payload: CheckPayload) -> CheckR
     return {"passed": passed, "view": view_of(services, participant, position)}
 
 
-def view_of(services: Services, participant: Participant, position: Position) -> View:
+def view_of(services: Services, participant: AnyParticipant, position: Position) -> View:
     with services.database.reading() as session:
         return services.views.view(session, participant, position)

@@ -47,9 +47,8 @@ from hsfiq.collect.protocol import (
     View,
     ViewBase,
 )
-from hsfiq.collect.responses import latest_response
-from hsfiq.collect.running.messages import unread_messages
 from hsfiq.collect.searching.state import state_of
+from hsfiq.collect.showing.page_parts import PageParts, page_parts
 from hsfiq.collect.showing.shown_questions import ShownQuestion, shown_questions
 from hsfiq.collect.stages import (
     STAGES_WITH_QUESTIONS,
@@ -59,6 +58,7 @@ from hsfiq.collect.stages import (
     may_answer,
 )
 from hsfiq.collect.steps import Step, Steps
+from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
 from hsfiq.images.faults import Fault
 from hsfiq.kinds import KINDS
@@ -104,7 +104,14 @@ class ViewBuilder:
             "view": self.view(session, participant, position),
         }
 
-    def view(self, session: Session, participant: Participant, position: Position) -> View:
+    def view(self, session: Session, participant: AnyParticipant, position: Position) -> View:
+        parts = page_parts(session, participant, position)
+        return self.view_of_parts(session, participant, position, parts)
+
+    def view_of_parts(
+        self, session: Session, participant: AnyParticipant, position: Position, parts: PageParts
+    ) -> View:
+        """The view of what has been read; the session reads what only some pages need."""
         progress, step = position.progress, position.step
         base: ViewBase = {
             "total": progress.total,
@@ -113,15 +120,17 @@ class ViewBuilder:
             "text_version": participant.study.text_version,
             "language": language_of(participant),
             "messages": [
-                {"id": message.id, "text": html_of(message.text)}
-                for message in unread_messages(session, participant)
+                {"id": message.id, "text": html_of(message.text)} for message in parts.messages
             ],
         }
         if step is None:
-            return self.stage_view(session, participant, position, base)
+            return self.stage_view(session, as_object(session, participant), position, base)
         if step.check_id is not None:
             return self.check_view(session, participant, position, step, base)
-        return self.question_view(session, participant, position, step, base)
+        if KINDS[participant.study.kind].is_live:
+            searcher = as_object(session, participant)
+            return self.search_view(session, position, step, searcher, base, parts)
+        return self.question_view(session, participant, position, step, base, parts)
 
     def stage_view(
         self, session: Session, participant: Participant, position: Position, base: ViewBase
@@ -166,7 +175,7 @@ class ViewBuilder:
     def check_view(
         self,
         session: Session,
-        participant: Participant,
+        participant: AnyParticipant,
         position: Position,
         step: Step,
         base: ViewBase,
@@ -185,19 +194,15 @@ class ViewBuilder:
     def question_view(
         self,
         session: Session,
-        participant: Participant,
+        participant: AnyParticipant,
         position: Position,
         step: Step,
         base: ViewBase,
-    ) -> QuestionView | SearchView:
+        parts: PageParts,
+    ) -> QuestionView:
         config = config_of(participant.study)
-        if KINDS[participant.study.kind].is_live:
-            return self.search_view(session, position, step, participant, base)
         following = position.question_step(step.number + 1)
-        next_id = following.question_id if following else None
-        questions = shown_questions(session, step.question_id, next_id)
-        question = questions[step.question_id]
-        latest = latest_response(session, step.question_id) if step.done else None
+        question, latest = parts.questions[step.question_id], parts.latest
         assignment = Assignment(
             "question",
             step.question_id,
@@ -217,11 +222,11 @@ class ViewBuilder:
             "sets": [[show(image) for image in images] for images in question.sets],
             "earlier": earlier_answer(latest) if latest else None,
             "standing_at": current.number if current else None,
-            "reason_asked": asks_reason(config, question.form_position, question.place),
+            "reason_asked": asks_reason(config, step.form_position, question.place),
             "assignment": assignment.signed(self.signer, participant.token_hash),
             "draft": assignment.draft(self.signer, participant.token_hash),
             "next_images": (
-                self.addresses_of(session, participant, questions[following.question_id])
+                self.addresses_of(session, participant, parts.questions[following.question_id])
                 if following
                 else []
             ),
@@ -234,15 +239,16 @@ class ViewBuilder:
         step: Step,
         participant: Participant,
         base: ViewBase,
+        parts: PageParts,
     ) -> SearchView:
         state, current = state_of(session, step.question_id), position.progress.current
-        latest = latest_response(session, step.question_id) if step.done else None
+        latest = parts.latest
         assignment = replace(
             search_assignment(state, latest.revision if latest else 0),
             text_version=base["text_version"],
             language=base["language"],
         )
-        parts = search_parts(
+        searching = search_parts(
             session,
             state,
             partial(self.image_view, session, participant),
@@ -250,7 +256,7 @@ class ViewBuilder:
         )
         return {
             **base,
-            **parts,
+            **searching,
             "step": "search",
             "number": step.number,
             "minutes_left": minutes_left(position.progress),
@@ -281,17 +287,17 @@ class ViewBuilder:
         }
 
     def image_view(
-        self, session: Session, participant: Participant, image: StoredImage
+        self, session: Session, participant: AnyParticipant, image: StoredImage
     ) -> ImageView:
         is_missing = isinstance(self.images.file_of(session, image), Fault)
         return {"token": self.address_of(session, participant, image), "missing": is_missing}
 
-    def address_of(self, session: Session, participant: Participant, image: StoredImage) -> str:
+    def address_of(self, session: Session, participant: AnyParticipant, image: StoredImage) -> str:
         digest = self.images.digest_of(session, image)
         return signed_address(self.signer, participant.token_hash, image.token, digest)
 
     def addresses_of(
-        self, session: Session, participant: Participant, question: ShownQuestion
+        self, session: Session, participant: AnyParticipant, question: ShownQuestion
     ) -> list[str]:
         return [self.address_of(session, participant, image) for image in question.images]
 
@@ -329,7 +335,13 @@ def drawn_practice(session: Session, participant: Participant) -> PracticeParts:
     }
 
 
-def back_from(position: Position, participant: Participant) -> int | None:
+def as_object(session: Session, participant: AnyParticipant) -> Participant:
+    if isinstance(participant, Participant):
+        return participant
+    return session.get_one(Participant, participant.id)
+
+
+def back_from(position: Position, participant: AnyParticipant) -> int | None:
     """The number of the question that Back leads to, None if there is none to revise."""
     if position.stage not in STAGES_WITH_QUESTIONS or not may_answer(participant):
         return None

@@ -61,8 +61,8 @@ def program() -> Path:
 
 
 @contextmanager
-def served(folder: Path, images: Path, items: Sequence[Item], port: int) -> Iterator[None]:
-    """Potato serving these items, until the block ends."""
+def served(folder: Path, images: Path, items: Sequence[Item], port: int) -> Iterator[int]:
+    """Potato serving these items, until the block ends; its process's id."""
     (folder / "data").mkdir(parents=True)
     (folder / "media").symlink_to(images)
     (folder / "config.yaml").write_text(CONFIG.format(port=port))
@@ -73,7 +73,7 @@ def served(folder: Path, images: Path, items: Sequence[Item], port: int) -> Iter
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         try:
             wait_until(lambda: answers(port, "/health"), "Potato")
-            yield
+            yield process.pid
         finally:
             process.kill()
             process.wait()

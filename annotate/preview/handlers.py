@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import UnknownBrowser, read_assignment
-from hsfiq.annotate.handlers import Services, given_answer
+from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.preview.links import PreviewPlace
+from hsfiq.collect.answering.given import given_answer
 from hsfiq.collect.participants import require_language
 from hsfiq.collect.protocol import (
     CheckPayload,
@@ -32,7 +33,7 @@ from hsfiq.collect.protocol import (
 from hsfiq.collect.responses import Skip, require_storable
 from hsfiq.collect.running.preview import Preview, preview_of
 from hsfiq.collect.stages import Position
-from hsfiq.collect.steps import load_question
+from hsfiq.collect.steps import asked_question
 from hsfiq.db.tables import Check, Study
 from hsfiq.errors import Forbidden
 from hsfiq.study.config import config_of
@@ -123,8 +124,8 @@ def submit(
         reached = visit.preview.place_of(step)
         if reached > place.reached:
             raise Forbidden("this question comes later")
-        question = load_question(visit.session, step.question_id)
-        answer = given_answer(question, participant, payload, datetime.now(UTC))
+        question = asked_question(visit.session, step)
+        answer = given_answer(question, participant.study, payload, datetime.now(UTC))
         if not isinstance(answer, Skip):
             require_storable(answer, participant.study)
         after = visit.after(reached + 1)

@@ -14,6 +14,7 @@ from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.review.people_shown import among
 from hsfiq.collect.steps import steps_of
+from hsfiq.db.rows.participants import AnyStudy
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, Refused
 from hsfiq.kinds import KINDS, ShownAnswer
@@ -78,7 +79,7 @@ def sum_tries(session: Session, study: Study, shown: Select[int] | None) -> Iter
 
 
 def question_checks(
-    session: Session, study: Study, whose: ColumnElement[bool] | None = None
+    session: Session, study: AnyStudy, whose: ColumnElement[bool] | None = None
 ) -> Iterator[CheckResult]:
     """Gold questions and repeated ones; which answers pass is the question kind's rule.
 

@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
+from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Check, Form, Pair, Participant, Query, Question, Response, Study
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import config_of
@@ -244,7 +245,7 @@ def never_begun(now: datetime, minutes: int) -> ColumnElement[bool]:
     return and_(Participant.consented_at.is_(None), Participant.seen_at <= since)
 
 
-def extend_lease(participant: Participant, now: datetime) -> None:
+def extend_lease(participant: AnyParticipant, now: datetime) -> None:
     """Record activity: the lease runs from the latest. A lease that was ended stays ended."""
     if participant.seen_at is not None:
         participant.seen_at = max(now, participant.seen_at)

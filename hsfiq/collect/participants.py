@@ -22,6 +22,7 @@ from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
 from hsfiq.collect.studies import lock_study, require_open, require_platform_study
 from hsfiq.db.change_tables import ExportedForm, ExportedRelease, WorkedHit
 from hsfiq.db.engine import added
+from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
@@ -238,7 +239,7 @@ def choose_language(participant: Participant, language: str) -> None:
     participant.language = language
 
 
-def language_of(participant: Participant) -> str:
+def language_of(participant: AnyParticipant) -> str:
     """The language in which a participant reads the study."""
     study = config_of(participant.study).study
     return participant.language if participant.language in study.languages else study.language
@@ -278,7 +279,7 @@ def next_number(session: Session, study: Study) -> int:
     return (count or 0) + 1
 
 
-def require_active(participant: Participant) -> None:
+def require_active(participant: AnyParticipant) -> None:
     """Raise `NotOpen` unless the study is open and the participant is active."""
     require_open(participant.study)
     if participant.status != "active":

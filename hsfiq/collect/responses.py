@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, bindparam, select
+from sqlalchemy import Insert, Select, bindparam, insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import (
@@ -27,7 +27,9 @@ from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.outcomes.check_rule import apply_check_rule
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.steps import Steps, require_reached
-from hsfiq.db.tables import Participant, Response, Study
+from hsfiq.db.rows.executing import execute
+from hsfiq.db.rows.participants import AnyParticipant, AnyStudy
+from hsfiq.db.tables import Response
 from hsfiq.errors import Conflict, Refused
 from hsfiq.kinds import Judgement
 from hsfiq.study.config import config_of
@@ -68,7 +70,7 @@ class Submitted:
 
 def submit(
     session: Session,
-    participant: Participant,
+    participant: AnyParticipant,
     question_id: int,
     answer: Answer | Judgement | Skip,
     *,
@@ -96,10 +98,10 @@ def submit(
     own, step = require_reached(session, participant, question_id)
     revisions = revisions_of(session, question_id) if step.done else []
     require_storable(answer, participant.study)
-    response = response_of(answer)
+    values = values_of(answer)
     earlier = next((row for row in revisions if row.submit_key == submit_key), None)
     if earlier is not None:
-        if any(getattr(earlier, name) != getattr(response, name) for name in JUDGEMENT_COLUMNS):
+        if any(getattr(earlier, name) != values[name] for name in JUDGEMENT_COLUMNS):
             raise Conflict("this submit was used for another answer")
         return Submitted(earlier.revision, step.number, own)
     require_active(participant)
@@ -107,19 +109,26 @@ def submit(
     revision = latest.revision if latest else 0
     if revision != expected_revision:
         raise Conflict("this question was answered elsewhere since the page was loaded")
-    response.question_id = question_id
-    response.revision = revision + 1
-    response.submit_key = submit_key
-    response.language = language
-    response.images = images_seen(answer.images, latest)
-    response.text_version = text_version
-    session.add(response)
-    if response.submitted_at is not None:
-        extend_lease(participant, response.submitted_at)
-    session.flush()
-    apply_check_rule(session, participant, response.submitted_at or datetime.now(UTC))
-    steps = own.with_answer(step, response.active_seconds)
-    return Submitted(response.revision, step.number, steps)
+    stored = values | {
+        "question_id": question_id,
+        "revision": revision + 1,
+        "submit_key": submit_key,
+        "language": language,
+        "images": images_seen(answer.images, latest),
+        "text_version": text_version,
+    }
+    execute(session, _new_response(), stored)
+    submitted_at = values["submitted_at"]
+    if submitted_at is not None:
+        extend_lease(participant, submitted_at)
+    apply_check_rule(session, participant, submitted_at or datetime.now(UTC))
+    steps = own.with_answer(step, values["active_seconds"])
+    return Submitted(revision + 1, step.number, steps)
+
+
+@cache
+def _new_response() -> Insert:
+    return insert(Response)
 
 
 def revisions_of(session: Session, question_id: int) -> Sequence[Response]:
@@ -143,7 +152,7 @@ def _latest_response() -> Select[Response]:
     )
 
 
-def require_storable(answer: Answer | Judgement | Skip, study: Study) -> None:
+def require_storable(answer: Answer | Judgement | Skip, study: AnyStudy) -> None:
     if isinstance(answer, Skip):
         return
     if isinstance(answer, Answer) != (study.kind == "pair"):
@@ -163,7 +172,7 @@ def require_storable(answer: Answer | Judgement | Skip, study: Study) -> None:
         raise Refused("the reason has characters that cannot be stored")
 
 
-def require_confirmation(answer: Answer, study: Study) -> None:
+def require_confirmation(answer: Answer, study: AnyStudy) -> None:
     """Refuse an answer that is confirmed without need, or needs to be and is not."""
     is_asked = contradicts(
         answer.preferred, answer.score_1, answer.score_2, by=CONFIRMED_DIFFERENCE
@@ -194,26 +203,36 @@ def images_seen(images: ImageStates | None, latest: Response | None) -> str | No
 
 def response_of(answer: Answer | Judgement | Skip) -> Response:
     """The row of an answer, not yet added to a session; its key and revision are not set."""
+    return Response(**values_of(answer))
+
+
+UNANSWERED = dict.fromkeys(
+    (*JUDGEMENT_COLUMNS, "served_at", "first_interaction_at", "submitted_at", "active_seconds")
+)
+
+
+def values_of(answer: Answer | Judgement | Skip) -> dict[str, Any]:
+    """The columns that an answer decides."""
     letters = answer.images.letters if answer.images else None
     if isinstance(answer, Skip):
-        return Response(
-            irrelevant=False,
-            skipped=answer.reason,
-            served_at=answer.served_at,
-            submitted_at=answer.submitted_at,
-            images=letters,
-        )
-    return Response(
+        return UNANSWERED | {
+            "irrelevant": False,
+            "skipped": answer.reason,
+            "served_at": answer.served_at,
+            "submitted_at": answer.submitted_at,
+            "images": letters,
+        }
+    return UNANSWERED | {
         **given_values(answer),
-        irrelevant=answer.irrelevant,
-        reason=answer.reason or None,
-        extra=None if answer.extra is None else dict(answer.extra),
-        served_at=answer.times.served_at,
-        first_interaction_at=answer.times.first_interaction_at,
-        submitted_at=answer.times.submitted_at,
-        active_seconds=answer.times.active_seconds,
-        images=letters,
-    )
+        "irrelevant": answer.irrelevant,
+        "reason": answer.reason or None,
+        "extra": None if answer.extra is None else dict(answer.extra),
+        "served_at": answer.times.served_at,
+        "first_interaction_at": answer.times.first_interaction_at,
+        "submitted_at": answer.times.submitted_at,
+        "active_seconds": answer.times.active_seconds,
+        "images": letters,
+    }
 
 
 def given_values(answer: Answer | Judgement) -> dict[str, Any]:

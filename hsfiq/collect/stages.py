@@ -19,7 +19,8 @@ from hsfiq.collect.outcomes.status_changes import stopped_by_checks
 from hsfiq.collect.protocol import FarewellKind
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
 from hsfiq.collect.studies import lock_study
-from hsfiq.db.tables import Participant, Study
+from hsfiq.db.rows.participants import AnyParticipant, AnyStudy
+from hsfiq.db.tables import Participant
 from hsfiq.errors import Conflict, Forbidden
 from hsfiq.kinds import KINDS
 from hsfiq.study.completion import Outcome, completion_code, completion_url, has_failed
@@ -57,7 +58,7 @@ def current_position(session: Session, participant: Participant, now: datetime) 
 
 
 def current_of(
-    session: Session, participant: Participant, progress: Steps, now: datetime
+    session: Session, participant: AnyParticipant, progress: Steps, now: datetime
 ) -> Position:
     """The same for the participant's steps."""
     stage = stage_of(session, participant, progress)
@@ -81,7 +82,7 @@ def position_at(session: Session, participant: Participant, number: int, now: da
 
 
 def position_after(
-    session: Session, participant: Participant, progress: Steps, number: int, now: datetime
+    session: Session, participant: AnyParticipant, progress: Steps, number: int, now: datetime
 ) -> Position:
     """The question after this number if it has been answered already, else the current step.
 
@@ -97,14 +98,14 @@ def position_after(
 
 
 def served(
-    session: Session, participant: Participant, position: Position, now: datetime
+    session: Session, participant: AnyParticipant, position: Position, now: datetime
 ) -> Position:
     if position.step and position.step.check_id is None:
         mark_served(session, participant, position.step.question_id, now)
     return position
 
 
-def stage_of(session: Session, participant: Participant, progress: Steps) -> Stage:
+def stage_of(session: Session, participant: AnyParticipant, progress: Steps) -> Stage:
     if participant.status in DEPARTED_STATUSES:
         return departed_stage(session, participant)
     if progress.current is None:
@@ -118,32 +119,32 @@ def stage_of(session: Session, participant: Participant, progress: Steps) -> Sta
     return "practice" if has_practice(participant.study) else "asking"
 
 
-def has_practice(study: Study) -> bool:
+def has_practice(study: AnyStudy) -> bool:
     """Searches have no practice question: nothing answers before a study is served."""
     return not KINDS[study.kind].is_live
 
 
-def final_stage(session: Session, participant: Participant) -> Stage:
+def final_stage(session: Session, participant: AnyParticipant) -> Stage:
     """Of a participant who has answered every question."""
     if not questionnaire_is_due(session, participant):
         return "done"
     return "questionnaire" if may_answer(participant) else waiting_stage(session, participant)
 
 
-def departed_stage(session: Session, participant: Participant) -> Stage:
+def departed_stage(session: Session, participant: AnyParticipant) -> Stage:
     if participant.status == "screened-out" and participant.consented_at is None:
         return "declined"
     return "checks-excluded" if stopped_by_checks(session, participant) else "ended"
 
 
-def waiting_stage(session: Session, participant: Participant) -> Stage:
+def waiting_stage(session: Session, participant: AnyParticipant) -> Stage:
     """Of a participant who can answer nothing now, but may later."""
     if participant.study.status == "closed":
         return "closed"
     return "checks-paused" if stopped_by_checks(session, participant) else "paused"
 
 
-def may_answer(participant: Participant) -> bool:
+def may_answer(participant: AnyParticipant) -> bool:
     """Whether their answers, and revisions of answers, are accepted now."""
     return participant.study.status == "open" and participant.status == "active"
 

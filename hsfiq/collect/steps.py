@@ -16,12 +16,13 @@ from sqlalchemy import Select, Update, bindparam, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.leases import extend_lease
+from hsfiq.db.rows.executing import execute, rows_of
+from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
     Form,
     Pair,
-    Participant,
     Query,
     Question,
     Response,
@@ -40,7 +41,8 @@ class Step:
 
     `number` counts the questions from 1; a sum has the number of the question after it. Gold and
     repeated pairs are ordinary questions here. `done` is an answered question or a passed sum;
-    `seconds` are the active ones of a question's first answer, None if unknown.
+    `seconds` are the active ones of a question's first answer, None if unknown. `form_position` is
+    the form's among those of its participant.
     """
 
     number: int
@@ -48,6 +50,7 @@ class Step:
     check_id: int | None
     done: bool
     seconds: float | None = None
+    form_position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +81,19 @@ class Steps:
         return Steps.of(done if step is answered else step for step in self.steps)
 
 
-def steps_of(session: Session, participant: Participant) -> Steps:
-    rows = session.execute(_own_questions(), {"participant": participant.id})
+def steps_of(session: Session, participant: AnyParticipant) -> Steps:
+    rows = rows_of(session, _own_questions(), {"participant": participant.id})
     steps: list[Step] = []
-    for number, (question_id, answer_id, seconds, check_id, is_passed) in enumerate(rows, start=1):
+    for number, row in enumerate(rows, start=1):
+        question_id, position, answer_id, seconds, check_id, is_passed = row
         if check_id is not None:
-            steps.append(Step(number, question_id, check_id, is_passed))
-        steps.append(Step(number, question_id, None, answer_id is not None, seconds))
+            steps.append(Step(number, question_id, check_id, is_passed, None, position))
+        steps.append(Step(number, question_id, None, answer_id is not None, seconds, position))
     return Steps.of(steps)
 
 
 def require_reached(
-    session: Session, participant: Participant, question_id: int
+    session: Session, participant: AnyParticipant, question_id: int
 ) -> tuple[Steps, Step]:
     """The participant's steps, and this question; `Forbidden` unless they may answer it now."""
     if participant.consented_at is None:
@@ -115,6 +119,18 @@ def require_reached(
     raise Forbidden("you cannot answer this question now")
 
 
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """What an answer to a question is checked against; `place` is that in its form."""
+
+    id: int
+    place: int
+    form_position: int | None
+    reassigned: bool
+    served_at: datetime | None
+    has_reference: bool
+
+
 class Orders(Protocol):
     """The orders that were drawn for a question, of its row or of a part of it."""
 
@@ -135,12 +151,20 @@ def lock_question(session: Session, question_id: int) -> Question:
     return session.scalars(_locked_question(), {"question": question_id}).one()
 
 
+def lock_asked_question(session: Session, question_id: int) -> AskedQuestion:
+    """Lock a question as `lock_question` does, and read what its answer needs."""
+    row = rows_of(session, _locked_asked_question(), {"question": question_id}).one()
+    return AskedQuestion(*row)
+
+
+def asked_question(session: Session, step: Step) -> AskedQuestion:
+    """The same without a lock, for a step of a preview: its form has no position yet."""
+    row = rows_of(session, _asked_question(), {"question": step.question_id}).one()
+    return replace(AskedQuestion(*row), form_position=step.form_position)
+
+
 def load_question(session: Session, question_id: int) -> Question:
     return session.scalars(_question_as_shown(), {"question": question_id}).one()
-
-
-def has_reference(question: Question) -> bool:
-    return question.pair.query.triplet.reference_id is not None
 
 
 def shown_sets(question: Question) -> tuple[RetrievedSet, ...]:
@@ -174,14 +198,10 @@ def image_orders(question: Orders) -> Sequence[list[int] | None]:
 
 
 def mark_served(
-    session: Session, participant: Participant, question_id: int, now: datetime
+    session: Session, participant: AnyParticipant, question_id: int, now: datetime
 ) -> None:
     """Record when the participant's question was first served; this extends the lease."""
-    session.execute(
-        _first_served(),
-        {"question": question_id, "now": now},
-        execution_options={"synchronize_session": False},
-    )
+    execute(session, _first_served(), {"question": question_id, "now": now})
     extend_lease(participant, now)
 
 
@@ -189,13 +209,16 @@ def mark_served(
 
 
 @cache
-def _own_questions() -> Select[int, int | None, float | None, int | None, bool]:
+def _own_questions() -> Select[int, int | None, int | None, float | None, int | None, bool]:
     """A participant's questions in their order, with the first answers and the sums before them."""
     passed = (
         select(CheckAnswer.id).where(CheckAnswer.check_id == Check.id, CheckAnswer.passed).exists()
     )
     return (
-        select(Question.id, Response.id, Response.active_seconds, Check.id, passed)
+        select(
+            *(Question.id, Form.position, Response.id, Response.active_seconds),
+            *(Check.id, passed),
+        )
         .join(Form, Question.form_id == Form.id)
         .outerjoin(Response, (Response.question_id == Question.id) & (Response.revision == 1))
         # Sums come between forms: the first form has none.
@@ -212,15 +235,30 @@ def _own_questions() -> Select[int, int | None, float | None, int | None, bool]:
 
 
 @cache
+def _asked_question() -> Select[int, int, int | None, bool, datetime | None, bool]:
+    return (
+        select(
+            *(Question.id, Question.place, Form.position, Question.reassigned, Question.served_at),
+            Triplet.reference_id.is_not(None),
+        )
+        .join(Form, Question.form_id == Form.id)
+        .join(Pair, Question.pair_id == Pair.id)
+        .join(Query, Pair.query_id == Query.id)
+        .join(Triplet, Query.triplet_id == Triplet.id)
+        .where(Question.id == bindparam("question"))
+    )
+
+
+@cache
+def _locked_asked_question() -> Select[int, int, int | None, bool, datetime | None, bool]:
+    return _asked_question().with_for_update(of=Question)
+
+
+@cache
 def _locked_question() -> Select[Question]:
-    reference = joinedload(Question.pair).joinedload(Pair.query).joinedload(Query.triplet)
     return (
         select(Question)
         .where(Question.id == bindparam("question"))
-        .options(
-            joinedload(Question.form).load_only(Form.position),
-            reference.load_only(Triplet.reference_id),
-        )
         .with_for_update(of=Question)
         .execution_options(populate_existing=True)
     )

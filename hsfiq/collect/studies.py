@@ -8,6 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.change_tables import StudyCreation
+from hsfiq.db.rows.participants import AnyStudy
 from hsfiq.db.tables import Study
 from hsfiq.errors import NotOpen, Refused
 
@@ -68,7 +69,7 @@ def platform_study_owner(session: Session, platform_study_id: str) -> Study | No
     return session.scalars(bound).one_or_none()
 
 
-def require_open(study: Study) -> None:
+def require_open(study: AnyStudy) -> None:
     if study.status != "open":
         raise NotOpen(f"this study is {study.status}")
 

@@ -6,13 +6,14 @@ names; the defaults are the papers' design. `hsfiq.study.config_file` reads the 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
-from hsfiq.db.tables import Study
+from hsfiq.db.rows.participants import AnyStudy, StudyRow
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KINDS, KindName, KindOptions, Rules
 from hsfiq.study.instrument.questionnaire import Questionnaire
@@ -248,9 +249,19 @@ def stored_recruitment(recruitment: Recruitment) -> dict[str, object]:
     return values
 
 
-def config_of(row: Study) -> StudyConfig:
+def config_of(row: AnyStudy) -> StudyConfig:
     """The config of a stored study; an imported one has only its name and title."""
-    stored: dict[str, Any] = {"study": {"name": row.name, "title": row.title}} | row.design
+    return config_of_row(row) if isinstance(row, StudyRow) else read_config(row, row.design)
+
+
+@lru_cache(maxsize=64)
+def config_of_row(row: StudyRow) -> StudyConfig:
+    """The same for a row: every change of the study makes a row that is not equal."""
+    return read_config(row, json.loads(row.design))
+
+
+def read_config(row: AnyStudy, design: dict[str, Any]) -> StudyConfig:
+    stored: dict[str, Any] = {"study": {"name": row.name, "title": row.title}} | design
     stored["study"] = stored_presentation(stored["study"]) | {
         "guidelines": row.guidelines,
         "consent": row.consent,

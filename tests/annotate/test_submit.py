@@ -42,8 +42,8 @@ def send(client: TestClient, body: bytes | str, content_type: str = "application
     return client.post("/submit", content=body, headers=headers).status_code
 
 
-MOST_STATEMENTS = 9
-"""Of an answer with the next question; each is a tenth of its processor time."""
+MOST_STATEMENTS = 8
+"""Of an answer with the next question."""
 
 
 def test_an_answer_takes_few_statements(annotator: TestClient, database: Database) -> None:
@@ -59,7 +59,7 @@ def test_an_answer_takes_few_statements(annotator: TestClient, database: Databas
     finally:
         event.remove(database.engine, "before_cursor_execute", count)
     begun = [statement for statement in statements if statement.startswith("BEGIN")]
-    assert len(begun) == 2  # one transaction to store the answer, one to read what is next
+    assert len(begun) == 1
     assert len(statements) - len(begun) <= MOST_STATEMENTS, "\n".join(statements)
 
 

@@ -8,13 +8,14 @@ from sqlalchemy.orm import Session
 
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.outcomes.status_changes import changes_of, record
+from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Participant
 from hsfiq.study.config import config_of
 
 STATUS_AFTER = {"pause": "paused", "exclude": "excluded"}
 
 
-def apply_check_rule(session: Session, participant: Participant, now: datetime) -> None:
+def apply_check_rule(session: Session, participant: AnyParticipant, now: datetime) -> None:
     """Apply the rule to a locked participant, in the transaction of an answer.
 
     It acts when more checks are failed than the limit, and more than when it acted before: a

@@ -9,17 +9,18 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.rows.participants import AnyParticipant, AnyStudy
 from hsfiq.db.tables import Participant, QuestionnaireAnswers, Study
 from hsfiq.study.config import config_of
 from hsfiq.study.instrument.extra_questions import read_answers
 
 
-def asks_at_end(study: Study) -> bool:
+def asks_at_end(study: AnyStudy) -> bool:
     """Whether participants must answer questions at the end; in a closed study nobody can."""
     return study.status != "closed" and bool(config_of(study).questionnaire.at_end)
 
 
-def questionnaire_is_due(session: Session, participant: Participant) -> bool:
+def questionnaire_is_due(session: Session, participant: AnyParticipant) -> bool:
     """Whether this participant must still answer the study's questions at the end."""
     return asks_at_end(participant.study) and answers_at_end(session, participant) is None
 
@@ -34,7 +35,7 @@ def have_answered_at_end(session: Session, study: Study) -> set[int]:
     return set(session.scalars(rows))
 
 
-def answers_at_end(session: Session, participant: Participant) -> dict[str, Any] | None:
+def answers_at_end(session: Session, participant: AnyParticipant) -> dict[str, Any] | None:
     """The answers by the question's name; None before they are given."""
     return session.scalars(
         select(QuestionnaireAnswers.answers).where(

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Participant, StatusChange, Study
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text
@@ -18,7 +19,7 @@ LONGEST_REASON = 1000
 
 def record(
     session: Session,
-    participant: Participant,
+    participant: AnyParticipant,
     status: str,
     now: datetime,
     *,
@@ -43,7 +44,7 @@ def record(
     session.flush()
 
 
-def changes_of(session: Session, participant: Participant) -> Sequence[StatusChange]:
+def changes_of(session: Session, participant: AnyParticipant) -> Sequence[StatusChange]:
     """A participant's changes, oldest first."""
     return session.scalars(
         select(StatusChange)
@@ -63,7 +64,7 @@ def latest_changes(session: Session, study: Study) -> dict[int, StatusChange]:
     return {change.participant_id: change for change in rows}
 
 
-def stopped_by_checks(session: Session, participant: Participant) -> bool:
+def stopped_by_checks(session: Session, participant: AnyParticipant) -> bool:
     """Whether the rule about checks gave the participant the status that they have."""
     changes = changes_of(session, participant)
     if not changes:

@@ -17,6 +17,8 @@ from sqlalchemy.orm import Session
 from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.collect.studies import require_unfinished
 from hsfiq.db.engine import added
+from hsfiq.db.rows.executing import rows_of
+from hsfiq.db.rows.participants import AnyParticipant, ParticipantRow
 from hsfiq.db.tables import Message, MessageRecipient, Participant, Study
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text
@@ -73,9 +75,11 @@ def require_message(text: str) -> None:
         raise Refused("the message has characters that cannot be stored")
 
 
-def unread_messages(session: Session, participant: Participant) -> Sequence[Row[int, str]]:
+def unread_messages(session: Session, participant: AnyParticipant) -> Sequence[Row[int, str]]:
     """The `id` and `text` of the messages that a participant has not closed yet, oldest first."""
-    return session.execute(_unread(), {"participant": participant.id}).all()
+    if isinstance(participant, ParticipantRow) and not participant.has_unread_messages:
+        return []
+    return rows_of(session, _unread(), {"participant": participant.id}).all()
 
 
 @cache  # building it takes as long as running it, and every page needs it

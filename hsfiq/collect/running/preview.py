@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -142,6 +143,7 @@ def steps_of_forms(session: Session, forms: Sequence[Form]) -> list[Step]:
                 Check.form_id == form.id, Check.kind == "arithmetic"
             )
         )
+        step = partial(Step, done=False, form_position=form.position)
         sum_at = {} if form is forms[0] else {row.place: row.id for row in sums}
         questions = session.execute(
             select(Question.place, Question.id)
@@ -151,6 +153,6 @@ def steps_of_forms(session: Session, forms: Sequence[Form]) -> list[Step]:
         for place, question_id in questions:
             number += 1
             if place in sum_at:
-                steps.append(Step(number, question_id, sum_at[place], done=False))
-            steps.append(Step(number, question_id, None, done=False))
+                steps.append(step(number, question_id, sum_at[place]))
+            steps.append(step(number, question_id, None))
     return steps

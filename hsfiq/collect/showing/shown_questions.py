@@ -12,11 +12,11 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import Select, bindparam, select
-from sqlalchemy.orm import Session, aliased, load_only
+from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.steps import image_orders, in_shown_order
+from hsfiq.db.rows.executing import rows_of
 from hsfiq.db.tables import (
-    Form,
     FurtherSet,
     Image,
     Pair,
@@ -41,10 +41,9 @@ class ShownImage:
 class ShownQuestion:
     """A question; its sets and their images are in the order in which it shows them.
 
-    `place` is that in its form, `form_position` the form's among those of its participant.
+    `place` is that in its form.
     """
 
-    form_position: int | None
     place: int
     text: str
     reference: ShownImage | None
@@ -63,12 +62,11 @@ def shown_questions(
 ) -> dict[int, ShownQuestion]:
     """One or two questions, by database key."""
     ids = {"question": question_id, "other": question_id if other_id is None else other_id}
-    rows = session.execute(_questions(), ids).all()
+    rows = rows_of(session, _questions(), ids).all()
     sets = {row.id: sets_of(session, row) for row in rows}
     images = images_of_sets(session, {key for keys in sets.values() for key in keys})
     return {
         row.id: ShownQuestion(
-            form_position=row.Form.position,
             place=row.place,
             text=row.text or row.query_text,
             reference=(
@@ -104,8 +102,9 @@ def in_image_order(
 def images_of_sets(session: Session, sets: Iterable[int]) -> Mapping[int, list[ShownImage]]:
     """The images of retrieved sets, best first."""
     images: dict[int, list[ShownImage]] = defaultdict(list)
-    for row in session.execute(_images(), {"sets": list(sets)}):
-        images[row.set_id].append(ShownImage(row.dataset_id, row.name, row.token, row.sha256))
+    for row in rows_of(session, _images(), {"sets": list(sets)}):
+        set_id, dataset_id, name, token, sha256 = row
+        images[set_id].append(ShownImage(dataset_id, name, token, sha256))
     return images
 
 
@@ -117,17 +116,14 @@ def _questions() -> Select[*tuple[Any, ...]]:
             *(Question.id, Question.place, Question.pair_id, Question.text),
             *(Question.swapped, Question.order_1, Question.order_2),
             *(Question.set_order, Question.image_orders),
-            *(Form, Pair.first_id, Pair.second_id, Query.text.label("query_text")),
+            *(Pair.first_id, Pair.second_id, Query.text.label("query_text")),
             *(reference.dataset_id, reference.name, reference.token, reference.sha256),
         )
-        .join(Form, Question.form_id == Form.id)
         .join(Pair, Question.pair_id == Pair.id)
         .join(Query, Pair.query_id == Query.id)
         .join(Triplet, Query.triplet_id == Triplet.id)
         .outerjoin(reference, Triplet.reference_id == reference.id)
         .where(Question.id.in_([bindparam("question"), bindparam("other")]))
-        # Not its column: the forms of a preview have positions that the database has not.
-        .options(load_only(Form.position))
     )
 
 

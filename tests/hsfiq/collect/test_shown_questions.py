@@ -41,7 +41,6 @@ def as_objects_give(session: Session, question_id: int) -> ShownQuestion:
     reference = question.pair.query.triplet.reference
     n_sets = len(shown_sets(question))
     return ShownQuestion(
-        form_position=question.form.position,
         place=question.place,
         text=question.text or question.pair.query.text,
         reference=shown_image(reference) if reference else None,

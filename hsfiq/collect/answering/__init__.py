@@ -1,0 +1,1 @@
+"""An answer as the page sends it."""

@@ -1,0 +1,1 @@
+"""What every answer reads, as plain rows: SQLAlchemy's objects take several times as long."""

@@ -1,0 +1,105 @@
+"""A participant with their study, read in one statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Select, Text, Update, bindparam, cast, select, update
+from sqlalchemy.orm import Session
+
+from hsfiq.db.rows.executing import execute, rows_of
+from hsfiq.db.tables import MessageRecipient, Participant, Study
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRow:
+    """Columns of a `Study`. Two rows are equal if their columns are: what is derived can be kept.
+
+    `design` is JSON.
+    """
+
+    id: int
+    name: str
+    title: str
+    guidelines: str
+    consent: str
+    status: str
+    kind: str
+    ties_allowed: bool
+    text_version: int | None
+    platform_study_id: str | None
+    design: str
+
+
+@dataclass(slots=True)
+class ParticipantRow:
+    """Columns of a `Participant`; `store` writes what answers change, the status and `seen_at`."""
+
+    study: StudyRow
+    id: int
+    token_hash: str
+    status: str
+    language: str | None
+    consented_at: datetime | None
+    practised_at: datetime | None
+    seen_at: datetime | None
+    has_unread_messages: bool
+
+    def store(self, session: Session) -> None:
+        values = {"participant": self.id, "new_status": self.status, "new_seen_at": self.seen_at}
+        execute(session, _changed(), values)
+
+
+AnyParticipant = Participant | ParticipantRow
+AnyStudy = Study | StudyRow
+
+N_STUDY = len(StudyRow.__dataclass_fields__)
+
+
+def participant_row(session: Session, digest: str, *, lock: bool = False) -> ParticipantRow | None:
+    """The participant whose token has this digest; with `lock`, locked before they are read."""
+    row = rows_of(session, _locked_row() if lock else _row(), {"digest": digest}).one_or_none()
+    if row is None:
+        return None
+    columns = tuple(row)
+    return ParticipantRow(StudyRow(*columns[:N_STUDY]), *columns[N_STUDY:])
+
+
+@cache
+def _row() -> Select[*tuple[Any, ...]]:
+    unread = (
+        select(MessageRecipient.message_id)
+        .where(
+            MessageRecipient.participant_id == Participant.id, MessageRecipient.seen_at.is_(None)
+        )
+        .exists()
+    )
+    return (
+        select(
+            *(Study.id, Study.name, Study.title, Study.guidelines, Study.consent, Study.status),
+            *(Study.kind, Study.ties_allowed, Study.text_version, Study.platform_study_id),
+            cast(Study.design, Text),
+            *(Participant.id, Participant.token_hash, Participant.status, Participant.language),
+            *(Participant.consented_at, Participant.practised_at, Participant.seen_at),
+            unread,
+        )
+        .join(Study, Participant.study_id == Study.id)
+        .where(Participant.token_hash == bindparam("digest"))
+    )
+
+
+@cache
+def _locked_row() -> Select[*tuple[Any, ...]]:
+    return _row().with_for_update(of=Participant)
+
+
+@cache
+def _changed() -> Update:
+    return (
+        update(Participant)
+        .where(Participant.id == bindparam("participant"))
+        .values(status=bindparam("new_status"), seen_at=bindparam("new_seen_at"))
+    )
