@@ -31,6 +31,7 @@ from hsfiq.annotate.images.signed import SignedImages, add_signed_images
 from hsfiq.annotate.images.warm import warming
 from hsfiq.annotate.leaderboard.routes import add_leaderboards
 from hsfiq.annotate.mturk.framing import FramedPages, add_framed_addresses
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.layout import add_owner
 from hsfiq.annotate.payloads import (
     CHECK,
@@ -54,6 +55,7 @@ from hsfiq.annotate.security import STUDY, StudyMiddleware
 from hsfiq.annotate.serving.faults import unavailable_response, wants_page
 from hsfiq.annotate.serving.health import add_health
 from hsfiq.annotate.serving.public_address import PublicAddress, require_free_path
+from hsfiq.annotate.serving.remote_user import RemoteUser
 from hsfiq.annotate.serving.watching import NOTHING, Watching, add_watching, start_logs
 from hsfiq.annotate.serving.workers import supervise, terminated_with_parent
 from hsfiq.annotate.texts import language_for
@@ -89,8 +91,9 @@ def build_app(
     app = plain_app(services)
     mount_question_page(app, services)
     add_preview(app, services)
-    add_owner(app, database, services.signer, services.images)
-    add_leaderboards(app, database, services.signer)
+    identities = Identities(database, services.signer)
+    add_owner(app, identities, services.images)
+    add_leaderboards(app, identities)
 
     def is_participant(request: Request) -> bool:
         return bool(tokens_in(request.cookies, services.signer))
@@ -128,12 +131,16 @@ def plain_app(services: Services) -> FastAPI:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How an app is served: its public URL, its processes and the connections of each, its logs."""
+    """How an app is served: its public URL, its processes and the connections of each, its logs.
+
+    `auth_header` names the header in which a trusted proxy says which account sends a request.
+    """
 
     public: PublicUrl | None = None
     workers: int = 1
     connections: int | None = None
     watching: Watching = NOTHING
+    auth_header: str | None = None
 
 
 def serve(database: Database, host: str, port: int, serving: Serving) -> None:
@@ -182,6 +189,9 @@ def answer(listener: socket, signals: Signals, services: Services, serving: Serv
     app = build_app(services.database, services, serving.public, watching)
     host, port = listener.getsockname()[:2]
     settings = server_settings(app, host, port, has_own_log=watching.logs_json)
+    if serving.auth_header is not None:
+        settings.load()
+        settings.loaded_app = RemoteUser(settings.loaded_app, serving.auth_header)
     server = uvicorn.Server(settings)
     signals.call(partial(stop, server))
     server.run(sockets=[listener])

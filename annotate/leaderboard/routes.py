@@ -12,15 +12,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
-from hsfiq.annotate.cookies import Signer
+from hsfiq.access.roles import Permission
 from hsfiq.annotate.leaderboard.page import About, leaderboard_page, no_leaderboard_page
 from hsfiq.annotate.leaderboard.shared import SharedResults
 from hsfiq.annotate.leaderboard.standings import Standings, standings_of
-from hsfiq.annotate.owner.identity import is_owner
-from hsfiq.annotate.owner.login import owner_in
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.texts import language_for, language_in, study_texts
-from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.study.config import config_of
 
@@ -36,16 +34,17 @@ class Shown:
     is_public: bool
 
 
-def add_leaderboards(app: FastAPI, database: Database, signer: Signer) -> None:
+def add_leaderboards(app: FastAPI, identities: Identities) -> None:
+    database = identities.database
     results: SharedResults[int, Standings] = SharedResults(partial(standings_of, database))
 
     def find(request: Request, name: str, wanted: str) -> Shown | None:
-        owner = owner_in(database)
         with database.reading() as session:
             shown = shown_of(session, name, request.headers, wanted)
-        if shown is None or shown.is_public or is_owner(request.cookies, signer, owner):
+        if shown is None or shown.is_public:
             return shown
-        return None
+        user = identities.user_of(request)
+        return shown if user is not None and user.may(Permission.READ) else None
 
     @app.get(f"{PATH}/{{name}}")
     async def leaderboard(request: Request, name: str, language: str = "") -> Response:

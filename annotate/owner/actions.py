@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy.orm import Session
 
+from hsfiq.access.roles import Permission
 from hsfiq.collect import owner_actions
 from hsfiq.collect.owner_actions import OwnerAction
 from hsfiq.collect.participants import by_name_or_platform_id
@@ -46,6 +47,20 @@ STUDY: dict[str, ActionText] = {
     "pause": ActionText("Pause", "Participants see that it is paused and can come back later."),
     "close": ActionText("Close", "Participants see a closing page with their completion code."),
 }
+
+
+RECRUITING = frozenset(
+    {("active", "paused"), ("paused", "active"), ("open", "paused"), ("paused", "open")}
+)
+"""The changes of a participant's or a study's status that pause and resume."""
+RECRUITERS_PERSON, RECRUITERS_STUDY = ("pause", "resume"), ("open", "pause")
+"""The buttons that make them."""
+
+
+def permission_for(action: OwnerAction) -> Permission:
+    """Pausing and resuming belongs to recruiting; nothing else, such as opening a closed study."""
+    change = action.status_seen, action.status_after
+    return Permission.RECRUIT if change in RECRUITING else Permission.MANAGE
 
 
 def text_of(action: OwnerAction) -> ActionText:

@@ -54,40 +54,20 @@ def tiles(
     now: datetime,
 ) -> Markup:
     progress = headline.progress
-    share = progress.answered / progress.questions if progress.questions else 0.0
-    by_standing = Counter(person.standing for person in people).most_common()
-    standings = ", ".join(f"{count:,} {name}" for name, count in by_standing) or "nobody yet"
     median = figures.times_of([answer for answer in answers if answer.counts]).median
     failed = sum(not check.passed for check in checks)
     return render_fragment(
         "tiles.html",
         tiles=[
-            Tile(
-                "Answered",
-                f"{progress.answered:,}",
-                f"of {progress.questions:,}",
-                percent(share),
-                share=round(share, 4),
-            ),
+            answered_tile(headline),
             Tile(
                 "Pace",
                 f"{figures.rate_of(answers, now).in_last_hour:,}",
                 "in the last hour",
                 f"{seconds(median)} per question (median){end_note(headline, answers, now)}",
             ),
-            Tile(
-                "Participants",
-                f"{progress.participants:,}",
-                "",
-                standings if len(people) == progress.participants else f"seen last: {standings}",
-            ),
-            Tile(
-                "Abandoned",
-                f"{headline.abandoned:,}",
-                "to reassign",
-                f"lease over: {listed(headline.late)}" if headline.late else "no lease is over",
-                warns=headline.abandoned > 0,
-            ),
+            participants_tile(headline, people),
+            abandoned_tile(headline),
             Tile(
                 "Checks failed",
                 f"{failed:,}",
@@ -110,6 +90,42 @@ def tiles(
                 warns=progress.skipped > 0,
             ),
         ],
+    )
+
+
+def recruitment_tiles(headline: Headline, people: Sequence[ParticipantRow]) -> Markup:
+    """The numbers that say nothing of what was answered."""
+    shown = [answered_tile(headline), participants_tile(headline, people), abandoned_tile(headline)]
+    return render_fragment("tiles.html", tiles=shown)
+
+
+def answered_tile(headline: Headline) -> Tile:
+    progress = headline.progress
+    share = progress.answered / progress.questions if progress.questions else 0.0
+    return Tile(
+        "Answered",
+        f"{progress.answered:,}",
+        f"of {progress.questions:,}",
+        percent(share),
+        share=round(share, 4),
+    )
+
+
+def participants_tile(headline: Headline, people: Sequence[ParticipantRow]) -> Tile:
+    n_participants = headline.progress.participants
+    by_standing = Counter(person.standing for person in people).most_common()
+    standings = ", ".join(f"{count:,} {name}" for name, count in by_standing) or "nobody yet"
+    note = standings if len(people) == n_participants else f"seen last: {standings}"
+    return Tile("Participants", f"{n_participants:,}", "", note)
+
+
+def abandoned_tile(headline: Headline) -> Tile:
+    return Tile(
+        "Abandoned",
+        f"{headline.abandoned:,}",
+        "to reassign",
+        f"lease over: {listed(headline.late)}" if headline.late else "no lease is over",
+        warns=headline.abandoned > 0,
     )
 
 

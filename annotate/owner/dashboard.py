@@ -1,7 +1,7 @@
 """The event handlers of the dashboard. They keep no state outside the database.
 
-Whoever reaches the app can call Gradio's events, so every handler checks for the owner itself
-before it reads or changes anything.
+Whoever reaches the app can call Gradio's events, so every handler finds out itself who calls it,
+and what their role may do, before it reads or changes anything.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import gradio as gr
 from markupsafe import Markup
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.cookies import Signer
+from hsfiq.access.roles import Permission, User
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.owner import actions, cards, tables
 from hsfiq.annotate.owner.fragments import empty, line, render_fragment
-from hsfiq.annotate.owner.identity import require_owner
+from hsfiq.annotate.owner.identity import Identities, require_permission
 from hsfiq.annotate.owner.kind_plots.cards import kind_cards
 from hsfiq.annotate.owner.kind_plots.figures import KindFigures
 from hsfiq.annotate.owner.kind_plots.retrievers import retrievers_card
-from hsfiq.annotate.owner.login import owner_in
 from hsfiq.annotate.owner.preferences.card import preferences_card
 from hsfiq.annotate.owner.running.changed_images import changed_images_card
+from hsfiq.annotate.serving.remote_user import remote_user
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.exports.records import last_record
 from hsfiq.collect.history import question_history
@@ -47,38 +47,55 @@ Outputs = list[Any]
 class Dashboard:
     """Handlers of the page's events; each returns new values for the page's components."""
 
-    database: Database
-    signer: Signer
+    identities: Identities
     images: ImageStore
     kind_figures: KindFigures = field(default_factory=KindFigures)
 
-    def require(self, request: gr.Request) -> None:
-        require_owner(request.headers, request.cookies, self.signer, owner_in(self.database))
+    @property
+    def database(self) -> Database:
+        return self.identities.database
+
+    def require(self, request: gr.Request, permission: Permission | None = None) -> User:
+        if request.request is None:
+            raise RuntimeError("Gradio called a handler without a request")
+        return self.identities.require(request.request, permission)
 
     # -------------------------------------------------------------------------------- reading
 
-    def opened(self, request: gr.Request) -> Outputs:
+    def opening(self, permissions: Sequence[Permission]) -> Callable[..., Outputs]:
+        """The handler of an opened page, of whose parts each needs one of `permissions`."""
+
+        def opened(request: gr.Request) -> Outputs:
+            user = self.require(request)
+            parts = [gr.update(visible=user.may(permission)) for permission in permissions]
+            return [*self.opened(user), who(user, request), *parts]
+
+        return opened
+
+    def opened(self, user: User) -> Outputs:
         """The list of studies, and the newest open study (or the newest of all)."""
-        self.require(request)
         with self.database.reading() as session:
             rows = list_studies(session)
             choices = [(f"{study.title} ({study.name})", study.name) for study in rows]
             candidates = [study for study in rows if study.status == "open"] or rows
             name = candidates[-1].name if candidates else None
             dropdown = gr.Dropdown(choices=choices, value=name)
-            return [dropdown, *self.study_outputs(session, name)]
+            return [dropdown, *self.study_outputs(session, name, user)]
 
     def refreshed(self, study: str, request: gr.Request) -> Outputs:
-        self.require(request)
+        user = self.require(request)
         with self.database.reading() as session:
-            return self.study_outputs(session, study)
+            return self.study_outputs(session, study, user)
 
     def study_chosen(self, study: str, request: gr.Request) -> Outputs:
         """Another study; inputs, messages and confirmations for the last one are cleared."""
         return [*self.refreshed(study, request), *[""] * 4, *no_confirmation("")]
 
-    def study_outputs(self, session: Session, name: str | None) -> Outputs:
-        """Time, headline, plots, participants, latest answers, and the study with its exports."""
+    def study_outputs(self, session: Session, name: str | None, user: User) -> Outputs:
+        """Time, headline, plots, participants, latest answers, and the study with its exports.
+
+        Who may not read answers gets nothing that they contribute to but their number.
+        """
         now = datetime.now(UTC)
         as_of = f"as of {now:%H:%M:%S} UTC"
         updated = line(as_of, "updated")
@@ -93,6 +110,10 @@ class Dashboard:
         headline = headline_of(session, study, answers, now=now)
         if shown is not None:
             updated = line(f"{as_of}; {shown_note(len(people), headline)}", "updated")
+        about = self.about(session, study, now, user)
+        if not user.may(Permission.READ):
+            people_table = tables.participants_table(people, headline, now, with_answers=False)
+            return [updated, cards.recruitment_tiles(headline, people), "", people_table, "", about]
         return [
             updated,
             cards.tiles(headline, people, answers, checks, now),
@@ -106,13 +127,17 @@ class Dashboard:
             ),
             tables.participants_table(people, headline, now),
             tables.latest_answers_table(answers, now),
-            render_fragment(
-                "study.html",
-                study=study,
-                quotas=quotas_of(session, study, now),
-                release=last_record(session, study),
-            ),
+            about,
         ]
+
+    def about(self, session: Session, study: Study, now: datetime, user: User) -> Markup:
+        return render_fragment(
+            "study.html",
+            study=study,
+            quotas=quotas_of(session, study, now),
+            release=last_record(session, study),
+            user=user,
+        )
 
     def kind_cards(
         self, session: Session, study: Study, answers: Sequence[AnswerRow]
@@ -131,7 +156,7 @@ class Dashboard:
         return [question, self.history(study, question, request)]
 
     def history(self, study: str, question: str, request: gr.Request) -> Markup:
-        self.require(request)
+        self.require(request, Permission.READ)
         with self.database.reading() as session:
             try:
                 row = actions.study_named(session, study)
@@ -163,10 +188,11 @@ class Dashboard:
         reason: str = "",
     ) -> Outputs:
         """What the action would do, with buttons; or why it cannot be done."""
-        self.require(request)
+        user = self.require(request)
         with self.database.reading() as session:
             try:
                 pending = actions.prepare(session, study, participant, action, reason)
+                require_permission(user, actions.permission_for(pending))
             except Refused as error:
                 return no_confirmation(refusal(error))
         text = actions.text_of(pending)
@@ -176,15 +202,17 @@ class Dashboard:
         return ["", gr.Group(visible=True), ask, gr.Button(yes), actions.to_json(pending)]
 
     def confirmed(self, action: str, study: str, request: gr.Request) -> Outputs:
-        self.require(request)
+        user = self.require(request)
         try:
+            confirmed = actions.from_json(action)
+            require_permission(user, actions.permission_for(confirmed))
             with self.database.writing() as session:
-                result = actions.perform(session, actions.from_json(action))
+                result = actions.perform(session, confirmed)
             notice = line(f"Done. {result}", "done", role="status")
         except Refused as error:
             notice = refusal(error)
         with self.database.reading() as session:
-            return [*no_confirmation(notice), *self.study_outputs(session, study)]
+            return [*no_confirmation(notice), *self.study_outputs(session, study, user)]
 
     def cancelled(self, request: gr.Request) -> Outputs:
         self.require(request)
@@ -197,6 +225,12 @@ def shown_note(n_shown: int, headline: Headline) -> str:
         f"plots, tables, times and checks are of the {n_shown:,} participants seen last, "
         f"of {headline.progress.participants:,}; preferences and the other numbers are of all"
     )
+
+
+def who(user: User, request: gr.Request) -> Markup:
+    """The user, with the button that ends a login; those whom a proxy names have none."""
+    has_login = request.request is None or remote_user(request.request.scope) is None
+    return render_fragment("who.html", user=user, has_login=has_login)
 
 
 def further_cards(

@@ -14,10 +14,9 @@ from typing import BinaryIO
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from hsfiq.annotate.cookies import Signer
-from hsfiq.annotate.owner.identity import require_owner
-from hsfiq.annotate.owner.login import OWNER, owner_in
-from hsfiq.db.engine import Database
+from hsfiq.access.roles import Permission
+from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import OWNER
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
@@ -33,11 +32,11 @@ TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 """The time of every file in the zip, so that the same answers give the same bytes."""
 
 
-def add_export(app: FastAPI, database: Database, signer: Signer) -> None:
+def add_export(app: FastAPI, identities: Identities) -> None:
     @app.get(f"{OWNER}/export/{{study_id}}/{{kind}}")
     def export(request: Request, study_id: int, kind: str) -> Response:
-        require_owner(request.headers, request.cookies, signer, owner_in(database))
-        with database.reading() as session:
+        identities.require(request, Permission.EXPORT)
+        with identities.database.reading() as session:
             study = session.get(Study, study_id) if study_id < 2**31 else None
             if study is None:
                 return JSONResponse({"error": "there is no such study"}, status_code=404)

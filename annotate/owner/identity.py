@@ -1,69 +1,74 @@
-"""Identifies the owner by a signed cookie after login."""
+"""Identifies who uses the dashboard: by a signed cookie after login, or as the proxy names them."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
-from fastapi import Request, Response
+from fastapi import Response
+from starlette.requests import HTTPConnection, Request
 
-from hsfiq.access.owner_password import Owner
+from hsfiq.access.logins import user_named, user_of_login
+from hsfiq.access.roles import Permission, User
 from hsfiq.annotate.cookies import Signer, place_of_cookies
 from hsfiq.annotate.security import is_same_origin
-from hsfiq.db.types import digest_of
+from hsfiq.annotate.serving.remote_user import remote_user
+from hsfiq.db.engine import Database
 from hsfiq.errors import Forbidden, Refused
 
 COOKIE = "hsfiq_owner"
+PURPOSE = "login"
 LOGIN_DURATION = timedelta(hours=12)
 
 
-class NotOwner(Refused):
+class NotLoggedIn(Refused):
     status = 401
 
 
-class NoPassword(Refused):
-    status = 503
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Finds the users of requests, in the database each time: accounts change at once."""
+
+    database: Database
+    signer: Signer
+
+    def user_of(self, request: HTTPConnection) -> User | None:
+        """A name from the proxy counts even if it names no account, and then nobody is let in."""
+        name = remote_user(request.scope)
+        token = self.login_token(request)
+        with self.database.reading() as session:
+            if name is not None:
+                return user_named(session, name)
+            return user_of_login(session, token, datetime.now(UTC)) if token else None
+
+    def login_token(self, request: HTTPConnection) -> str | None:
+        """The token in this browser's cookie, None if its signature is not valid."""
+        return self.signer.read(PURPOSE, request.cookies.get(COOKIE, ""))
+
+    def require(self, request: HTTPConnection, permission: Permission | None = None) -> User:
+        """The user, if this is their request from one of our pages and their role allows it."""
+        user = self.user_of(request)
+        if user is None:
+            raise NotLoggedIn("log in first")
+        if not is_same_origin(request.headers):
+            raise Forbidden("this request comes from another site")
+        if permission is not None:
+            require_permission(user, permission)
+        return user
 
 
-def purpose_under(password: str) -> str:
-    """What the cookie is signed for: a new password invalidates all earlier cookies."""
-    return f"owner {hashlib.sha256(password.encode()).hexdigest()}"
+def require_permission(user: User, permission: Permission) -> None:
+    if not user.may(permission):
+        raise Forbidden(f"the role {user.role} may not do this")
 
 
-def set_owner_cookie(
-    response: Response, signer: Signer, password: str, token: str, request: Request
-) -> None:
+def set_login_cookie(response: Response, signer: Signer, token: str, request: Request) -> None:
     """Log this browser in; neither scripts nor other sites can use the cookie."""
     response.set_cookie(
         COOKIE,
-        signer.sign(purpose_under(password), token),
+        signer.sign(PURPOSE, token),
         max_age=int(LOGIN_DURATION.total_seconds()),
         httponly=True,
         samesite="strict",
         **place_of_cookies(request),
     )
-
-
-def login_token(cookies: Mapping[str, str], signer: Signer, owner: Owner | None) -> str | None:
-    """The token of this browser's login, None if it has none that is valid."""
-    if owner is None:
-        return None
-    token = signer.read(purpose_under(owner.password), cookies.get(COOKIE, ""))
-    return token if token is not None and digest_of(token) in owner.logins else None
-
-
-def is_owner(cookies: Mapping[str, str], signer: Signer, owner: Owner | None) -> bool:
-    return login_token(cookies, signer, owner) is not None
-
-
-def require_owner(
-    headers: Mapping[str, str], cookies: Mapping[str, str], signer: Signer, owner: Owner | None
-) -> None:
-    """Raise unless this is the owner's request from one of our pages."""
-    if owner is None:
-        raise NoPassword("no owner's password has been set")
-    if not is_owner(cookies, signer, owner):
-        raise NotOwner("log in first")
-    if not is_same_origin(headers):
-        raise Forbidden("this request comes from another site")

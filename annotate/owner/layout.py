@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI, Request
 
-from hsfiq.annotate.cookies import Signer
+from hsfiq.access.roles import Permission
 from hsfiq.annotate.gradio_page import base_theme, mount_gradio
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.owner import actions
+from hsfiq.annotate.owner.accounts.link import add_links
+from hsfiq.annotate.owner.accounts.page import add_accounts
 from hsfiq.annotate.owner.answer_pages.routes import add_answer_pages
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.export import add_export
-from hsfiq.annotate.owner.identity import is_owner
-from hsfiq.annotate.owner.login import DASHBOARD, add_login, owner_in
+from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import DASHBOARD, add_login
 from hsfiq.annotate.owner.running.routes import add_running_study
 from hsfiq.annotate.pages import render
-from hsfiq.db.engine import Database
 
 REFRESH_SECONDS = 15
 
@@ -33,40 +34,32 @@ element.addEventListener('click', (event) => {
 });
 """
 
-LOGOUT = '<form method="post" action="../logout"><button class="plain">Log out</button></form>'
 
-
-def add_owner(app: FastAPI, database: Database, signer: Signer, images: ImageStore) -> None:
+def add_owner(app: FastAPI, identities: Identities, images: ImageStore) -> None:
     """Add everything under /owner, protected by its middleware."""
 
     def username(request: Request) -> str | None:
-        return "owner" if is_owner(request.cookies, signer, owner_in(database)) else None
+        return "user" if identities.user_of(request) is not None else None
 
-    add_login(app, database, signer)
-    add_export(app, database, signer)
+    database = identities.database
+    add_login(app, identities)
+    add_links(app, identities)
+    add_accounts(app, identities)
+    add_export(app, identities)
     add_answer_pages(app, database, images)
-    add_running_study(app, database, signer)
+    add_running_study(app, database, identities.signer)
     # As part of the page's head rather than as `css`, whose selectors Gradio rewrites.
     head = render("dashboard_head.html")
     style = {"theme": base_theme()}
-    dashboard = Dashboard(database, signer, images)
+    dashboard = Dashboard(identities, images)
     mount_gradio(app, lambda: dashboard_page(dashboard), DASHBOARD, username, style, head)
 
 
 def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
     """The page; its content is loaded by an event, so the page itself reveals nothing."""
-    blocks: gr.Blocks = gr.Blocks(title="Study owner", analytics_enabled=False)
+    blocks: gr.Blocks = gr.Blocks(title="Dashboard", analytics_enabled=False)
     with blocks:
-        with gr.Row(elem_classes=["top"]):
-            heading("Study owner", level=1)
-            # Custom values: Gradio forgets the choices on restart; the handlers look studies up.
-            study = gr.Dropdown(
-                label="Study", allow_custom_value=True, interactive=True, elem_id="study",
-                container=False, scale=3,
-            )  # fmt: skip
-            updated = html("when")
-            refresh = gr.Button("Refresh", elem_id="refresh", min_width=100, scale=0, size="sm")
-            gr.HTML(LOGOUT, elem_classes=["owner"], apply_default_css=False)
+        study, updated, refresh, who = top()
         tiles = html("headline")
         with gr.Row(equal_height=False):
             with gr.Column(scale=7, min_width=480):
@@ -79,15 +72,16 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
                     )  # fmt: skip
                 people = html("people", reports_clicks=True)
             with gr.Column(scale=3, min_width=300):
-                heading("One participant")
-                participant = text_field("participant", "Click or type a name or a platform id")
-                reason = text_field("reason", "Reason, kept with the change (optional)")
-                participant_buttons = action_buttons("person", actions.PERSON)
+                with gr.Column() as one_participant:
+                    heading("One participant")
+                    participant = text_field("participant", "Click or type a name or a platform id")
+                    reason = text_field("reason", "Reason, kept with the change (optional)")
+                    participant_buttons = action_buttons("person", actions.PERSON)
                 notice, group, ask, yes, cancel, pending = confirmation()
                 heading("The study")
                 about = html("about")
                 study_buttons = action_buttons("study", actions.STUDY)
-        with gr.Row(equal_height=False):
+        with gr.Row(equal_height=False) as answers:
             with gr.Column(scale=5, min_width=480):
                 heading("Latest answers")
                 latest = html("latest", reports_clicks=True)
@@ -101,7 +95,14 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
 
         shown = [updated, tiles, plots, people, latest, about]
         confirm = [notice, group, ask, yes, pending]
-        blocks.load(dashboard.opened, outputs=[study, *shown], **EVENT)
+        parts: dict[Any, Permission] = {
+            one_participant: Permission.RECRUIT,
+            answers: Permission.READ,
+            **needed_by(participant_buttons, actions.RECRUITERS_PERSON),
+            **needed_by(study_buttons, actions.RECRUITERS_STUDY),
+        }
+        opened = dashboard.opening(tuple(parts.values()))
+        blocks.load(opened, outputs=[study, *shown, who, *parts], **EVENT)
         refresh.click(dashboard.refreshed, study, shown, **EVENT)
         gr.Timer(REFRESH_SECONDS).tick(dashboard.refreshed, study, shown, **EVENT)
         cleared = [participant, reason, question, history]
@@ -117,6 +118,30 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
         yes.click(dashboard.confirmed, [pending, study], [*confirm, *shown], **EVENT)
         cancel.click(dashboard.cancelled, outputs=confirm, **EVENT)
     return blocks
+
+
+def top() -> tuple[gr.Dropdown, gr.HTML, gr.Button, gr.HTML]:
+    """The choice of the study, the time of what is shown, Refresh, and who is logged in."""
+    with gr.Row(elem_classes=["top"]):
+        heading("Dashboard", level=1)
+        # Custom values: Gradio forgets the choices on restart; the handlers look studies up.
+        study = gr.Dropdown(
+            label="Study", allow_custom_value=True, interactive=True, elem_id="study",
+            container=False, scale=3,
+        )  # fmt: skip
+        updated = html("when")
+        refresh = gr.Button("Refresh", elem_id="refresh", min_width=100, scale=0, size="sm")
+        return study, updated, refresh, html("who")
+
+
+def needed_by(
+    buttons: Mapping[str, gr.Button], recruiters: Collection[str]
+) -> dict[gr.Button, Permission]:
+    """What pressing each button needs; `recruiters` are those that pause and resume."""
+    return {
+        button: Permission.RECRUIT if name in recruiters else Permission.MANAGE
+        for name, button in buttons.items()
+    }
 
 
 def html(name: str, *, reports_clicks: bool = False) -> gr.HTML:

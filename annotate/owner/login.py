@@ -1,4 +1,4 @@
-"""The owner's login and logout, and the middleware that protects everything under /owner."""
+"""Login and logout, and the middleware that protects everything under /owner."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hsfiq.access.owner_password import Owner, log_in, log_out, matches, stored_owner
+from hsfiq.access.accounts import OWNER as OWNER_ACCOUNT
+from hsfiq.access.accounts import account_name, find_account, has_password
+from hsfiq.access.logins import log_in, log_out
+from hsfiq.access.passwords import matches
+from hsfiq.access.roles import Permission
 from hsfiq.annotate.cookies import Signer, place_of_cookies
 from hsfiq.annotate.owner.identity import (
     COOKIE,
     LOGIN_DURATION,
-    is_owner,
-    login_token,
-    set_owner_cookie,
+    Identities,
+    set_login_cookie,
 )
 from hsfiq.annotate.owner.login_throttle import RETRY_AFTER, LoginThrottle
 from hsfiq.annotate.pages import render
@@ -33,11 +36,25 @@ from hsfiq.annotate.security import (
     security_headers,
 )
 from hsfiq.annotate.serving.clients import client_address
-from hsfiq.db.engine import Database
+from hsfiq.annotate.serving.remote_user import remote_user
 
 OWNER = "/owner"
 LOGIN = f"{OWNER}/login"
 DASHBOARD = f"{OWNER}/board"
+LINK = f"{OWNER}/link"
+"""Below it are the links with which the holder of an account sets its password."""
+
+OF_EVERY_ROLE = ("", "board", "logout")
+PERMISSIONS = {
+    "export": Permission.EXPORT,
+    "image": Permission.READ,
+    "invitations": Permission.RECRUIT,
+    "participant": Permission.READ,
+    "preview": Permission.READ,
+    "question": Permission.READ,
+    "upload": Permission.READ,
+}
+"""What the paths below /owner need, by their next part; all others need `MANAGE`."""
 
 HEADERS = security_headers(frame_ancestors="'none'")
 
@@ -53,12 +70,8 @@ async def form_body(request: Request) -> bytes:
 Body = Annotated[bytes, Depends(form_body)]
 
 
-def owner_in(database: Database) -> Owner | None:
-    with database.reading() as session:
-        return stored_owner(session, datetime.now(UTC))
-
-
-def add_login(app: FastAPI, database: Database, signer: Signer) -> None:
+def add_login(app: FastAPI, identities: Identities) -> None:
+    database, signer = identities.database, identities.signer
     throttle, slots = LoginThrottle(database, signer), asyncio.Semaphore(CHECKED_AT_ONCE)
     counting = asyncio.Lock()  # a flood takes one connection to the database
 
@@ -72,30 +85,34 @@ def add_login(app: FastAPI, database: Database, signer: Signer) -> None:
 
     @app.post(LOGIN)
     async def login(request: Request, body: Body) -> Response:
+        name, password = name_and_password(body)
         async with counting:
             delay = await run_in_threadpool(throttle.delay_for, client_address(request))
         if delay is None:
             notice = f"Too many failed logins. Wait {RETRY_AFTER} seconds, then try again."
             headers = {"Retry-After": str(RETRY_AFTER)}
-            return HTMLResponse(login_page(request, notice=notice), 429, headers)
+            return HTMLResponse(login_page(request, name, notice=notice), 429, headers)
         await asyncio.sleep(delay)
         async with slots:
-            return await run_in_threadpool(check_password, request, body)
+            return await run_in_threadpool(check_password, request, name, password)
 
-    def check_password(request: Request, body: bytes) -> Response:
-        owner = owner_in(database)
-        if owner is None or not matches(owner.password, password_from(body)):
-            return HTMLResponse(login_page(request, notice="Wrong password."), 401)
-        throttle.reset(client_address(request))
-        response = RedirectResponse(f"{relative_root(request)}{DASHBOARD[1:]}/", status_code=303)
+    def check_password(request: Request, name: str, password: str) -> Response:
+        with database.reading() as session:
+            account = find_account(session, name)
+            stored = None if account is None or account.is_disabled else account.password
+        if not matches(stored, password):
+            return HTMLResponse(login_page(request, name, notice="Wrong name or password."), 401)
         with database.writing() as session:
-            token = log_in(session, datetime.now(UTC), LOGIN_DURATION)
-        set_owner_cookie(response, signer, owner.password, token, request)
-        return response
+            account = find_account(session, name)
+            if account is None or account.is_disabled or account.password != stored:
+                return HTMLResponse(login_page(request, name, notice="Try again."), 401)
+            token = log_in(session, account, datetime.now(UTC), LOGIN_DURATION)
+        throttle.succeeded(client_address(request))
+        return logged_in(request, signer, token)
 
     @app.post(f"{OWNER}/logout")
     def logout(request: Request) -> Response:
-        token = login_token(request.cookies, signer, owner_in(database))
+        token = identities.login_token(request)
         if token is not None:
             with database.writing() as session:
                 log_out(session, token)
@@ -105,22 +122,29 @@ def add_login(app: FastAPI, database: Database, signer: Signer) -> None:
         )
         return response
 
-    app.add_middleware(OwnerMiddleware, database=database, signer=signer)
+    app.add_middleware(OwnerMiddleware, identities=identities)
 
 
-def password_from(body: bytes) -> str:
-    """The password in the form, empty if there is none."""
+def logged_in(request: Request, signer: Signer, token: str) -> Response:
+    """The way to the dashboard, with the cookie of a new login."""
+    response = RedirectResponse(f"{relative_root(request)}{DASHBOARD[1:]}/", status_code=303)
+    set_login_cookie(response, signer, token, request)
+    return response
+
+
+def name_and_password(body: bytes) -> tuple[str, str]:
+    """The account's name and the password in the form; without a name, the owner's account."""
     fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
-    return fields.get("password", [""])[0]
+    name = account_name(fields.get("name", [""])[0])
+    return name or OWNER_ACCOUNT, fields.get("password", [""])[0]
 
 
 class OwnerMiddleware:
-    """Lets only the owner reach /owner, and only the routes that the dashboard uses."""
+    """Lets only accounts reach /owner, each only what its role may use."""
 
-    def __init__(self, app: ASGIApp, database: Database, signer: Signer) -> None:
+    def __init__(self, app: ASGIApp, identities: Identities) -> None:
         self._app = app
-        self._database = database
-        self._signer = signer
+        self._identities = identities
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not is_owner_path(path_of(scope)):
@@ -141,18 +165,40 @@ class OwnerMiddleware:
         await (refusal or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
-        path, owner = path_of(request.scope), owner_in(self._database)
-        if owner is None:
-            error = "no password is set: hsfiq owner password"
-            return page_or_json(request, 503, error, login_page(request, no_password=True))
-        if path == LOGIN:
+        path = path_of(request.scope)
+        if path.startswith(f"{LINK}/"):
             return None
-        if not is_owner(request.cookies, self._signer, owner):
-            return page_or_json(request, 401, "log in first", login_page(request))
+        user = None if path == LOGIN else self._identities.user_of(request)
+        if user is None:
+            return self._refusal_of_stranger(request, is_login=path == LOGIN)
+        permission = permission_for(path)
+        if permission is not None and not user.may(permission):
+            page = forbidden_page(request, user.role)
+            return page_or_json(request, 403, f"the role {user.role} may not do this", page)
         below = path.removeprefix(f"{DASHBOARD}/")
         if below != path and not (is_asset(path) or GRADIO_CALLS.fullmatch(f"/{below}")):
             return JSONResponse({"error": "not found"}, status_code=404)
         return None
+
+    def _refusal_of_stranger(self, request: Request, *, is_login: bool) -> Response | None:
+        name = remote_user(request.scope)
+        if name is not None and not is_login:
+            error = "the proxy names a user who has no account, or a disabled one"
+            notice = f"{error[0].upper()}{error[1:]}: {name[:80]}"
+            return page_or_json(request, 403, error, login_page(request, notice=notice))
+        with self._identities.database.reading() as session:
+            if not has_password(session):
+                error = "no password is set: hsfiq owner password"
+                return page_or_json(request, 503, error, login_page(request, no_password=True))
+        if is_login:
+            return None
+        return page_or_json(request, 401, "log in first", login_page(request))
+
+
+def permission_for(path: str) -> Permission | None:
+    """What a path under /owner needs; None if every role may use it."""
+    part = path.removeprefix(OWNER).removeprefix("/").partition("/")[0]
+    return None if part in OF_EVERY_ROLE else PERMISSIONS.get(part, Permission.MANAGE)
 
 
 def is_owner_path(path: str) -> bool:
@@ -165,13 +211,25 @@ def is_asset(path: str) -> bool:
     )
 
 
-def login_page(request: Request, *, notice: str = "", no_password: bool = False) -> str:
+def forbidden_page(request: Request, role: str) -> str:
+    return render(
+        "owner_missing.html",
+        title="Not for your role",
+        root=relative_root(request) + OWNER[1:] + "/",
+        reason=f"Accounts with the role {role} do not see this page.",
+    )
+
+
+def login_page(
+    request: Request, name: str = OWNER_ACCOUNT, *, notice: str = "", no_password: bool = False
+) -> str:
     """The login form with a notice; without a password, how to set one."""
     return render(
         "owner_login.html",
-        title="Study owner",
+        title="Dashboard",
         language="en",
         login_path=relative_root(request) + LOGIN[1:],
+        name=name,
         notice=notice,
         no_password=no_password,
     )

@@ -58,11 +58,20 @@ class LoginThrottle:
                 )
             return seconds
 
-    def reset(self, address: str) -> None:
-        """Forget a client's failures after a successful login."""
-        of_client = LoginAttempts.client == self._client(address)
+    def succeeded(self, address: str) -> None:
+        """Take back what the last attempt added to the delay, because its password was right.
+
+        Failures before it count on: otherwise somebody could log in to an account of their own
+        between two guesses at another's password.
+        """
         with self._database.writing() as session:
-            session.execute(delete(LoginAttempts).where(of_client))
+            lock_attempts(session)
+            attempts = attempts_of(session, self._client(address), time_of(session))
+            if attempts is None:
+                return
+            attempts.delay /= 2
+            if attempts.delay < FIRST_DELAY:
+                session.delete(attempts)
 
     def _client(self, address: str) -> str:
         return self._signer.derive("login", network_of(address))

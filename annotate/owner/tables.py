@@ -20,12 +20,16 @@ LONGEST = 400
 
 
 def participants_table(
-    people: Sequence[ParticipantRow], headline: Headline, now: datetime
+    people: Sequence[ParticipantRow],
+    headline: Headline,
+    now: datetime,
+    *,
+    with_answers: bool = True,
 ) -> Markup:
     """The participants; clicking a name or an id copies it into the form beside the table.
 
     The languages are a column if there are several. The platform ids are the last column, which the
-    page can hide; a study without any lacks it.
+    page can hide; a study without any lacks it. `with_answers`: with what their answers tell.
     """
     if not people:
         return empty("Nobody has enrolled yet")
@@ -35,6 +39,7 @@ def participants_table(
         rows=people,
         late=set(headline.late),
         now=now,
+        with_answers=with_answers,
         has_languages=len({person.language for person in people} - {None}) > 1,
         has_platform_ids=any(person.platform_id for person in people),
     )

@@ -1,1 +1,1 @@
-"""Who may enter: the owner's password and logins, and the key that signs cookies."""
+"""Who may enter: accounts with their roles and logins, and the key that signs cookies."""

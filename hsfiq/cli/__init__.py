@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from hsfiq import __version__
 from hsfiq.cli import (
+    account,
     analyze,
     db,
     demo,
@@ -60,6 +61,7 @@ app.add_typer(images.app, name="images")
 app.add_typer(study.app, name="study")
 app.add_typer(participant.app, name="participant")
 app.add_typer(owner.app, name="owner")
+app.add_typer(account.app, name="account")
 app.add_typer(secret.app, name="secret")
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(release.app, name="release")

@@ -1,4 +1,4 @@
-"""`hsfiq owner`: the login to the study owner's dashboard."""
+"""`hsfiq owner`: the password of the account `owner`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.cli.common import DatabaseOption, open_chosen
+from hsfiq.cli.common import DatabaseOption, open_chosen, requires
 
 app = typer.Typer(help="The login to the study owner's dashboard.", no_args_is_help=True)
 
@@ -26,8 +26,9 @@ def password(
     ] = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Set the password of the dashboard at /owner; this ends all existing logins."""
-    from hsfiq.access.owner_password import set_password
+    """Set the password of the account owner of the dashboard at /owner; this ends its logins."""
+    from hsfiq.access.accounts import set_owner_password
+    from hsfiq.access.passwords import new_hash
     from hsfiq.readers.files import read_text
 
     # Opened before the prompt, so that a missing database is reported first.
@@ -37,6 +38,8 @@ def password(
         chosen = lines[0] if lines else ""
     else:
         chosen = typer.prompt("Password", hide_input=True, confirmation_prompt="Repeat it")
+    with requires("annotate"):
+        password_hash = new_hash(chosen)
     with opened.writing() as session:
-        set_password(session, chosen)
+        set_owner_password(session, password_hash)
     typer.echo("the owner's password is set; log in at /owner")

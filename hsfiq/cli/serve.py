@@ -23,6 +23,9 @@ PortOption = Annotated[
 TOKEN_VARIABLE = "HSFIQ_METRICS_TOKEN_FILE"  # noqa: S105 (a variable's name)
 
 
+AUTH_VARIABLE = "HSFIQ_AUTH_HEADER"
+
+
 class LogFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
@@ -42,6 +45,16 @@ def serve(
             metavar="URL",
             help="The address at which browsers reach the server behind a proxy, with its path; "
             "else $HSFIQ_PUBLIC_URL.",
+            show_default=False,
+        ),
+    ] = None,
+    auth_header: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEADER",
+            help="A header, such as X-Remote-User, in which the proxy names the account that uses "
+            "the dashboard. It counts only from the addresses in $FORWARDED_ALLOW_IPS "
+            f"(127.0.0.1); else ${AUTH_VARIABLE}.",
             show_default=False,
         ),
     ] = None,
@@ -88,7 +101,12 @@ def serve(
     public = public_address(public_url)
     with requires("annotate"):
         from hsfiq.annotate import app
+        from hsfiq.annotate.serving.remote_user import checked_header, trusted_proxies
         from hsfiq.annotate.serving.watching import Watching, token_in
+    header = auth_header or os.environ.get(AUTH_VARIABLE) or None
+    if header is not None:
+        checked_header(header)
+        trusted_proxies()
     inherited = os.environ.get(TOKEN_VARIABLE)
     token_file = metrics_token_file or (Path(inherited) if inherited else None)
     if token_file and workers > 1:
@@ -103,4 +121,4 @@ def serve(
     reached = f" for {public}" if public else ""
     if not watching.logs_json:
         typer.echo(f"serving at http://{host}:{port}{reached}; Ctrl-C stops it", err=True)
-    app.serve(opened, host, port, app.Serving(public, workers, connections, watching))
+    app.serve(opened, host, port, app.Serving(public, workers, connections, watching, header))

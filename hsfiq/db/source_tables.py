@@ -1,11 +1,11 @@
-"""The tables of imported data: datasets, images, triplets, queries, systems' ranked lists."""
+"""The tables of imported data (datasets, images, systems' ranked lists), and of accounts."""
 
 from __future__ import annotations
 
 import secrets
 from datetime import datetime
 
-from sqlalchemy import Column, ForeignKey, String, Table, UniqueConstraint
+from sqlalchemy import CheckConstraint, Column, ForeignKey, String, Table, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from hsfiq.db.types import DIGEST_LENGTH, Base, KeyedBase
@@ -20,12 +20,31 @@ class Setting(Base):
     value: Mapped[str]
 
 
-class OwnerSession(Base):
-    """A login of the study's owner, which a logout deletes."""
+class Account(KeyedBase):
+    """Somebody who may log in to the dashboard; see `hsfiq.access.accounts`.
 
-    __tablename__ = "owner_sessions"
+    `password` is a hash, None until one has been set. `link_hash` is the digest of the token in the
+    link with which one can be set until `link_expires_at`.
+    """
+
+    __tablename__ = "accounts"
+    __table_args__ = (CheckConstraint("role in ('owner', 'analyst', 'helper')", name="role"),)
+
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    role: Mapped[str] = mapped_column(String(10))
+    is_disabled: Mapped[bool] = mapped_column(default=False)
+    password: Mapped[str | None]
+    link_hash: Mapped[str | None] = mapped_column(String(DIGEST_LENGTH), unique=True)
+    link_expires_at: Mapped[datetime | None]
+
+
+class Login(Base):
+    """A login of an account, which a logout deletes."""
+
+    __tablename__ = "logins"
 
     token_hash: Mapped[str] = mapped_column(String(DIGEST_LENGTH), primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"), index=True)
     expires_at: Mapped[datetime]
 
 

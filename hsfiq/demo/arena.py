@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from hsfiq.access.owner_password import matches, set_password, stored_password
+from hsfiq.access.accounts import owner_password, set_owner_password
+from hsfiq.access.passwords import matches, new_hash
 from hsfiq.atomic_files import new_private_file
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Study
@@ -152,13 +153,13 @@ def owners_password(database: Database, folder: Path) -> str | None:
     """The password of the dashboard, made once; None if the owner has set another one."""
     path = folder / PASSWORD_FILE
     with database.writing() as session:
-        stored = stored_password(session)
+        stored = owner_password(session)
         if stored is None:
             password = secrets.token_urlsafe(12)
             path.unlink(missing_ok=True)
             with new_private_file(path) as draft:
                 draft.write_text(f"{password}\n", encoding="utf-8")
-            set_password(session, password)
+            set_owner_password(session, new_hash(password))
             return password
     kept = path.read_text(encoding="utf-8").strip() if path.is_file() else ""
     return kept if matches(stored, kept) else None

@@ -11,23 +11,45 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.routing import Mount
 
+from hsfiq.access.roles import Role
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.preview.links import new_preview, preview_path
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from tests.annotate.owner.studies_in_progress import log_in, set_owner
+from tests.annotate.owner.studies_in_progress import add_account, log_in, set_owner
 from tests.annotate.served_studies import browser_of, enrol
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
-ANYBODY, PARTICIPANT, PREVIEWER, OWNER = "anybody", "participant", "previewer", "owner"
-ROLES = (ANYBODY, PARTICIPANT, PREVIEWER, OWNER)
+ANYBODY, PARTICIPANT, PREVIEWER = "anybody", "participant", "previewer"
+OWNER, ANALYST, HELPER = Role
+ROLES = (ANYBODY, PARTICIPANT, PREVIEWER, *Role)
 
-ACCESS = {
+DASHBOARD: dict[str, set[Role]] = {
+    "/owner": {OWNER, ANALYST, HELPER},
+    "/owner/board": {OWNER, ANALYST, HELPER},
+    "/owner/logout": {OWNER, ANALYST, HELPER},
+    "/owner/export/{study_id}/{kind}": {OWNER, ANALYST},
+    "/owner/participant": {OWNER, ANALYST},
+    "/owner/question": {OWNER, ANALYST},
+    "/owner/upload": {OWNER, ANALYST},
+    "/owner/image/{token}": {OWNER, ANALYST},
+    "/owner/image/{token}/full": {OWNER, ANALYST},
+    "/owner/preview/{study_id}": {OWNER, ANALYST},
+    "/owner/invitations/{study_id}": {OWNER, HELPER},
+    "/owner/messages/{study_id}": {OWNER},
+    "/owner/texts/{study_id}/edit": {OWNER},
+    "/owner/texts/{study_id}": {OWNER},
+    "/owner/accounts": {OWNER},
+}
+"""The paths of the dashboard, with the roles that may request them."""
+
+ACCESS: dict[str, set[str]] = {
     ANYBODY: {
         "/", "/enrol", "/start", "/start/{token}", "/healthz", "/readyz", "/leaderboard/{name}",
         "/owner/login",
-        # What the address itself proves is in its signature.
+        # What the address itself proves is in its token or its signature.
+        "/owner/link/{token}",
         "/preview/open/{signed}", "/framed/{address:path}",
         # The page's own scripts are in the repository.
         "/page/{version}/{name}", "/preview/page/{version}/{name}",
@@ -44,12 +66,7 @@ ACCESS = {
         "/preview/practice", "/preview/submit", "/preview/questionnaire", "/preview/check",
         "/preview/image/{token}", "/preview/image/{token}/full", "/preview/study",
     },
-    OWNER: {
-        "/owner", "/owner/logout", "/owner/export/{study_id}/{kind}", "/owner/participant",
-        "/owner/question", "/owner/upload", "/owner/image/{token}", "/owner/image/{token}/full",
-        "/owner/messages/{study_id}", "/owner/texts/{study_id}/edit", "/owner/preview/{study_id}",
-        "/owner/texts/{study_id}", "/owner/board",
-    },
+    **{role: {path for path, roles in DASHBOARD.items() if role in roles} for role in Role},
 }  # fmt: skip
 """The paths that a role may request, beside those of anybody."""
 
@@ -65,10 +82,18 @@ def browsers(app: FastAPI, database: Database) -> Iterator[dict[str, TestClient]
         place = new_preview(session, list_studies(session)[0])
     with browser_of(app) as client:
         enrolled = enrol(browser_of(app), database)
-        previewer, owner = browser_of(app), browser_of(app)
+        previewer = browser_of(app)
         assert previewer.get(preview_path(Services.of(database).signer, place)).status_code == 303
-        assert log_in(owner).status_code == 303
-        yield dict(zip(ROLES, (client, enrolled, previewer, owner), strict=True))
+        users = [user_in(browser_of(app), database, role) for role in Role]
+        yield dict(zip(ROLES, (client, enrolled, previewer, *users), strict=True))
+
+
+def user_in(browser: TestClient, database: Database, role: Role) -> TestClient:
+    """A browser in which somebody with this role has logged in."""
+    if role != OWNER:
+        add_account(database, role, role)
+    assert log_in(browser, name=role).status_code == 303
+    return browser
 
 
 def paths_of(app: FastAPI) -> dict[str, set[str]]:
@@ -94,7 +119,7 @@ def address_of(path: str) -> str:
 
 
 def test_every_route_is_listed(app: FastAPI) -> None:
-    listed = [path for paths in ACCESS.values() for path in paths]
+    listed = [*DASHBOARD, *(path for role in ROLES[:3] for path in ACCESS[role])]
     assert sorted(paths_of(app)) == sorted(listed)
 
 
@@ -109,12 +134,24 @@ def test_nobody_else_is_let_in(browsers: dict[str, TestClient]) -> None:
                 assert status in refused, f"{role}: {method} {path}: {status}"
 
 
+def test_a_role_is_refused_what_others_of_the_dashboard_may(
+    browsers: dict[str, TestClient],
+) -> None:
+    for role in Role:
+        for path in sorted(DASHBOARD.keys() - ACCESS[role]):
+            for method in METHODS:
+                body = {} if method == "POST" else None
+                status = browsers[role].request(method, address_of(path), json=body).status_code
+                assert status == 403, f"{role}: {method} {path}: {status}"
+
+
 def test_a_role_is_let_in(app: FastAPI, browsers: dict[str, TestClient]) -> None:
     for role, client in browsers.items():
         for path in sorted(ACCESS[role] - {"/owner/logout"}):
             for method in sorted(paths_of(app)[path] & {"GET"}):
                 status = client.request(method, address_of(path)).status_code
                 assert status != 401, f"{role}: {method} {path}: {status}"
+                assert status != 403 or path not in DASHBOARD, f"{role}: {method} {path}"
                 assert status < 500, f"{role}: {method} {path}: {status}"
 
 

@@ -9,9 +9,11 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+from hsfiq.access.roles import Role, User
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.demo.folder import IMAGE_FOLDER
@@ -96,9 +98,9 @@ class Catalogue:
     def unplotted(self, study: str, results: Mapping[str, Any]) -> list[str]:
         """The figures of an analysis that the dashboard's plots of the study lack."""
         services = Services.of(self.database)
-        dashboard = Dashboard(services.database, services.signer, services.images)
+        dashboard = Dashboard(Identities(services.database, services.signer), services.images)
         with self.database.reading() as session:
-            plots = unescape(dashboard.study_outputs(session, study)[2])
+            plots = unescape(dashboard.study_outputs(session, study, User("owner", Role.OWNER))[2])
         lacking = []
         for name, table in results.items():
             if name in ("release", "correlation", "measures", "metrics"):

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from hsfiq.access.roles import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.collect.searching.votes import read_votes
 from hsfiq.collect.studies import find_study
 from tests.drawn_retriever import VERSION, DrawnRetriever
@@ -41,8 +43,8 @@ def test_an_arena_becomes_votes(
         assert row is not None
         live = read_votes(session, row)
         services = Services.of(catalogue.database)
-        dashboard = Dashboard(services.database, services.signer, services.images)
-        shown = str(dashboard.study_outputs(session, study))
+        dashboard = Dashboard(Identities(services.database, services.signer), services.images)
+        shown = str(dashboard.study_outputs(session, study, User("owner", Role.OWNER)))
         assert "telltale-3" in shown  # as a retriever
         assert "counts for both systems" in shown
     release = catalogue.release(study, "arena")

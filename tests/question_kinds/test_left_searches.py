@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from hsfiq.access.roles import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.collect.searching.asking import TIMEOUT
 from hsfiq.db.searches.tables import SearchFeedback, SearchList, SearchTurn
 from hsfiq.releases.searching.records import FILE
@@ -81,9 +83,9 @@ def test_a_search_that_is_left_is_in_the_release(
     outcomes = result["outcomes"]["rows"]["telltale-system"]
     with catalogue.database.reading() as session:
         services = Services.of(catalogue.database)
-        plots = Dashboard(services.database, services.signer, services.images).study_outputs(
-            session, study
-        )[2]
+        plots = Dashboard(
+            Identities(services.database, services.signer), services.images
+        ).study_outputs(session, study, User("owner", Role.OWNER))[2]
     assert "telltale-system; 95 % within" in plots
     assert "4 lists, 1 late, 0 missing" in plots
     assert (outcomes["left unfinished"]["value"], outcomes["resumed"]["value"]) == (0.5, 0.5)

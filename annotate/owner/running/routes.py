@@ -7,6 +7,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.owner.running.invitations import add_invitations
 from hsfiq.annotate.owner.running.messages import add_messages
 from hsfiq.annotate.owner.running.studies import missing, study_of
 from hsfiq.annotate.owner.running.text_form import add_text_form
@@ -19,6 +20,7 @@ from hsfiq.study.editing.text_versions import answers_by_version, version_notes
 
 
 def add_running_study(app: FastAPI, database: Database, signer: Signer) -> None:
+    add_invitations(app, database)
     add_messages(app, database)
     add_text_form(app, database)
 

@@ -8,10 +8,11 @@ from random import Random
 from fastapi import FastAPI, Request, Response
 from sqlalchemy import update
 
-from hsfiq.access.owner_password import log_in, set_password, stored_password
+from hsfiq.access.accounts import OWNER, find_account, set_owner_password
+from hsfiq.access.logins import log_in
 from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.leaderboard.routes import add_leaderboards
-from hsfiq.annotate.owner.identity import set_owner_cookie
+from hsfiq.annotate.owner.identity import Identities, set_login_cookie
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
@@ -61,7 +62,7 @@ def change(
 
 def app_of(database: Database) -> FastAPI:
     app = FastAPI()
-    add_leaderboards(app, database, signer_of(database))
+    add_leaderboards(app, Identities(database, signer_of(database)))
     app.add_middleware(StudyMiddleware, pages={})
     return app
 
@@ -69,14 +70,13 @@ def app_of(database: Database) -> FastAPI:
 def owners_cookie(database: Database) -> str:
     """The header of a browser in which the owner has logged in."""
     with database.writing() as session:
-        set_password(session, "a long password")
-        session.flush()
-        password = stored_password(session)
-        token = log_in(session, datetime.now(UTC), timedelta(hours=1))
+        set_owner_password(session, "the hash of a password")
+        account = find_account(session, OWNER)
+        assert account is not None
+        token = log_in(session, account, datetime.now(UTC), timedelta(hours=1))
     response = Response()
-    assert password is not None
     request = Request(
         {"type": "http", "scheme": "http", "server": ("x", 80), "path": "/", "headers": []}
     )
-    set_owner_cookie(response, signer_of(database), password, token, request)
+    set_login_cookie(response, signer_of(database), token, request)
     return response.headers["set-cookie"].partition(";")[0]

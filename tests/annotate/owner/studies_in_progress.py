@@ -9,7 +9,9 @@ from typing import Any
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
-from hsfiq.access.owner_password import KEY, hashed
+from hsfiq.access.accounts import account_of_link, invite, set_owner_password, set_password
+from hsfiq.access.passwords import new_hash
+from hsfiq.access.roles import Role
 from hsfiq.answer_rules import Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check
@@ -17,7 +19,7 @@ from hsfiq.collect.responses import Skip
 from hsfiq.collect.steps import mark_served, steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Check, Participant, Setting
+from hsfiq.db.tables import Check, Participant
 from tests.annotate.served_studies import K, Place, make_study
 from tests.studies import images_shown
 
@@ -26,19 +28,29 @@ SEEN = images_shown(K)
 REASON = "<script>alert(1)</script> ${1+1} {{constructor}} <b>\u202e\N{DRESS}"
 
 
-def log_in(client: TestClient, password: str = PASSWORD) -> Any:
-    return client.post("/owner/login", data={"password": password})
+def log_in(client: TestClient, password: str = PASSWORD, name: str = "owner") -> Any:
+    return client.post("/owner/login", data={"name": name, "password": password})
 
 
 @cache
 def password_hash() -> str:
     """The hash of the password, computed once: it is slow on purpose."""
-    return hashed(PASSWORD)
+    return new_hash(PASSWORD)
 
 
 def set_owner(database: Database) -> None:
     with database.writing() as session:
-        session.merge(Setting(key=KEY, value=password_hash()))
+        set_owner_password(session, password_hash())
+
+
+def add_account(database: Database, name: str, role: Role) -> None:
+    """An account whose password is that of the owner."""
+    now = datetime.now(UTC)
+    with database.writing() as session:
+        token = invite(session, name, role, now + timedelta(days=1))
+        account = account_of_link(session, token, now)
+        assert account is not None
+        set_password(session, account, password_hash())
 
 
 # ------------------------------------------------------------------------------------- the study

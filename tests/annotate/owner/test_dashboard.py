@@ -15,9 +15,10 @@ import gradio as gr
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
+from starlette.requests import Request
 
 from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
-from hsfiq.annotate.owner.identity import COOKIE, NotOwner
+from hsfiq.annotate.owner.identity import COOKIE, NotLoggedIn
 from hsfiq.collect.owner_actions import OwnerAction, change_quotas
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
@@ -151,7 +152,7 @@ def test_each_handler_checks_the_login_itself(owner: TestClient, watched: Databa
     assert len(functions) > 10
     waiting = to_json(OwnerAction(NAME, "p1", "pause", "active"))
     sample_values = {
-        "request": gr.Request(headers={}, cookies={}, session_hash="s"),
+        "request": gr.Request(Request({"type": "http", "headers": []}), session_hash="s"),
         "event": SimpleNamespace(name="p1"),
         "action": waiting,
         "participant": "p1",
@@ -161,7 +162,7 @@ def test_each_handler_checks_the_login_itself(owner: TestClient, watched: Databa
     }
     for function in functions:
         parameters = inspect.signature(function.fn).parameters
-        with pytest.raises(NotOwner):
+        with pytest.raises(NotLoggedIn):
             function.fn(**{name: sample_values[name] for name in parameters})
     assert statuses(watched)["p1"] == "active"
 

@@ -18,7 +18,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from hsfiq.access.owner_password import matches, set_password, stored_password
+from hsfiq.access.accounts import owner_password, set_owner_password
+from hsfiq.access.passwords import matches, new_hash
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import Signer, signer_of
 from hsfiq.annotate.owner import login, login_throttle
@@ -28,7 +29,7 @@ from hsfiq.annotate.owner.login_throttle import LoginThrottle
 from hsfiq.annotate.serving.clients import network_of
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
-from hsfiq.db.source_tables import LoginAttempts, OwnerSession
+from hsfiq.db.source_tables import Login, LoginAttempts
 from hsfiq.db.types import digest_of
 from hsfiq.errors import UnreadableInput
 from tests.annotate.owner.studies_in_progress import PASSWORD, log_in, set_owner
@@ -37,6 +38,12 @@ from tests.annotate.test_cross_site import FOREIGN_HEADERS, OWN_HEADERS
 
 HTML = {"Accept": "text/html"}
 
+
+SCRYPT_HASH = (
+    "scrypt$32768$8$1$000102030405060708090a0b0c0d0e0f$"
+    "c72e940880b3f15bff3fa26a3a49140f80ce9a1c4dd2d5d27bab10014071ba94"
+)
+"""Of `PASSWORD`, as revisions before 0033 stored it."""
 
 HOME, AWAY = "203.0.113.9", "198.51.100.7"
 
@@ -79,35 +86,35 @@ def board_paths(client: TestClient) -> set[str]:
 # ------------------------------------------------------------------------------------- password
 
 
-def test_a_password_is_kept_as_a_salted_hash_only(database: Database) -> None:
-    stored = []
-    for _ in range(2):
-        with database.writing() as session:
-            set_password(session, PASSWORD)
-        with database.reading() as session:
-            stored.append(stored_password(session) or "")
-    assert stored[0] != stored[1]
-    for stored_hash in stored:
-        assert stored_hash.startswith("scrypt$32768$8$1$")
-        assert PASSWORD not in stored_hash
-        assert matches(stored_hash, PASSWORD)
-        assert not matches(stored_hash, PASSWORD + " ")
-        assert not matches(stored_hash, "")
+def test_a_password_is_kept_as_a_salted_hash_only() -> None:
+    hashes = [new_hash(PASSWORD) for _ in range(2)]
+    assert hashes[0] != hashes[1]
+    for stored in hashes:
+        assert stored.startswith("$argon2id$")
+        assert PASSWORD not in stored
+        assert matches(stored, PASSWORD)
+        assert not matches(stored, PASSWORD + " ")
+        assert not matches(stored, "")
 
 
-def test_composed_and_decomposed_characters_are_the_same_password(database: Database) -> None:
-    with database.writing() as session:
-        set_password(session, "pass-w\u00f6rd-1234")
-        stored = stored_password(session) or ""
-    assert matches(stored, "pass-wo\u0308rd-1234")
+def test_a_password_from_before_accounts_is_still_right() -> None:
+    assert matches(SCRYPT_HASH, PASSWORD)
+    assert not matches(SCRYPT_HASH, PASSWORD + " ")
+
+
+def test_no_password_matches_where_none_is_stored() -> None:
+    for password in ("", PASSWORD, "x" * 2000):
+        assert not matches(None, password)
+
+
+def test_composed_and_decomposed_characters_are_the_same_password() -> None:
+    assert matches(new_hash("pass-w\u00f6rd-1234"), "pass-wo\u0308rd-1234")
 
 
 @pytest.mark.parametrize("password", ["", "123456789", "x" * 1001])
-def test_short_and_very_long_passwords_are_refused(database: Database, password: str) -> None:
-    with pytest.raises(UnreadableInput, match="characters"), database.writing() as session:
-        set_password(session, password)
-    with database.reading() as session:
-        assert stored_password(session) is None
+def test_short_and_very_long_passwords_are_refused(password: str) -> None:
+    with pytest.raises(UnreadableInput, match="characters"):
+        new_hash(password)
 
 
 def test_the_command_takes_it_from_a_file(
@@ -118,7 +125,7 @@ def test_the_command_takes_it_from_a_file(
     assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 0
     assert "log in at /owner" in capsys.readouterr().out
     with database.reading() as session:
-        assert matches(stored_password(session) or "", PASSWORD)
+        assert matches(owner_password(session), PASSWORD)
     file.write_text("short\n", encoding="utf-8")
     assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 2
     assert "5 characters" in capsys.readouterr().err
@@ -177,7 +184,7 @@ def test_the_right_password_logs_in(locked: TestClient) -> None:
 def test_a_wrong_password_does_not(locked: TestClient, password: str) -> None:
     answer = log_in(locked, password)
     assert answer.status_code == 401
-    assert "Wrong password." in answer.text
+    assert "Wrong name or password." in answer.text
     assert COOKIE not in locked.cookies
     assert locked.get("/owner/board/").status_code == 401
 
@@ -215,15 +222,33 @@ def throttle(database: Database, clock: Clock) -> LoginThrottle:
     return LoginThrottle(database, signer_of(database))
 
 
-def test_each_attempt_waits_longer_until_a_successful_login(throttle: LoginThrottle) -> None:
+def test_each_failed_attempt_waits_longer(throttle: LoginThrottle) -> None:
     waits = [throttle.delay_for(HOME) or 0.0 for _ in range(5)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
     assert waits[0] == 0
     assert gaps == [0.25, 0.5, 1, 2]
     while (wait := throttle.delay_for(HOME)) is not None:
         assert wait < login_throttle.LONGEST_QUEUE
-    throttle.reset(HOME)
-    assert throttle.delay_for(HOME) == 0
+
+
+def test_right_passwords_do_not_wait(throttle: LoginThrottle) -> None:
+    for _ in range(5):
+        assert throttle.delay_for(HOME) == 0
+        throttle.succeeded(HOME)
+
+
+def test_a_right_password_does_not_end_the_wait_after_wrong_ones(
+    throttle: LoginThrottle, clock: Clock
+) -> None:
+    """Or else somebody with an account could guess another's password quickly."""
+    waits = []
+    for _ in range(12):
+        for is_right in (False, False, True):
+            waits.append(throttle.delay_for(HOME) or 0.0)
+            clock.pass_seconds(waits[-1])
+            if is_right:
+                throttle.succeeded(HOME)
+    assert min(waits[8:]) >= login_throttle.LONGEST_DELAY / 2
 
 
 @pytest.mark.parametrize("longest_delay", [1.0, 1000.0])
@@ -268,7 +293,7 @@ def test_one_clients_attempts_do_not_delay_another(throttle: LoginThrottle) -> N
     while throttle.delay_for(HOME) is not None:
         pass
     assert throttle.delay_for(AWAY) == 0
-    throttle.reset(AWAY)
+    throttle.succeeded(AWAY)
     assert throttle.delay_for(HOME) is None
 
 
@@ -335,7 +360,7 @@ def test_the_owner_can_log_in_during_a_flood_from_other_addresses(
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", 2.0)  # so that the test ends soon
     at_once, highest, lock = 0, 0, threading.Lock()
 
-    def counted(stored: str, password: str) -> bool:
+    def counted(stored: str | None, password: str) -> bool:
         nonlocal at_once, highest
         with lock:
             at_once += 1
@@ -425,7 +450,7 @@ def test_a_forged_owner_cookie_is_refused(owner: TestClient, forge: Any) -> None
 def test_a_login_ends_after_half_a_day(owner: TestClient, database: Database) -> None:
     assert owner.get("/owner/board/config").status_code == 200
     with database.writing() as session:
-        (login,) = session.scalars(select(OwnerSession)).all()
+        (login,) = session.scalars(select(Login)).all()
         left = login.expires_at - datetime.now(UTC)
         assert timedelta(hours=11) < left <= LOGIN_DURATION
         login.expires_at = datetime.now(UTC)
@@ -438,19 +463,19 @@ def test_a_logout_ends_the_login_on_the_server(owner: TestClient, database: Data
     owner.cookies.clear()
     assert owner.get("/owner/board/config", headers=headers).status_code == 401
     with database.reading() as session:
-        assert session.scalars(select(OwnerSession)).all() == []
+        assert session.scalars(select(Login)).all() == []
 
 
 def test_the_database_holds_no_token_of_a_login(owner: TestClient, database: Database) -> None:
     token = owner.cookies[COOKIE].strip('"').rpartition(".")[0]
     with database.reading() as session:
-        stored = session.scalars(select(OwnerSession.token_hash)).all()
+        stored = session.scalars(select(Login.token_hash)).all()
     assert stored == [digest_of(token)]
 
 
 def test_a_new_password_ends_every_login(owner: TestClient, database: Database) -> None:
     with database.writing() as session:
-        set_password(session, PASSWORD)
+        set_owner_password(session, new_hash(PASSWORD))
     assert owner.get("/owner/board/config").status_code == 401
 
 

@@ -11,7 +11,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from hsfiq.access.owner_password import set_password
+from hsfiq.access.accounts import set_owner_password
+from hsfiq.access.passwords import new_hash
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.db.engine import Database
@@ -89,7 +90,7 @@ def test_enrolment_answers_and_the_login_work(
     path = "/hsfiq" if "path" in name else ""
     home, server = proxied(servers[name], path)
     with server.database.writing() as session:
-        set_password(session, PASSWORD)
+        set_owner_password(session, new_hash(PASSWORD))
     own = {"Origin": httpx.URL(home).copy_with(path="/").__str__().rstrip("/")}
     with browser_client(home, certificate) as client:
         assert client.get("").status_code == 200

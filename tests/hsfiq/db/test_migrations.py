@@ -8,15 +8,19 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import Engine, delete, inspect, select, text, update
+from sqlalchemy import Engine, delete, insert, inspect, select, text, update
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from hsfiq.access.accounts import invite, set_owner_password
+from hsfiq.access.logins import log_in
+from hsfiq.access.roles import Role
 from hsfiq.audit.actions import Action
 from hsfiq.audit.actors import OWNER
 from hsfiq.audit.log import record
@@ -40,7 +44,7 @@ from hsfiq.db.searches.tables import (
     SearchTurn,
     SearchUpload,
 )
-from hsfiq.db.source_tables import Image, ImageChange, LoginAttempts
+from hsfiq.db.source_tables import Account, Image, ImageChange, LoginAttempts, Setting
 from hsfiq.db.tables import Base, Question, Response, Study, TextVersion
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases import Filters, export_releases
@@ -613,3 +617,34 @@ def test_the_audit_log_goes_with_its_revision(database: Database) -> None:
     upgrade(database.engine)
     assert all_rows(database.engine) == bare
     assert differences(database.engine) == []
+
+
+def test_the_owner_keeps_the_password_through_the_table_of_accounts(database: Database) -> None:
+    scrypt, argon2 = "scrypt$1$1$1$00$00", "$argon2id$v=19$m=1,t=1,p=1$AA$AA"
+    stored = select(Setting.value).where(Setting.key == "owner_password")
+    downgrade(database.engine, "0032")
+    with database.writing() as session:
+        session.execute(insert(Setting).values(key="owner_password", value=scrypt))
+        session.execute(text("INSERT INTO owner_sessions VALUES ('digest', '2026-01-01 00:00:00')"))
+    upgrade(database.engine)
+    with database.writing() as session:
+        owner = session.scalars(select(Account)).one()
+        assert (owner.name, owner.role, owner.password) == ("owner", "owner", scrypt)
+        assert not owner.is_disabled
+        assert session.scalars(stored).all() == []
+        log_in(session, owner, NOW, timedelta(hours=1))
+        invite(session, "kim", Role.ANALYST, NOW)
+    downgrade(database.engine, "0032")
+    with database.reading() as session:
+        assert session.scalars(stored).all() == [scrypt]
+        assert session.execute(text("SELECT * FROM owner_sessions")).all() == []
+    upgrade(database.engine)
+    assert differences(database.engine) == []
+    with database.writing() as session:
+        set_owner_password(session, argon2)
+    downgrade(database.engine, "0032")  # whose version cannot check this password
+    with database.reading() as session:
+        assert session.scalars(stored).all() == []
+    upgrade(database.engine)
+    with database.reading() as session:
+        assert session.scalars(select(Account)).all() == []

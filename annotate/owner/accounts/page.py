@@ -1,0 +1,85 @@
+"""The owner's page of accounts: inviting, changing roles, disabling and resetting."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import FastAPI, Form, Request, Response
+from fastapi.responses import HTMLResponse
+from sqlalchemy.orm import Session
+
+from hsfiq.access import accounts
+from hsfiq.access.roles import Permission, Role
+from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import LINK, OWNER
+from hsfiq.annotate.pages import render
+from hsfiq.errors import HsfiqError, Refused, Unavailable, UnreadableInput
+
+PATH = f"{OWNER}/accounts"
+
+
+def add_accounts(app: FastAPI, identities: Identities) -> None:
+    database = identities.database
+
+    @app.get(PATH)
+    def shown() -> Response:
+        return page()
+
+    @app.post(PATH)
+    def change(
+        request: Request,
+        action: Annotated[str, Form()] = "",
+        name: Annotated[str, Form()] = "",
+        role: Annotated[str, Form()] = "",
+    ) -> Response:
+        identities.require(request, Permission.MANAGE)
+        try:
+            with database.writing() as session:
+                token = perform(session, action, name, role)
+        except Unavailable:
+            raise
+        except HsfiqError as error:
+            return page(notice=str(error), status=Refused.status)
+        link = f"{str(request.base_url).rstrip('/')}{LINK}/{token}" if token else ""
+        return page(name=accounts.account_name(name), link=link)
+
+    def page(*, notice: str = "", name: str = "", link: str = "", status: int = 200) -> Response:
+        now = datetime.now(UTC)
+        with database.reading() as session:
+            rows = [(each, accounts.state_of(each, now)) for each in accounts.accounts(session)]
+            content = render(
+                "owner_accounts.html",
+                title="Accounts",
+                rows=rows,
+                owner=accounts.OWNER,
+                roles=list(Role),
+                notice=notice,
+                name=name,
+                link=link,
+                days=accounts.LINK_DAYS,
+            )
+        return HTMLResponse(content, status_code=status)
+
+
+def perform(session: Session, action: str, name: str, role: str) -> str | None:
+    """Change an account; return the token of a new link, if the action makes one."""
+    expires_at = accounts.link_expiry(datetime.now(UTC))
+    if action == "invite":
+        return accounts.invite(session, name, role_named(role), expires_at)
+    if action == "reset":
+        return accounts.reset(session, name, expires_at)
+    if action == "disable":
+        accounts.disable(session, name)
+    elif action == "role":
+        accounts.change_role(session, name, role_named(role))
+    else:
+        raise UnreadableInput("action", f"{action[:20]!r} is none")
+    return None
+
+
+def role_named(text: str) -> Role:
+    try:
+        return Role(text)
+    except ValueError as error:
+        raise UnreadableInput("role", f"{text[:20]!r} is none") from error

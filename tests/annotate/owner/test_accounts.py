@@ -1,0 +1,440 @@
+"""Accounts and their roles: links, logins that end at once, and who sees what of the dashboard."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from hsfiq.access.accounts import change_role, disable, invite, reset
+from hsfiq.access.roles import Role
+from hsfiq.annotate.owner import login_throttle
+from hsfiq.annotate.serving.remote_user import RemoteUser, checked_header, trusted_proxies
+from hsfiq.cli import run
+from hsfiq.db.engine import Database
+from hsfiq.db.source_tables import Account
+from hsfiq.db.tables import Participant, Study
+from hsfiq.db.types import digest_of
+from hsfiq.errors import UnreadableInput
+from tests.annotate.owner.studies_in_progress import (
+    PASSWORD,
+    Events,
+    add_account,
+    log_in,
+    set_owner,
+)
+from tests.annotate.served_studies import browser_of, enrol
+
+PROXY, ELSEWHERE = "127.0.0.1", "203.0.113.9"
+OTHER_PASSWORD = "another long password"
+
+
+@pytest.fixture(autouse=True)
+def owner(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner has a password; wrong attempts do not wait."""
+    monkeypatch.setattr(login_throttle, "FIRST_DELAY", 0.0)
+    set_owner(database)
+
+
+@pytest.fixture
+def helper(new_browser: TestClient, database: Database) -> TestClient:
+    return logged_in(new_browser, database, "hana", Role.HELPER)
+
+
+@pytest.fixture
+def analyst(new_browser: TestClient, database: Database) -> TestClient:
+    return logged_in(new_browser, database, "ana", Role.ANALYST)
+
+
+def logged_in(browser: TestClient, database: Database, name: str, role: Role) -> TestClient:
+    add_account(database, name, role)
+    assert log_in(browser, name=name).status_code == 303
+    return browser
+
+
+def invited(database: Database, name: str = "kim", role: Role = Role.ANALYST, days: int = 7) -> str:
+    """The path of a new account's link."""
+    with database.writing() as session:
+        return f"/owner/link/{invite(session, name, role, datetime.now(UTC) + timedelta(days))}"
+
+
+def new_password(password: str = OTHER_PASSWORD, repeated: str | None = None) -> dict[str, str]:
+    return {"password": password, "repeated": password if repeated is None else repeated}
+
+
+def status_of_board(browser: TestClient) -> int:
+    return browser.get("/owner/board/config").status_code
+
+
+# ------------------------------------------------------------------------------------------ links
+
+
+def test_a_link_sets_a_password_once(new_browser: TestClient, database: Database) -> None:
+    link = invited(database)
+    page = new_browser.get(link)
+    assert page.status_code == 200
+    assert "<strong>kim</strong>" in page.text
+    assert page.headers["cache-control"] == "no-store"
+    assert new_browser.post(link, data=new_password()).headers["location"].endswith("owner/board/")
+    assert status_of_board(new_browser) == 200
+    for answer in (new_browser.get(link), new_browser.post(link, data=new_password(PASSWORD))):
+        assert answer.status_code == 404
+        assert "This link is not valid" in answer.text
+    assert log_in(new_browser, PASSWORD, "kim").status_code == 401
+    assert log_in(new_browser, OTHER_PASSWORD, " KIM ").status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (new_password("short"), "5 characters"),
+        (new_password(OTHER_PASSWORD, "another"), "differ"),
+        ({}, "0 characters"),
+    ],
+)
+def test_a_link_stays_valid_until_the_password_is_good(
+    new_browser: TestClient, database: Database, fields: dict[str, str], message: str
+) -> None:
+    link = invited(database)
+    answer = new_browser.post(link, data=fields)
+    assert answer.status_code == 422
+    assert message in answer.text
+    assert new_browser.post(link, data=new_password()).status_code == 303
+
+
+def test_a_link_ends(new_browser: TestClient, database: Database) -> None:
+    expired, replaced = invited(database, days=0), invited(database, "lee")
+    with database.writing() as session:
+        reset(session, "lee", datetime.now(UTC) + timedelta(1))
+    gone = invited(database, "mia")
+    with database.writing() as session:
+        disable(session, "mia")
+    for link in (expired, replaced, gone, "/owner/link/x"):
+        assert new_browser.get(link).status_code == 404
+        assert new_browser.post(link, data=new_password()).status_code == 404
+    assert status_of_board(new_browser) == 401
+
+
+def test_the_database_holds_no_token_of_a_link(database: Database) -> None:
+    token = invited(database).rpartition("/")[2]
+    with database.reading() as session:
+        stored = session.scalars(select(Account.link_hash).where(Account.name == "kim")).one()
+    assert stored == digest_of(token)
+
+
+def test_another_site_cannot_use_a_link(new_browser: TestClient, database: Database) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site"}
+    answer = new_browser.post(invited(database), data=new_password(), headers=headers)
+    assert answer.status_code == 403
+
+
+# ----------------------------------------------------------------------------------------- logins
+
+
+def test_a_disabled_account_is_out_at_once(analyst: TestClient, database: Database) -> None:
+    assert status_of_board(analyst) == 200
+    with database.writing() as session:
+        disable(session, "ana")
+    assert status_of_board(analyst) == 401
+    assert log_in(analyst, name="ana").status_code == 401
+
+
+def test_a_reset_ends_logins_and_the_password(analyst: TestClient, database: Database) -> None:
+    with database.writing() as session:
+        token = reset(session, "ana", datetime.now(UTC) + timedelta(1))
+    assert status_of_board(analyst) == 401
+    assert log_in(analyst, name="ana").status_code == 401
+    assert analyst.post(f"/owner/link/{token}", data=new_password()).status_code == 303
+    assert status_of_board(analyst) == 200
+
+
+def test_a_role_changes_in_logins_that_exist(analyst: TestClient, database: Database) -> None:
+    assert analyst.get("/owner/export/1/hp").status_code != 403
+    events = Events(analyst)
+    with database.writing() as session:
+        change_role(session, "ana", Role.HELPER)
+    assert analyst.get("/owner/export/1/hp").status_code == 403
+    assert analyst.get("/owner/invitations/1").status_code == 200
+    assert events.post("question", "submit", "usual", "p1.form_1.0").status_code >= 400
+
+
+def test_names_and_passwords_do_not_mix(new_browser: TestClient, database: Database) -> None:
+    add_account(database, "ana", Role.ANALYST)
+    invited(database)
+    refused = [("ana", OTHER_PASSWORD), ("nobody", PASSWORD), ("kim", PASSWORD), ("kim", ""),
+               ("\x00", PASSWORD), ("x" * 500, PASSWORD)]  # fmt: skip
+    pages = set()
+    for name, password in refused:
+        answer = log_in(new_browser, password, name)
+        assert answer.status_code == 401, name
+        pages.add(re.sub(r'value="[^"]*"', "", answer.text))
+    assert len(pages) == 1
+
+
+def test_an_unknown_name_costs_as_much_as_a_known_one(
+    new_browser: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt computes one hash with the same parameters, whatever is stored."""
+    from argon2 import PasswordHasher
+
+    verified = []
+    verify = PasswordHasher.verify
+
+    def counted(self: Any, stored: str, password: bytes) -> Any:
+        verified.append(stored.split("$")[:4])
+        return verify(self, stored, password)
+
+    monkeypatch.setattr(PasswordHasher, "verify", counted)
+    add_account(database, "ana", Role.ANALYST)
+    invited(database)
+    for name in ("ana", "kim", "nobody"):
+        assert log_in(new_browser, OTHER_PASSWORD, name).status_code == 401
+    assert len(verified) == 3
+    assert verified[0] == verified[1] == verified[2]
+
+
+# ------------------------------------------------------------------------------------ the dashboard
+
+
+def opened(browser: TestClient) -> str:
+    """All that the page shows when it is opened."""
+    events = Events(browser)
+    load = next(each for each in events.config["dependencies"] if each["targets"][0][1] == "load")
+    body = {"data": [], "fn_index": load["id"], "session_hash": "s"}
+    answer = browser.post("/owner/board/gradio_api/run/predict", json=body)
+    assert answer.status_code == 200
+    return answer.text
+
+
+def test_a_helper_sees_no_answers(helper: TestClient, database: Database, app: FastAPI) -> None:
+    enrol(browser_of(app), database)
+    text = opened(helper)
+    assert "p1" in text
+    assert "invitations/1" in text
+    for hidden in ("Checks failed", "Pace", "Median", "all answers", "export/1", "preview/1",
+                   "messages/1", "texts/1", "accounts"):  # fmt: skip
+        assert hidden not in text, hidden
+
+
+def test_an_analyst_reads_and_exports_and_changes_nothing(analyst: TestClient) -> None:
+    text = opened(analyst)
+    for shown in ("Checks failed", "export/1", "preview/1"):
+        assert shown in text, shown
+    for hidden in ("invitations/1", "messages/1", "texts/1", "accounts"):
+        assert hidden not in text, hidden
+
+
+def study_name(database: Database) -> str:
+    with database.reading() as session:
+        return session.scalars(select(Study.name)).first() or ""
+
+
+def press(browser: TestClient, database: Database, button: str, *fields: str) -> list[Any]:
+    """Press a button of the dashboard, and Yes."""
+    events, study = Events(browser), study_name(database)
+    asked = events.call(button, "click", study, *fields)
+    return events.call("yes", "click", asked[4], study) if asked[4] else asked
+
+
+def test_a_helper_pauses_and_resumes_but_does_nothing_else(
+    helper: TestClient, database: Database, app: FastAPI
+) -> None:
+    enrol(browser_of(app), database)
+
+    def statuses() -> tuple[str, str]:
+        with database.reading() as session:
+            person = session.scalars(select(Participant.status)).first() or ""
+            return person, session.scalars(select(Study.status)).first() or ""
+
+    for button, fields, expected in (
+        ("person-pause", ("p1", ""), ("paused", "open")),
+        ("person-resume", ("p1", ""), ("active", "open")),
+        ("person-exclude", ("p1", ""), ("active", "open")),
+        ("person-return", ("p1", ""), ("active", "open")),
+        ("person-reassign", ("p1", ""), ("active", "open")),
+        ("study-pause", (), ("active", "paused")),
+        ("study-close", (), ("active", "paused")),
+        ("study-open", (), ("active", "open")),
+    ):
+        press(helper, database, button, *fields)
+        assert statuses() == expected, button
+    with database.writing() as session:
+        session.scalars(select(Study)).one().status = "closed"
+    assert "may not do this" in press(helper, database, "study-open")[0]
+    assert statuses() == ("active", "closed")
+
+
+def test_a_forged_confirmation_is_refused(analyst: TestClient, database: Database) -> None:
+    study = study_name(database)
+    pending = f'{{"study": "{study}", "participant": null, "name": "close", "status_seen": "open"}}'
+    values = Events(analyst).call("yes", "click", pending, study)
+    assert "may not do this" in values[0]
+    with database.reading() as session:
+        assert session.scalars(select(Study.status)).one() == "open"
+
+
+def test_a_helper_invites_participants(
+    helper: TestClient, new_browser: TestClient, database: Database, app: FastAPI
+) -> None:
+    page = helper.post("/owner/invitations/1", data={"count": "2"})
+    assert page.status_code == 200
+    links = re.findall(r"p\d+,http://testserver(/start/\S+)", page.text)
+    assert len(links) == 2
+    assert browser_of(app).get(links[0]).status_code in (200, 303)
+    assert "start/" not in helper.get("/owner/invitations/1").text
+    for count in ("", "0", "501", "-1", "x", "9" * 30):
+        refused = helper.post("/owner/invitations/1", data={"count": count})
+        assert refused.status_code == 422, count
+        assert "Choose a number" in refused.text
+    assert helper.get("/owner/invitations/99").status_code == 404
+
+
+def test_the_owner_keeps_accounts_on_the_dashboard(
+    new_browser: TestClient, database: Database, app: FastAPI
+) -> None:
+    log_in(new_browser)
+
+    def change(**fields: str) -> Any:
+        return new_browser.post("/owner/accounts", data=fields)
+
+    page = change(action="invite", name="Kim", role="helper")
+    (link,) = re.findall(r"http://testserver(/owner/link/[\w-]+)", page.text)
+    assert browser_of(app).post(link, data=new_password()).status_code == 303
+    assert "link/" not in new_browser.get("/owner/accounts").text
+    assert change(action="role", name="kim", role="analyst").status_code == 200
+    with database.reading() as session:
+        kim = session.scalars(select(Account).where(Account.name == "kim")).one()
+        assert (kim.role, kim.is_disabled, kim.password is not None) == ("analyst", False, True)
+    assert change(action="disable", name="kim").status_code == 200
+    assert "disabled" in new_browser.get("/owner/accounts").text
+    assert "/owner/link/" in change(action="reset", name="kim").text
+    for fields in (
+        {"action": "invite", "name": "kim", "role": "helper"},
+        {"action": "invite", "name": "a b", "role": "helper"},
+        {"action": "invite", "name": "lee", "role": "king"},
+        {"action": "disable", "name": "owner"},
+        {"action": "role", "name": "owner", "role": "helper"},
+        {"action": "disable", "name": "nobody"},
+        {"action": "x", "name": "kim"},
+    ):
+        answer = change(**fields)
+        assert answer.status_code == 422, fields
+        assert 'role="alert"' in answer.text
+
+
+# ------------------------------------------------------------------------------------ the commands
+
+
+def account(database: Database, *arguments: str) -> int:
+    return run(["account", *arguments, "--database", str(database.engine.url)])
+
+
+def test_the_commands_keep_accounts(
+    new_browser: TestClient, database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert account(database, "invite", "kim", "--role", "analyst", "--url", "https://x.org/h") == 0
+    printed = capsys.readouterr().out
+    (token,) = re.findall(r"^https://x\.org/h/owner/link/(\S+)$", printed, re.MULTILINE)
+    assert account(database, "list") == 0
+    assert capsys.readouterr().out == "kim: analyst, invited\nowner: owner, active\n"
+    assert new_browser.post(f"/owner/link/{token}", data=new_password()).status_code == 303
+    assert account(database, "role", "kim", "helper") == 0
+    assert account(database, "list") == 0
+    assert "kim: helper, active" in capsys.readouterr().out
+    assert account(database, "disable", "kim") == 0
+    assert status_of_board(new_browser) == 401
+    assert account(database, "reset", "kim", "--json") == 0
+    assert account(database, "list", "--json") == 0
+    assert '"state": "invited"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("invite", "a b", "--role", "helper"), "no name of an account"),
+        (("invite", "owner", "--role", "helper"), "there is an account owner already"),
+        (("disable", "nobody"), "no account 'nobody'"),
+        (("role", "owner", "helper"), "cannot be changed"),
+        (("reset", "owner"), "hsfiq owner password"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(
+    database: Database,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    assert account(database, *arguments) in (1, 2)
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1
+
+
+# ------------------------------------------------------------------------------- a proxy's header
+
+
+def behind_proxy(app: FastAPI, peer: str) -> TestClient:
+    """A browser whose requests come from `peer`, with the app as `hsfiq serve` wraps it."""
+    proxied: Any = RemoteUser(ProxyHeadersMiddleware(app), "X-Remote-User")  # type: ignore[arg-type]
+    return TestClient(proxied, follow_redirects=False, client=(peer, 4))
+
+
+def test_the_proxys_header_names_the_account(app: FastAPI, database: Database) -> None:
+    add_account(database, "ana", Role.ANALYST)
+    with behind_proxy(app, PROXY) as browser:
+        ana = {"X-Remote-User": "Ana", "X-Forwarded-For": ELSEWHERE}
+        assert browser.get("/owner/board/config", headers=ana).status_code == 200
+        assert browser.get("/owner/accounts", headers=ana).status_code == 403
+        owner = {"X-Remote-User": "owner"}
+        assert browser.get("/owner/accounts", headers=owner).status_code == 200
+        with database.writing() as session:
+            disable(session, "ana")
+        for name in ("Ana", "nobody", "", "owner,ana"):
+            answer = browser.get("/owner/board/config", headers={"X-Remote-User": name})
+            assert answer.status_code == 403, name
+        assert log_in(browser).status_code == 303
+        assert browser.get("/owner/accounts").status_code == 200
+        assert browser.get("/owner/accounts", headers=ana).status_code == 403
+        foreign = owner | {"Sec-Fetch-Site": "cross-site"}
+        assert browser.post("/owner/accounts", headers=foreign).status_code == 403
+        assert browser.get("/owner/export/1/hp", headers=foreign).status_code == 403
+
+
+@pytest.mark.parametrize("peer", [ELSEWHERE, "127.0.0.2", "a name"])
+def test_the_header_of_anybody_else_counts_for_nothing(app: FastAPI, peer: str) -> None:
+    with behind_proxy(app, peer) as browser:
+        headers = {"X-Remote-User": "owner", "X-Forwarded-For": PROXY}
+        assert browser.get("/owner/board/config", headers=headers).status_code == 401
+
+
+def test_the_header_counts_only_if_it_is_configured(new_browser: TestClient, app: FastAPI) -> None:
+    with TestClient(app, client=(PROXY, 4)) as browser:
+        headers = {"X-Remote-User": "owner"}
+        assert browser.get("/owner/board/config", headers=headers).status_code == 401
+
+
+def test_two_headers_name_nobody(app: FastAPI, database: Database) -> None:
+    with behind_proxy(app, PROXY) as browser:
+        headers = [("X-Remote-User", "owner"), ("X-Remote-User", "owner")]
+        assert browser.get("/owner/board/config", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("proxies", ["*", "", "a name"])
+def test_trusted_proxies_are_named_by_address(
+    monkeypatch: pytest.MonkeyPatch, proxies: str
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
+    with pytest.raises(UnreadableInput, match="FORWARDED_ALLOW_IPS"):
+        trusted_proxies()
+
+
+@pytest.mark.parametrize("header", ["", "X Remote", "Cookie", "Authorization", "X:Y"])
+def test_a_header_that_cannot_name_users_is_refused(header: str) -> None:
+    with pytest.raises(UnreadableInput, match="--auth-header"):
+        checked_header(header)
