@@ -75,7 +75,7 @@ def test_the_owner_logs_in_sees_the_numbers_and_pauses_a_participant(
     page: Page, server: ThreadServer
 ) -> None:
     log_in(page, "not the password")
-    expect(page.get_by_role("alert")).to_have_text("Wrong password.")
+    expect(page.get_by_role("alert")).to_have_text("Wrong name or password.")
     log_in(page)
     expect(page.locator(".card svg").first).to_be_visible()
     expect(page.locator(".people tbody tr")).to_have_count(4)

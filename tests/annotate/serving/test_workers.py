@@ -159,7 +159,7 @@ def test_guessing_passwords_is_no_faster_at_several_processes(
         assert sorted(delay for delay in delays if delay is not None) == expected
     for throttle in throttles:
         assert throttle.delay_for("192.0.2.2") is not None
-        throttle.reset("192.0.2.1")
+        throttle.succeeded("192.0.2.1")
     assert throttles[0].delay_for("192.0.2.1") == 0
     for database in databases:
         database.close()
