@@ -32,9 +32,11 @@ from sqlalchemy.engine import make_url
 from benchmarks.many_answers import AT_WORK, FULL, LARGE, SMALL, UNBEGUN, Part, make_database
 from benchmarks.query_plans import full_scans, plan_of, recorded_statements, slowest
 from hsfiq import cli
+from hsfiq.access.roles import Role, User
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.collect.participants import invite
 from hsfiq.collect.progress import progress_of
 from hsfiq.collect.studies import find_study
@@ -135,12 +137,12 @@ def works(
 ) -> dict[str, tuple[Callable[[], object], int]]:
     """What is timed, and how often."""
     services = Services.of(database)
-    dashboard = Dashboard(database, services.signer, services.images)
+    dashboard = Dashboard(Identities(database, services.signer), services.images)
     client = TestClient(plain_app(services), follow_redirects=False)
 
     def show_dashboard(study: str) -> object:
         with database.reading() as session:
-            return dashboard.study_outputs(session, study)
+            return dashboard.study_outputs(session, study, User("owner", Role.OWNER))
 
     def progress(study: str) -> object:
         with database.reading() as session:

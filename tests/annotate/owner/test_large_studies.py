@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hsfiq.access.roles import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.progress import answers_of, participants_of
 from hsfiq.collect.review import people_shown
@@ -24,7 +26,7 @@ def test_plots_and_tables_are_of_those_seen_last(
 ) -> None:
     database = watched_study(Place(tmp_path), NOW)
     services = Services.of(database)
-    dashboard = Dashboard(database, services.signer, services.images)
+    dashboard = Dashboard(Identities(database, services.signer), services.images)
     with database.reading() as session:
         study = list_studies(session)[0]
         assert people_shown.people_shown(session, study) is None
@@ -39,7 +41,7 @@ def test_plots_and_tables_are_of_those_seen_last(
         assert answers == own
         checks = list(check_results(session, study, shown))
         assert len(checks) == sum(everybody[name].checks for name in last)
-        updated, tiles, *_ = dashboard.study_outputs(session, study.name)
+        updated, tiles, *_ = dashboard.study_outputs(session, study.name, User("owner", Role.OWNER))
     assert "are of the 2 participants seen last, of 4;" in str(updated)
     assert "15" in str(tiles)  # the answers of all
     assert "seen last: " in str(tiles)
