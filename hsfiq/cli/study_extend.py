@@ -22,7 +22,8 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
-    from hsfiq.study.extensions.extension import MoreAnnotators, NewQueries
+    from hsfiq.db.engine import Database
+    from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries
 
 
 def register(app: typer.Typer) -> None:
@@ -61,41 +62,61 @@ def extend(
 
     What the study has already stays as it is. This is possible while the study is served.
     """
-    from hsfiq.collect.owner_actions import extend as extend_study
-    from hsfiq.study.budget import budget_for, budget_of
-    from hsfiq.study.config import config_of
+    from hsfiq.collect.owner_actions import extend_while_running
     from hsfiq.study.images.digests import check_and_record
 
     wanted = request_of(annotators, all_queries, sample, query_ids)
     if pay_per_hour is not None and not dry_run:
         raise UnreadableInput("--pay-per-hour", "needs --dry-run", "leave it out, or add it")
     opened = open_chosen(ctx, database, create=False)
-    with opened.writing() as session:
-        row = chosen_study(session, study)
-        added = extend_study(session, row, wanted, datetime.now(UTC))
-        places = added.capacity.places
-        budget = budget_for(session, row, places, added.capacity, pay_per_hour)
-        whole = budget_of(session, row, config_of(row), None)
-        warnings = added.capacity.warnings()
-        kind = row.kind
-        if dry_run:
-            session.rollback()
+    if dry_run:
+        show_cost(opened, study, wanted, pay_per_hour, as_json=as_json)
+        return
+    added = extend_while_running(
+        opened, lambda session: chosen_study(session, study), wanted, datetime.now(UTC)
+    )
+    warnings = added.capacity.warnings()
+    warnings += check_and_record(opened, study, progress("images")).warnings()
+    warn(warnings)
+    facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
+    print_result(facts | {"warnings": warnings}, in_one_line(study, added), as_json=as_json)
+
+
+def in_one_line(study: str, added: Added) -> str:
     line = (
         f"study {study}: {count_text(added.questions, 'question')} about "
         f"{count_text(added.queries, 'query', 'queries')} in {count_text(added.forms, 'form')} for "
-        f"{count_text(places, 'more participant')}"
+        f"{count_text(added.capacity.places, 'more participant')}"
     )
-    line += f"; it recruits {added.cap:,} now" if added.cap else ""
-    if not dry_run:
-        warnings += check_and_record(opened, study, progress("images")).warnings()
+    return f"{line}; it recruits {added.cap:,} now" if added.cap else line
+
+
+def show_cost(
+    database: Database,
+    study: str,
+    wanted: MoreAnnotators | NewQueries,
+    pay_per_hour: float | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print what would be added and its cost; the forms are stored and rolled back."""
+    from hsfiq.collect.owner_actions import extend as extend_study
+    from hsfiq.study.budget import budget_for, budget_of
+    from hsfiq.study.config import config_of
+
+    with database.writing() as session:
+        row = chosen_study(session, study)
+        added = extend_study(session, row, wanted, datetime.now(UTC))
+        budget = budget_for(session, row, added.capacity.places, added.capacity, pay_per_hour)
+        whole = budget_of(session, row, config_of(row), None)
+        kind = row.kind
+        session.rollback()
+    warnings = added.capacity.warnings()
     warn(warnings)
-    facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
-    if not dry_run:
-        print_result(facts | {"warnings": warnings}, line, as_json=as_json)
-        return
     widths, note = expected_widths(whole, kind)
+    facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
     facts |= budget.facts() | {"interval_widths": widths, "interval_widths_reason": note}
-    text = f"{line}\n{as_text(study, budget, widths, note)}"
+    text = f"{in_one_line(study, added)}\n{as_text(study, budget, widths, note)}"
     print_result(facts | {"warnings": warnings}, text, as_json=as_json)
 
 

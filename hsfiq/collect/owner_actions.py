@@ -7,7 +7,7 @@ changed since.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -21,10 +21,12 @@ from hsfiq.collect.recruiting.people import require_signable
 from hsfiq.collect.recruiting.places import set_quotas
 from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.studies import find_study, lock_study, require_unfinished
+from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Conflict, Refused
 from hsfiq.study.config import config_of, stored_recruitment
 from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries, extend_study
+from hsfiq.study.extensions.parts import extend_in_parts
 
 STUDY_ACTIONS = {"open": "open", "pause": "paused", "close": "closed"}
 """The study's status after each action."""
@@ -117,6 +119,25 @@ def extend(
     locked = lock_study(session, study.id)
     require_unfinished(locked)
     return extend_study(session, locked, wanted, now)
+
+
+def extend_while_running(
+    database: Database,
+    study_of: Callable[[Session], Study],
+    wanted: MoreAnnotators | NewQueries,
+    now: datetime,
+) -> Added:
+    """Add forms to a study as `extend` does, in short transactions; `study_of` finds the study."""
+
+    def unfinished(session: Session) -> Study:
+        study = study_of(session)
+        require_unfinished(study)
+        return study
+
+    def lock(session: Session) -> Study:
+        return lock_study(session, unfinished(session).id)
+
+    return extend_in_parts(database, wanted, now, study_of=unfinished, lock=lock)
 
 
 def change_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> None:

@@ -57,8 +57,7 @@ def create_study(
         require_new_name(session, config)
         require_unbound_platform_study(session, config)
         material = material_for(session, config, query_ids)
-    study = new_study(config, origin=origin, status="draft", chosen_by=chosen_by)
-    study.name, study.platform_study_id = f"{BEING_CREATED}{secrets.token_hex(8)}", None
+    study = hidden_study(config, origin=origin, chosen_by=chosen_by)
     try:
         with database.writing_in_parts() as parts:
             creation = begin(parts, study)
@@ -80,6 +79,15 @@ def create_study(
         if study.id is not None:
             remove_unfinished(database, study.id)
         raise
+
+
+def hidden_study(
+    config: StudyConfig, *, origin: str, chosen_by: Mapping[str, object] | None = None
+) -> Study:
+    """A study for `begin`, under a name of its own."""
+    study = new_study(config, origin=origin, status="draft", chosen_by=chosen_by)
+    study.name, study.platform_study_id = f"{BEING_CREATED}{secrets.token_hex(8)}", None
+    return study
 
 
 def begin(parts: Parts, study: Study) -> Creation:

@@ -7,27 +7,21 @@ have not enrolled yet, and raises the limit of participants by as many.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import (
     Extension,
     Form,
-    FurtherSet,
-    Pair,
-    PracticeQuestion,
-    Query,
-    RetrievedSet,
     Study,
     System,
-    Triplet,
 )
 from hsfiq.errors import ConfigError, Refused, UnreadableInput
 from hsfiq.kinds import KINDS
@@ -39,12 +33,11 @@ from hsfiq.study.config import (
     n_sets_of,
     stored_recruitment,
 )
-from hsfiq.study.design import (
-    DrawnPair,
-    store_items,
-)
+from hsfiq.study.design import DrawnPair, NextPart, same_transaction, store_items
 from hsfiq.study.drawing.batches import Packer, batches
 from hsfiq.study.drawing.material import Lists, query_facts, ranked_lists
+from hsfiq.study.drawing.questions import QueryFacts
+from hsfiq.study.extensions.asked_pairs import pairs_of, systems_of_pairs
 from hsfiq.study.extensions.query_ids import queries_of_file
 from hsfiq.study.forms import FormWriter
 from hsfiq.study.queries import chosen_queries
@@ -98,59 +91,131 @@ class Added:
         return facts
 
 
+Divide = Callable[[Session, Study, NextPart], list[list[DrawnPair]]]
+"""Stores the new pairs of an extension in a study, if it has any; returns its batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an extension will store; `number` counts the study's extensions from 1.
+
+    `first_form` and `first_batch` are the numbers that follow those of the study. `lists` are those
+    of queries that gold questions are made from.
+    """
+
+    wanted: MoreAnnotators | NewQueries
+    config: StudyConfig
+    number: int
+    rng: Random
+    first_form: int
+    first_batch: int
+    facts: Mapping[int, QueryFacts]
+    lists: Lists
+    divide: Divide
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    queries: int
+    questions: int
+    forms: int
+
+
 def extend_study(
     session: Session, study: Study, wanted: MoreAnnotators | NewQueries, now: datetime
 ) -> Added:
-    """Draw and store an extension of a locked study.
-
-    All draws come from a generator that the study's seed and the extension's number seed.
+    """Draw and store an extension of a locked study in one transaction.
 
     Raises:
         Refused: there is nothing to add.
         UnreadableInput: the sample or the file asks for queries that there are not.
         ConfigError: the study's design does not allow the forms.
     """
+    plan = plan_extension(session, study, wanted)
+    stored = store_extension(session, study, plan)
+    return record_extension(session, study, plan, stored, now)
+
+
+def plan_extension(session: Session, study: Study, wanted: MoreAnnotators | NewQueries) -> Plan:
+    """What is to be stored; nothing is stored yet. See `extend_study`.
+
+    All draws come from a generator that the study's seed and the extension's number seed.
+    """
     config = config_of(study)
     if KINDS[config.design.kind].n_live > 1:
         what = "all searches of an arena are drawn at once, for exact balance"
         raise ConfigError("design.kind", what, "create another study")
-    last = session.scalar(select(func.max(Extension.number)).where(Extension.study_id == study.id))
-    number, seed = (last or 0) + 1, config.design.seed
-    rng = Random(f"extension:{seed}:{number}")  # noqa: S311 (a seeded draw, not a secret)
-    first_form, first_batch = next_numbers(session, study)
+    number = next_extension(session, study)
+    rng = Random(f"extension:{config.design.seed}:{number}")  # noqa: S311 (a seeded draw, not a secret)
     if isinstance(wanted, MoreAnnotators):
-        divided, lists = more_annotators(session, study, config, wanted.annotators, rng)
+        queries, lists, divide = more_annotators(session, study, config, wanted.annotators, rng)
     else:
-        divided, lists = new_queries(session, study, config, wanted, rng)
-    queries = {pair.query_id for batch in divided for pair in batch}
-    facts = query_facts(session, sorted(queries | set(lists)))
-    writer = FormWriter(session, study, config, facts, lists, rng, first_form)
-    for batch_number, batch in enumerate(divided, start=first_batch):
-        category = "" if config.design.categories == "mixed" else batch[0].category
+        queries, lists, divide = new_queries(session, study, config, wanted, rng)
+    first_form, first_batch = next_numbers(session, study)
+    return Plan(
+        wanted=wanted,
+        config=config,
+        number=number,
+        rng=rng,
+        first_form=first_form,
+        first_batch=first_batch,
+        facts=query_facts(session, sorted({*queries, *lists})),
+        lists=lists,
+        divide=divide,
+    )
+
+
+def store_extension(
+    session: Session, study: Study, plan: Plan, next_part: NextPart = same_transaction
+) -> Stored:
+    """Store the forms, and the pairs that they are the first to ask, in a study."""
+    divided = plan.divide(session, study, next_part)
+    writer = FormWriter(
+        session, study, plan.config, plan.facts, plan.lists, plan.rng, plan.first_form
+    )
+    for batch_number, batch in enumerate(divided, start=plan.first_batch):
+        category = "" if plan.config.design.categories == "mixed" else batch[0].category
         writer.write(batch_number, category, [(pair.pair_id, pair.triplet_id) for pair in batch])
-    capacity = capacity_of(session, study, first_batch)
-    raised = raise_limits(study, config, capacity)
+        next_part()
+    return Stored(
+        queries=len({pair.query_id for batch in divided for pair in batch}),
+        questions=sum(map(len, divided)),
+        forms=next_numbers(session, study)[0] - plan.first_form,
+    )
+
+
+def record_extension(
+    session: Session, study: Study, plan: Plan, stored: Stored, now: datetime
+) -> Added:
+    """Raise the limits of a locked study that has the forms, and record the extension."""
+    capacity = capacity_of(session, study, plan.first_batch)
+    raised = raise_limits(study, config_of(study), capacity)
     result = Added(
         capacity=capacity,
-        queries=len(queries),
-        questions=sum(map(len, divided)),
-        forms=next_numbers(session, study)[0] - first_form,
-        first_form=first_form,
+        queries=stored.queries,
+        questions=stored.questions,
+        forms=stored.forms,
+        first_form=plan.first_form,
         cap=raised.participants,
         quotas=raised.quotas,
     )
     session.add(
         Extension(
             study_id=study.id,
-            number=number,
+            number=plan.number,
             created_at=now,
-            seed=seed,
-            request=wanted.facts(),
+            seed=plan.config.design.seed,
+            request=plan.wanted.facts(),
             added=result.facts(),
         )
     )
     session.flush()
     return result
+
+
+def next_extension(session: Session, study: Study) -> int:
+    last = session.scalar(select(func.max(Extension.number)).where(Extension.study_id == study.id))
+    return (last or 0) + 1
 
 
 def extensions_of(session: Session, study: Study) -> list[dict[str, Any]]:
@@ -199,8 +264,8 @@ def raise_limits(study: Study, config: StudyConfig, capacity: Capacity) -> Recru
 
 def more_annotators(
     session: Session, study: Study, config: StudyConfig, annotators: int, rng: Random
-) -> tuple[list[list[DrawnPair]], Lists]:
-    """Batches of the pairs that fewer participants judge, and the lists for gold questions."""
+) -> tuple[list[int], Lists, Divide]:
+    """The queries that fewer participants judge, the lists for gold questions, and the batches."""
     planned = planned_judgements(session, study)
     pairs = pairs_of(session, planned)
     if all(times >= annotators for times in planned.values()):
@@ -221,13 +286,17 @@ def more_annotators(
             packer.add(rng.sample(lacking, len(lacking)))
         divided += packer.batches
     lists = lists_for_gold(session, study, config, [pair.query_id for pair in pairs])
-    return divided, lists
+
+    def divide(_session: Session, _study: Study, _next_part: NextPart) -> list[list[DrawnPair]]:
+        return divided
+
+    return [pair.query_id for batch in divided for pair in batch], lists, divide
 
 
 def new_queries(
     session: Session, study: Study, config: StudyConfig, wanted: NewQueries, rng: Random
-) -> tuple[list[list[DrawnPair]], Lists]:
-    """Batches of queries that the study does not ask about, and the lists of all its queries."""
+) -> tuple[list[int], Lists, Divide]:
+    """Queries that the study does not ask about, the lists of all its queries, and the batches."""
     if KINDS[config.design.kind].is_live:
         what = "a study of searches takes more annotators, but no further queries"
         raise ConfigError("design.kind", what, "create another study")
@@ -249,9 +318,16 @@ def new_queries(
         lists.update(ranked_lists(session, chosen, design.k, systems, n_sets))
     facts = query_facts(session, chosen)
     drawn = Counter(tuple(sorted(systems)) for systems in systems_by_pair.values())
-    stored = store_items(session, study, config, chosen, lists, facts, rng, drawn=drawn)
+    own = dict(lists)
     lists.update(lists_for_gold(session, study, config, sorted(asked)))
-    return batches(stored, config, rng), lists
+
+    def divide(session: Session, study: Study, next_part: NextPart) -> list[list[DrawnPair]]:
+        stored = store_items(
+            *(session, study, config, chosen, own, facts, rng), drawn=drawn, next_part=next_part
+        )
+        return batches(stored, config, rng)
+
+    return chosen, lists, divide
 
 
 def choose(
@@ -271,40 +347,6 @@ def choose(
             f"ask for {len(available):,} or fewer, or for all with --all-queries",
         )
     return sorted(rng.sample(available, wanted.sample)) if wanted.sample else list(available)
-
-
-def pairs_of(session: Session, pair_ids: Mapping[int, int]) -> list[DrawnPair]:
-    """What the study's questions are about, without gold questions, in the order of the keys."""
-    rows = session.execute(
-        select(Pair.id, Pair.query_id, Query.triplet_id, Triplet.category)
-        .join(Query, Pair.query_id == Query.id)
-        .join(Triplet, Query.triplet_id == Triplet.id)
-        .order_by(Pair.id)
-    )
-    return [DrawnPair(*row) for row in rows if row[0] in pair_ids]
-
-
-def systems_of_pairs(session: Session, study: Study) -> dict[int, set[int]]:
-    """The keys of the systems whose sets each pair shows; sets without a system are left out."""
-    in_pair = select(Pair.id, RetrievedSet.system_id).join(
-        RetrievedSet, or_(RetrievedSet.id == Pair.first_id, RetrievedSet.id == Pair.second_id)
-    )
-    further = (
-        select(Pair.id, RetrievedSet.system_id)
-        .join(FurtherSet, FurtherSet.pair_id == Pair.id)
-        .join(RetrievedSet, RetrievedSet.id == FurtherSet.set_id)
-    )
-    systems: dict[int, set[int]] = defaultdict(set)
-    for rows in (in_pair, further):
-        of_study = rows.where(
-            Pair.study_id == study.id,
-            Pair.id.not_in(select(PracticeQuestion.pair_id)),
-            RetrievedSet.system_id.is_not(None),
-        )
-        for pair_id, system_id in session.execute(of_study):
-            if system_id is not None:
-                systems[pair_id].add(system_id)
-    return systems
 
 
 def with_systems(session: Session, config: StudyConfig, systems: set[int]) -> StudyConfig:

@@ -1,0 +1,93 @@
+"""Extend a study in short transactions, so that annotators' answers do not wait for it.
+
+The forms are stored in a hidden study, and the last transaction moves them: nobody is given one
+before all are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from sqlalchemy import delete, update
+from sqlalchemy.orm import Session
+
+from hsfiq.db.change_tables import StudyCreation
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Form, Pair, Study
+from hsfiq.errors import Conflict
+from hsfiq.study.config import config_of
+from hsfiq.study.creation.create import begin, hidden_study
+from hsfiq.study.creation.removal import remove_interrupted, remove_unfinished
+from hsfiq.study.extensions.extension import (
+    Added,
+    MoreAnnotators,
+    NewQueries,
+    Plan,
+    next_extension,
+    next_numbers,
+    plan_extension,
+    record_extension,
+    store_extension,
+)
+
+
+def extend_in_parts(
+    database: Database,
+    wanted: MoreAnnotators | NewQueries,
+    now: datetime,
+    *,
+    study_of: Callable[[Session], Study],
+    lock: Callable[[Session], Study],
+) -> Added:
+    """Do what `extend_study` does; `study_of` finds the study, `lock` locks it, or refuses.
+
+    Nothing remains if it fails. What a killed process leaves is hidden, and removed later.
+
+    Raises:
+        Conflict: the study was extended by another command meanwhile.
+    """
+    remove_interrupted(database, now)
+    with database.reading() as session:
+        study = study_of(session)
+        plan = plan_extension(session, study, wanted)
+        hidden = hidden_study(config_of(study), origin=study.origin)
+    try:
+        with database.writing_in_parts() as parts:
+            creation = begin(parts, hidden)
+            stored = store_extension(parts.session, hidden, plan, creation.next_part)
+            creation.end_part()
+            study = lock(parts.session)
+            if next_extension(parts.session, study) != plan.number:
+                raise Conflict(
+                    f"study {study.name} was extended by another command meanwhile",
+                    remedy="run the command again",
+                )
+            plan = move(parts.session, hidden, study, plan)
+            return record_extension(parts.session, study, plan, stored, now)
+    except BaseException:
+        if hidden.id is not None:
+            remove_unfinished(database, hidden.id)
+        raise
+
+
+def move(session: Session, hidden: Study, study: Study, plan: Plan) -> Plan:
+    """Give a locked study the pairs and forms; the plan with the numbers that these have now.
+
+    Reassigned questions may have got forms since the plan was made.
+    """
+    first_form, first_batch = next_numbers(session, study)
+    session.execute(
+        update(Form)
+        .where(Form.study_id == hidden.id)
+        .values(
+            study_id=study.id,
+            number=Form.number + (first_form - plan.first_form),
+            batch=Form.batch + (first_batch - plan.first_batch),
+        )
+    )
+    session.execute(update(Pair).where(Pair.study_id == hidden.id).values(study_id=study.id))
+    session.execute(delete(StudyCreation).where(StudyCreation.study_id == hidden.id))
+    session.execute(delete(Study).where(Study.id == hidden.id))
+    return replace(plan, first_form=first_form, first_batch=first_batch)
