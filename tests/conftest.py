@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from hypothesis import HealthCheck, settings
 from playwright.sync_api import Browser, BrowserContext, Error, sync_playwright
 from sqlalchemy.exc import DBAPIError
 
@@ -29,6 +30,10 @@ gc.disable()
 
 # Test workers already use every core, and tests' tensors are small. Subprocesses inherit this.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# A busy machine is no failure.
+settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any load")
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -40,7 +40,7 @@ class Reply:
 
 
 def examine_proxy(public: PublicUrl | None) -> Iterator[Finding]:
-    """Ask `/healthz` at the public URL, and which address the server takes for its own."""
+    """Ask the server at the public URL whether it works, and which address it takes for its own."""
     if public is None:
         yield Finding("proxy", "ok", "no public URL is set: browsers use the server's own address")
         return
@@ -50,6 +50,7 @@ def examine_proxy(public: PublicUrl | None) -> Iterator[Finding]:
         # correct it, but then the server refuses what it takes for another site's request.
         redirect = asked(public, "/healthz/")
         own = asked(public, "/healthz", "POST", {"Origin": public.origin})
+        ready = asked(public, "/readyz")
     except ssl.SSLCertVerificationError as error:
         what = f"{public}: browsers refuse the certificate ({error.verify_message})"
         yield Finding("proxy", "problem", what, "install a valid certificate in the proxy")
@@ -62,6 +63,8 @@ def examine_proxy(public: PublicUrl | None) -> Iterator[Finding]:
         )
         return
     yield answer_finding(public, reply, redirect, own)
+    if reply.is_healthy and ready.status != HTTPStatus.OK:
+        yield unready_finding(public, ready)
     yield from certificate_findings(public, reply.certificate_end)
 
 
@@ -86,6 +89,22 @@ def answer_finding(public: PublicUrl, reply: Reply, redirect: Reply, own: Reply)
         what = f"{public}: the server refuses its own pages, because the proxy hides their address"
         return Finding("proxy", "problem", what, start)
     return Finding("proxy", "ok", f"{public}: answers, and knows its address")
+
+
+def unready_finding(public: PublicUrl, ready: Reply) -> Finding:
+    """What keeps the server, or the one of several that answered, from taking answers."""
+    what = f"{public}readyz: answers {ready.status}: {reasons_in(ready.body)}"
+    return Finding("proxy", "problem", what, "run hsfiq doctor on the server's machine")
+
+
+def reasons_in(body: bytes) -> str:
+    """The checks of `/readyz` that failed."""
+    try:
+        checks = json.loads(body)
+        failed = {name: str(state) for name, state in checks.items() if state not in ("ok", False)}
+    except (ValueError, AttributeError):
+        return "the proxy does not pass this path on"
+    return "; ".join(f"{name}: {state}" for name, state in failed.items())
 
 
 def certificate_findings(public: PublicUrl, end: datetime | None) -> Iterator[Finding]:

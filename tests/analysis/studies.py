@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 IMAGES = "abcdefgh"
 
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 """Enough for studies this small; no deadline, since the first call imports libraries."""
 
 

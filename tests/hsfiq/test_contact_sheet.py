@@ -129,7 +129,7 @@ def test_pictures_keep_their_proportions_and_are_not_cropped(
     assert max(width / (right - left), height / (bottom - top)) > 0.97
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(k=st.integers(1, 30), lengths=st.lists(st.integers(1, 40), max_size=4))
 def test_cells_have_one_size_and_one_grid(k: int, lengths: list[int]) -> None:
     rows = [SheetRow(f"s{n}", tuple(f"i{i}" for i in range(n))) for n in lengths]
@@ -160,7 +160,7 @@ def test_the_text_wraps_and_the_page_grows(images: Path) -> None:
     assert drawn(images, query=long).page.width == drawn(images).page.width
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.text(alphabet="ab .", max_size=60), width=st.integers(30, 300))
 def test_wrapping_loses_no_letter(text: str, width: int) -> None:
     font = load(OWN, 20)

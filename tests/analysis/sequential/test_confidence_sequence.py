@@ -50,7 +50,7 @@ def test_the_sequence_equals_its_twin() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0.01, 0.99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_capital_equals_its_twin(values: list[float], mean: float) -> None:
     ours = log_capital(np.array(values), np.array([mean]))[0, -1]
     assert ours == pytest.approx(log(capital(values, mean)), abs=1e-9)

@@ -9,7 +9,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
@@ -118,7 +118,6 @@ def made_pairs(shape: Sequence[tuple[int, int]]) -> list[Candidate]:
     ]
 
 
-@settings(deadline=None)
 @given(
     shape=st.lists(st.tuples(st.integers(0, 2), st.integers(2, 4)), min_size=1, max_size=30),
     share=st.floats(0.1, 1),

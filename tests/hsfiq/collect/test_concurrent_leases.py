@@ -139,7 +139,8 @@ def queries(database: Database) -> list[int]:
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(moves=moves, overlap=st.integers(1, 3))
 def test_any_sequence_of_actions_keeps_one_live_question_per_slot(

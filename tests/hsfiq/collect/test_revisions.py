@@ -180,7 +180,8 @@ def queries(database: Database) -> list[int]:
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(moves=moves)
 def test_two_tabs_neither_lose_nor_duplicate_answers(

@@ -387,7 +387,8 @@ def test_a_stored_score_cannot_be_made_a_9(database: Database, keys: Keys) -> No
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     moment=st.datetimes(

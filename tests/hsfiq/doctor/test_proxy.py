@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import text
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.serving.public_address import PublicAddress
 from hsfiq.db.engine import Database
+from hsfiq.db.schema import head_revision
 from hsfiq.doctor.finding import Finding
 from hsfiq.doctor.proxy import examine_proxy
 from hsfiq.public_url import parsed_url
@@ -71,6 +73,22 @@ def test_the_documented_configurations_are_well(
     # The test's certificate is valid for two days.
     assert (expiry.status, expiry.check) == ("warning", "proxy")
     assert "the certificate ends at" in expiry.what
+
+
+def test_a_server_that_is_not_ready_is_found_through_the_proxy(
+    proxied: Callable[..., str], trusted: Path, database: Database
+) -> None:
+    url = proxied(documented()[0], knows_its_address=True)
+    with database.writing() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    try:
+        answer, readiness, _ = examined(url)
+    finally:
+        with database.writing() as session:
+            session.execute(text(f"UPDATE alembic_version SET version_num = '{head_revision()}'"))
+    assert answer.status == "ok"
+    assert readiness.status == "problem"
+    assert f"{url}readyz: answers 503: migrations: revision 0001, needed is" in readiness.what
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_truncated_file_is_undecodable(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_bytes_give_an_image_or_a_fault(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -96,7 +96,7 @@ def test_the_same_two_sets_are_one_pair_in_either_order(database: Database) -> N
 
 # ------------------------------------------------------------------------------- arbitrary files
 
-few = settings(max_examples=30, deadline=None)
+few = settings(max_examples=30)
 """Each example is imported and exported three times."""
 
 TRICKY = "ab1 .~#{}'\"\\%\n\tßé\N{LINE SEPARATOR}\N{DRESS}"

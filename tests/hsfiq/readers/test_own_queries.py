@@ -174,7 +174,10 @@ def test_wrong_values_in_json_lines(tmp_path: Path, row: dict[str, Any], part: s
     assert part in line
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(content=st.binary(max_size=80), suffix=st.sampled_from([".csv", ".jsonl", ".parquet"]))
 def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes, suffix: str) -> None:
     path = tmp_path / f"any{suffix}"

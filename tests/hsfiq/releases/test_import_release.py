@@ -84,7 +84,7 @@ def test_every_kind_comes_back(question_kind: str, database: Database, tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["search", "arena"])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(data=st.data())
 def test_random_searches_come_back(kind: str, data: st.DataObject) -> None:
     with TemporaryDirectory() as name:
@@ -172,7 +172,7 @@ def require_that_it_comes_back(
         require_same(before, after)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_random_answers_come_back(data: st.DataObject) -> None:
     with TemporaryDirectory() as name:
@@ -184,7 +184,7 @@ def test_random_answers_come_back(data: st.DataObject) -> None:
 
 
 @pytest.mark.postgres
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2)
 @given(data=st.data())
 def test_random_answers_come_back_in_postgresql(
     reused_postgres: ReusedPostgres, data: st.DataObject

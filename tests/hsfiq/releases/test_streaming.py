@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
@@ -71,7 +71,6 @@ SCHEMA = pa.schema(
 )
 
 
-@settings(deadline=None)  # Arrow imports pandas first, if it is there
 @given(st.lists(rows, max_size=6), st.integers(0, 3))
 def test_lines_are_those_of_python(drawn: list[dict[str, Any]], start: int) -> None:
     table = pa.Table.from_pylist(drawn, schema=SCHEMA).slice(start)

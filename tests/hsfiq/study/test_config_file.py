@@ -303,7 +303,7 @@ configs = st.builds(
 def test_a_config_round_trips_through_the_database(database: Database) -> None:
     queries = make_queries(database)
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(config=configs)
     def comes_back(config: StudyConfig) -> None:
         with database.writing() as session:
@@ -344,7 +344,7 @@ def keys_as_toml(values: dict[str, Any]) -> Iterator[str]:
 
 
 def test_a_config_round_trips_through_a_file(tmp_path: Path) -> None:
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(config=configs)
     def comes_back(config: StudyConfig) -> None:
         sound = replace(

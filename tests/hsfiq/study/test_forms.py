@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
@@ -85,7 +85,6 @@ def test_each_form_but_the_first_begins_with_its_sum_if_the_study_asks(database:
     categories=st.sampled_from(["one", "mixed"]),
     seed=st.integers(),
 )
-@settings(deadline=None)
 def test_overlap_is_exact_and_no_participant_gets_a_triplet_twice(
     n_triplets: int,
     repeat_rate: float,

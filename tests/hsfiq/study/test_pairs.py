@@ -8,7 +8,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
@@ -26,7 +26,6 @@ from tests.studies import SMALL, SYSTEMS, draw, make_queries
     n_queries=st.integers(0, 40),
     systems=st.sets(st.integers(0, 20), min_size=2, max_size=6),
 )
-@settings(deadline=None)
 def test_pairs_of_systems_are_balanced(seed: int, n_queries: int, systems: set[int]) -> None:
     lists = {query: {system: [1] for system in systems} for query in range(n_queries)}
     pairs = draw_systems(Random(seed), lists, 2)
@@ -43,7 +42,6 @@ def test_pairs_of_systems_are_balanced(seed: int, n_queries: int, systems: set[i
     seed=st.integers(),
     have=st.lists(st.sets(st.sampled_from("abcd"), min_size=2), min_size=1, max_size=30),
 )
-@settings(deadline=None)
 def test_each_query_gets_two_of_its_systems(seed: int, have: list[set[str]]) -> None:
     codes = {name: number for number, name in enumerate("abcd")}
     lists = {query: {codes[name]: [1] for name in systems} for query, systems in enumerate(have)}

@@ -205,7 +205,8 @@ def literal(value: Any) -> str:
 
 @pytest.mark.slow
 @settings(
-    max_examples=N_FILES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=N_FILES,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(tables=FILES)
 def test_a_file_is_refused_or_its_counts_hold(

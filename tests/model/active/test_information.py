@@ -36,7 +36,6 @@ def total_information(latents: Tensor, weights: Tensor, places: list[int]) -> fl
     return float(torch.linalg.slogdet(inside).logabsdet) / 2
 
 
-@settings(deadline=None)
 @given(
     seed=st.integers(0, 999),
     opinions=st.integers(2, 7),
@@ -62,7 +61,7 @@ def test_chosen_gains_add_up_to_the_determinant(
 
 
 @given(seed=st.integers(0, 999))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_the_best_candidate_has_the_greatest_total(seed: int) -> None:
     latents, weights = random_opinions(seed, 5, 8, 3)
     information = Information(latents, weights)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -344,7 +344,6 @@ def test_invalid_records_are_refused(changed: dict[str, Any], message: str) -> N
 NAMES = st.sampled_from("abcdef")
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(NAMES, NAMES), max_size=6),
     st.lists(NAMES, unique=True),

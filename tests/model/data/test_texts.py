@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.model.data.texts import mining_text, training_text
@@ -65,7 +65,6 @@ def literal_normalise(text: str) -> str:
     return " ".join(short.split(" ")[:50])
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(["dotmark", "starmark", " ", "  ", "\n", "\t", ".", '"', "~", "Red", "?"])

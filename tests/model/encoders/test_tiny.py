@@ -64,7 +64,7 @@ def test_vectors_have_length_one(tiny: Tiny, tokens: Tensor) -> None:
         torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(vectors.shape[:-1]))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(texts, min_size=1, max_size=6))
 def test_neither_padding_nor_other_queries_change_a_query(texts: list[str]) -> None:
     tiny = new_tiny()

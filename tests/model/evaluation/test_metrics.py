@@ -36,7 +36,7 @@ def continuations(begun: list[str]) -> list[list[str]]:
 LISTS = st.lists(st.sampled_from(CORPUS), unique=True, min_size=2)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(LISTS, st.sampled_from(CORPUS), st.integers(1, 5))
 def test_recall_is_defined_if_every_continuation_agrees(
     ranked: list[str], target: str, k: int
@@ -49,7 +49,7 @@ def test_recall_is_defined_if_every_continuation_agrees(
         assert possible == {0.0, 1.0}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(LISTS, st.sets(st.sampled_from(CORPUS), min_size=1), st.integers(1, 6))
 def test_precision_is_defined_if_every_continuation_agrees(
     ranked: list[str], truths: set[str], k: int

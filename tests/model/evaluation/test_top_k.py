@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -84,7 +84,6 @@ def searches(
     )
 
 
-@settings(deadline=None)
 @given(searches(), st.integers(1, 8))
 def test_streamed_ranking_equals_a_stable_sort(
     search: tuple[Tensor, Tensor, Pooling, int, list[int], Tensor | None], together: int

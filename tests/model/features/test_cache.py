@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -222,7 +222,6 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps=steps)
 def test_tokens_always_come_from_the_last_fill(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
@@ -55,7 +55,6 @@ def check(scores: torch.Tensor, targets: torch.Tensor, rule: NegativeRule) -> No
         assert (set(mask[row].nonzero().flatten().tolist()), bool(fell_back[row])) == expected
 
 
-@settings(deadline=None)
 @given(batches(), rules())
 def test_sets_equal_the_reference(batch: Batch, rule: NegativeRule) -> None:
     check(*batch, rule)
@@ -68,7 +67,6 @@ def test_sets_of_realistic_scores_equal_the_reference(rule: NegativeRule) -> Non
     check(queries @ images.T, torch.arange(40), rule)
 
 
-@settings(deadline=None)
 @given(batches(), rules())
 def test_a_batch_equals_its_queries_one_by_one(batch: Batch, rule: NegativeRule) -> None:
     scores, targets = batch
@@ -79,7 +77,6 @@ def test_a_batch_equals_its_queries_one_by_one(batch: Batch, rule: NegativeRule)
         assert bool(alone_fell_back[0]) == bool(fell_back[row])
 
 
-@settings(deadline=None)
 @given(batches(), rules(), st.randoms(use_true_random=False))
 def test_the_order_of_the_pool_matters_only_to_ties_at_the_kth_place(
     batch: Batch, rule: NegativeRule, random: Random
@@ -210,7 +207,6 @@ def uniforms(queries: int, draws: int, seed: int = 0) -> torch.Tensor:
     return torch.rand(queries, draws, generator=torch.Generator().manual_seed(seed))
 
 
-@settings(deadline=None)
 @given(batches(), rules(), st.integers(1, 30), st.integers(0, 5))
 def test_draws_equal_the_reference(
     batch: Batch, rule: NegativeRule, epochs: int, seed: int
@@ -226,7 +222,6 @@ def test_draws_equal_the_reference(
         assert (int(drawn.sizes[row]), bool(drawn.fell_back[row])) == (len(members), fell_back)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 12), st.integers(0, 30), st.data())
 def test_draws_from_the_corpus_equal_the_reference(
     images: int, epochs: int, data: st.DataObject

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
@@ -49,7 +49,6 @@ def test_when_sets_are_defined(name: str, period: int, definitions: tuple[int, .
     assert recipe(name).definitions == definitions
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(1, 60))
 def test_sets_are_defined_as_in_algorithm_1(epochs: int, n_def: int) -> None:
     if n_def > epochs:
@@ -214,7 +213,6 @@ def random_recipes(draw: st.DrawFn) -> Recipe:
     return Recipe(**values)
 
 
-@settings(deadline=None)
 @given(random_recipes())
 def test_a_recipe_round_trips_through_json(random_recipe: Recipe) -> None:
     assert (
@@ -223,7 +221,6 @@ def test_a_recipe_round_trips_through_json(random_recipe: Recipe) -> None:
     )
 
 
-@settings(deadline=None)
 @given(random_recipes())
 def test_values_round_trip_through_text(random_recipe: Recipe) -> None:
     for key, kind in Recipe.kinds().items():

@@ -32,7 +32,7 @@ def literal_plan(values: Tensor, temperature: float, sweeps: int) -> list[list[f
     return [[u[i] * kernel[i][k] * v[k] for k in range(m)] for i in range(n)]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 999), st.integers(1, 6), st.integers(1, 5), st.sampled_from([0.1, 0.5, 2.0]))
 def test_the_plan_equals_a_literal_one(seed: int, n: int, m: int, temperature: float) -> None:
     values = similarities(seed, n, m)

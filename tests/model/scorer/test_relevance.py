@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
@@ -65,7 +65,6 @@ def test_pairs_and_their_gradients_equal_the_reference(pooling: Pooling) -> None
     torch.testing.assert_close(our_gradients, their_gradients)
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 9).flatmap(
         lambda images: st.tuples(
