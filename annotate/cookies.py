@@ -6,7 +6,6 @@ in every process that serves the same database.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +69,7 @@ class Signer:
 
 def signature(key: bytes, purpose: str, text: str) -> str:
     message = f"{purpose}\n{text}".encode("utf-8", "replace")
-    return hmac.new(key, message, hashlib.sha256).hexdigest()
+    return hmac.digest(key, message, "sha256").hex()
 
 
 def signer_of(database: Database) -> Signer:

@@ -82,7 +82,7 @@ class Steps:
 
 
 def steps_of(session: Session, participant: AnyParticipant) -> Steps:
-    rows = rows_of(session, _own_questions(), {"participant": participant.id})
+    rows = rows_of(session, _own_questions(), {"participant": participant.id}).all()
     steps: list[Step] = []
     for number, row in enumerate(rows, start=1):
         question_id, position, answer_id, seconds, check_id, is_passed = row
