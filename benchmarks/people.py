@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.browsing import quantiles
+from benchmarks.browsing import quantiles, wait_until
 from benchmarks.lab import PostgresPlace, cpu_seconds, new_database, proxied
 from benchmarks.serving import Annotator, make_study
 from benchmarks.soak import Ledger
@@ -24,8 +24,8 @@ PEOPLE = 300
 TABLE_PEOPLE, TABLE_WORKERS = (100, 300, 600), (1, 2, 4)
 SECONDS, TABLE_SECONDS = 45.0, 90.0
 
-RAMP = THINKING + 5
-"""Seconds until everybody has entered and has the first images."""
+ENTERING = 60
+"""Seconds until everybody has the first images, for which there are further questions."""
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
 def measure(
     people: int, workers: int, seconds: float, seed: int, thinking: float = THINKING
 ) -> dict[str, Any]:
-    size = Size(people, seconds + RAMP, thinking)
+    size = Size(people, seconds + ENTERING, thinking)
     with tempfile.TemporaryDirectory() as name, new_database() as url:
         place = PostgresPlace(Path(name), url)
         tokens = make_study(place, people + 1, size.questions, seed)
@@ -59,7 +59,7 @@ def measure(
             see_all(first)
             ledger = Ledger()
             threads = start(others, ledger, thinking)
-            time.sleep(RAMP / THINKING * thinking)
+            wait_until(lambda: len(ledger.images) >= people, "every person's first question", 600)
             used, own, begun = cpu_seconds(server), own_cpu_seconds(), time.monotonic()
             n_before, images_before = len(ledger.seconds), sum(ledger.images)
             time.sleep(seconds)

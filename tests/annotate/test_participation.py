@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 from sqlalchemy import select
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hsfiq.collect import participants
 from hsfiq.collect.steps import steps_of
@@ -24,6 +26,7 @@ from tests.annotate.question_page import (
     tab_to,
     type_sum,
 )
+from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, ThreadServer, make_study
 
 pytestmark = pytest.mark.browser
@@ -296,6 +299,38 @@ def test_images_of_the_next_question_are_loaded_in_advance(
     expect(page.locator(".frame img").last).to_have_js_property("complete", value=True)
     fetched = {url.rsplit("/", 1)[-1] for url in urls if "/image/" in url}
     assert not fetched & tokens
+
+
+class CountedImages:
+    """Counts the requests for each image that arrive at an app."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.requests: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/image/"):
+            self.requests[scope["path"]] += 1
+        await self.app(scope, receive, send)
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_browser_asks_for_each_image_once(reused_study: ReusedStudy, open_page: OpenPage) -> None:
+    server = reused_study.server()
+    counted = CountedImages(reused_study.app)
+    server.server.config.app = counted
+    server.start()
+    page = open_page(server)
+    answer(page)
+    expect_step(page, "question", "2 / 6")
+    for _ in range(2):
+        page.reload()
+        expect_step(page, "question", "2 / 6")
+        expect(page.locator(".next.waiting")).to_have_count(0)
+    page.close()
+    server.stop()
+    assert len(counted.requests) > 2 * 10
+    assert set(counted.requests.values()) == {1}
 
 
 def test_a_study_can_be_completed_on_a_phone(server: ThreadServer, open_page: OpenPage) -> None:
