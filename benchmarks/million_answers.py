@@ -61,13 +61,18 @@ def make_database(path: Path, n_answers: int, seed: int) -> str:
     rng = Random(seed)
     try:
         with database.engine.begin() as connection:
-            fill_items(connection, rng)
-            connection.execute(insert(Study), {"id": 1, **STUDY_VALUES})
-            fill_pairs(connection, study_id=1)
-            fill_answers(connection, rng, n_answers)
+            fill_database(connection, rng, n_answers)
     finally:
         database.close()
     return url
+
+
+def fill_database(connection: Connection, rng: Random, n_answers: int) -> None:
+    """The study with its items and answers, in an empty database."""
+    fill_items(connection, rng)
+    connection.execute(insert(Study), {"id": 1, **STUDY_VALUES})
+    fill_pairs(connection, study_id=1)
+    fill_answers(connection, rng, n_answers)
 
 
 def fill(connection: Connection, table: type[Base], rows: Iterator[dict[str, Any]]) -> None:

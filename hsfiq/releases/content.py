@@ -14,6 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -323,7 +324,6 @@ class Written:
     def add(self, kept: Kept, excluded: list[Exclusion]) -> None:
         questions = kept.questions
         tables: dict[str, TableRows] = {
-            **self.kind.tables(questions),
             "exclusions": [exclusion.row() for exclusion in excluded],
             **self.texts.answers(answer_tables(self.questionnaire, questions, self.at_end)),
         }
@@ -334,7 +334,7 @@ class Written:
         if kept.parts is not None:
             tables["splits"] = {"question_id": questions.column("question_id"), "part": kept.parts}
             self.parts.update(kept.parts)
-        self.writer.add(tables)
+        self.writer.add(partial(self.kind.tables, questions), tables)
         self.queries.update(questions.queries())
         self.n_participants += len(questions.participants())
         self.struck += self.kind.struck(questions)

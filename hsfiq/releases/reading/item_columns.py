@@ -16,7 +16,8 @@ from hsfiq.releases.writing.values import ByPlace, Values, distinct
 class ItemColumns:
     """Pairs in the order of their database keys, with the places of their two sets.
 
-    `of_pairs` has the columns of pairs by name, `of_sets` those of sets.
+    `of_pairs` has the columns of pairs by name, `of_sets` those of sets. `query_places` has the
+    place in `queries` of each pair's query.
     """
 
     def __init__(self, pairs: Mapping[int, PairRow]) -> None:
@@ -32,10 +33,16 @@ class ItemColumns:
             pa.array([places[id(pair.sets[0])] for pair in self.rows], pa.int32()),
             pa.array([places[id(pair.sets[1])] for pair in self.rows], pa.int32()),
         )
+        queries = {pair.query.key: pair.query for pair in self.rows}
+        self.queries = list(queries.values())
+        query_places = {key: place for place, key in enumerate(queries)}
+        self.query_places: Array = pa.array(
+            [query_places[pair.query.key] for pair in self.rows], pa.int32()
+        )
         self.of_pairs = {
             "pair_id": texts([pair.pair_id for pair in self.rows]),
-            "query_id": texts([pair.query.query_id for pair in self.rows]),
-            "text": texts([pair.query.text for pair in self.rows]),
+            "query_id": texts([query.query_id for query in self.queries]).taken(self.query_places),
+            "text": texts([query.text for query in self.queries]).taken(self.query_places),
         }
         self.of_sets = {
             "system": texts([retrieved.system for retrieved in sets.values()]),

@@ -123,8 +123,8 @@ class PairQuestions(Questions):
         return self.data.column(name).null_count < len(self)
 
     def queries(self) -> dict[int, QueryRow]:
-        places: list[Any] = self.data.column("pair_place").unique().to_pylist()
-        queries = [self.items.rows[place].query for place in places]
+        of_questions: Array = pc.take(self.items.query_places, self.data.column("pair_place"))
+        queries = [self.items.queries[place] for place in of_questions.unique().to_pylist()]
         return {query.key: query for query in queries}
 
     def participants(self) -> set[str]:

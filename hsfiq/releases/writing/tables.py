@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +22,8 @@ Rows = Sequence[Mapping[str, Any]]
 Columns = Mapping[str, Column]
 TableRows = Rows | Columns
 """Rows of a table, or its columns, which is faster; a column that is missing is null."""
+Tables = Mapping[str, TableRows]
+"""By name."""
 
 ROWS_AT_ONCE = 50_000
 """At most so many rows are a row group of a Parquet file, and are text in memory at a time."""
@@ -99,21 +101,25 @@ class TableWriter:
             for files in self.files.values():
                 files.close()
 
-    def add(self, tables: Mapping[str, TableRows]) -> None:
-        """Add rows to tables; they must not be changed afterwards."""
+    def add(self, *parts: Tables | Callable[[], Tables]) -> None:
+        """Add rows to tables; they must not be changed afterwards.
+
+        What can be called makes them in the writer's thread.
+        """
         while len(self._waiting) >= PARTS_WAITING:
             self._waiting.popleft().result()
-        self._waiting.append(self._thread.submit(self._write, tables))
+        self._waiting.append(self._thread.submit(self._write, parts))
 
     def n_rows(self, table: str) -> int:
         """How many rows the table has; known at the end."""
         return self.files[table].n_rows if table in self.files else 0
 
-    def _write(self, tables: Mapping[str, TableRows]) -> None:
-        for name, part in tables.items():
-            if name not in self.files:
-                self.files[name] = TableFiles(self.folder, name, self.schemas[name])
-            self.files[name].write(part)
+    def _write(self, parts: Sequence[Tables | Callable[[], Tables]]) -> None:
+        for part in parts:
+            for name, rows in (part() if callable(part) else part).items():
+                if name not in self.files:
+                    self.files[name] = TableFiles(self.folder, name, self.schemas[name])
+                self.files[name].write(rows)
 
 
 def repeating_columns(schema: pa.Schema) -> list[str]:

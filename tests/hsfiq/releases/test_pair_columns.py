@@ -35,6 +35,7 @@ from hsfiq.releases.reading.pair_questions import PairQuestions
 from hsfiq.releases.reading.pair_reader import PairReader
 from hsfiq.releases.reading.questions import QuestionRows
 from hsfiq.releases.reading.set_columns import set_columns
+from hsfiq.releases.recording.answers import column_runs, row_runs
 from hsfiq.releases.writing.tables import as_table, with_dictionaries
 from tests.hsfiq.samples import release_of
 from tests.studies import NOW
@@ -116,8 +117,7 @@ def varied(database: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
     monkeypatch.setattr(million_answers, "QUERIES", 15)
     monkeypatch.setattr(million_answers, "IMAGES", 40)
     with database.engine.begin() as connection:
-        million_answers.fill_items(connection, rng)
-        million_answers.fill_answers(connection, rng, 200)
+        million_answers.fill_database(connection, rng, 200)
     vary(database, rng)
     return database
 
@@ -183,6 +183,15 @@ def test_tables_are_the_same(varied: Database) -> None:
             expected = [each for row in rows for each in set_rows(row, (row.score_1, row.score_2))]
             table = as_table(set_columns(questions), SETS.arrow())
             assert table == pa.Table.from_pylist(expected, SETS.arrow())
+
+
+def test_runs_of_answers_are_the_same(varied: Database) -> None:
+    with read_both(varied) as parts:
+        for questions, rows in parts:
+            assert list(column_runs(questions)) == list(row_runs(rows))
+            answered = questions.having("score_1")
+            assert list(column_runs(answered)) == list(row_runs(rows.having("score_1")))
+        assert not list(column_runs(questions.filter(pc.less(questions.data["place"], 0))))
 
 
 def test_dictionaries_have_only_values_of_the_rows(varied: Database) -> None:
