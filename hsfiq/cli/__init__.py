@@ -156,7 +156,7 @@ def explain(error: Exception) -> tuple[str | None, int]:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "hsfiq"
         text = one_line(format_message()).replace(
-            TOO_LONG, "a number of so many digits is too large"
+            TOO_LONG, "a number with this many digits is too large"
         )
         return f"{text} (see `{command} --help`)", 2
     if isinstance(error, MemoryError):

@@ -52,7 +52,7 @@ class JudgeOptions:
     ] = None
     per_minute: Annotated[
         float | None,
-        typer.Option(metavar="N", min=0.01, help="Of a judge: at most so many calls a minute."),
+        typer.Option(metavar="N", min=0.01, help="For a judge: the most calls a minute."),
     ] = None
     price: Annotated[
         str | None,

@@ -108,7 +108,7 @@ def release(
             metavar="N",
             min=0,
             max=525_600,
-            help="Taken at least so long ago [unbegun_minutes in study.toml].",
+            help="Only places taken at least this long ago [unbegun_minutes in study.toml].",
         ),
     ] = None,
     study: StudyOption = None,
@@ -148,7 +148,7 @@ def payout(
         typer.Option(
             metavar="N",
             min=0,
-            help="Reject who failed more gold and repeated pairs [the limit in study.toml].",
+            help="Reject people who failed more gold and repeated pairs [the limit in study.toml].",
         ),
     ] = None,
     bonus_per_question: Annotated[

@@ -31,7 +31,7 @@ def strike(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Strike a text that somebody typed in a search: releases do not have it any more."""
+    """Strike a text that somebody typed in a search: later releases leave it out."""
     from hsfiq.collect.searching.striking import strike as strike_text
 
     with open_chosen(ctx, database, create=False).writing() as session:

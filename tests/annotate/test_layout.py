@@ -243,6 +243,16 @@ def test_the_questions_at_the_end_are_not_cut(page: Page) -> None:
     assert list(faults_at_each_size(page, ".page")) == []
 
 
+def test_nothing_covers_the_consent_text(page: Page) -> None:
+    """The row for notices is there only when there is one."""
+    opening = opening_of(page.evaluate("fetch('../question').then((r) => r.json())"), {"k": 5})
+    opening["view"] |= {"step": "consent", "text": f"<p>{LONG_TEXT * 8}</p>"}
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.evaluate(SHOW, [VERSION, opening, False])
+    expect(page.locator(".page[data-step=consent] .agree")).to_be_visible()
+    expect(page.locator(".bottom")).to_be_hidden()
+
+
 def test_what_is_used_together_is_close_together(question: Page) -> None:
     for size in SIZES:
         question.set_viewport_size({"width": size[0], "height": size[1]})

@@ -82,11 +82,11 @@ def win_shares(session: Session, study: Study) -> WinShares:
     won: dict[SystemPair, dict[int, tuple[float, int]]] = {
         pair: {} for pair in compared_systems(session, study)
     }
-    for person, one, two, share, number in session.execute(wins_of_people(study)):
+    for person, first, second, share, number in session.execute(wins_of_people(study)):
         if person in of_finished:
-            pair = (min(one, two), max(one, two))
+            pair = (min(first, second), max(first, second))
             before, n_before = won[pair].get(person, (0.0, 0))
-            gained = share if pair == (one, two) else number - share
+            gained = share if pair == (first, second) else number - share
             won[pair][person] = (before + gained, n_before + number)
     n_triplets, n_shared = count_triplets(session, study)
     return WinShares(

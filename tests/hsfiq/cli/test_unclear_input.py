@@ -18,7 +18,7 @@ LONG = "9" * 6000
         (("train", "zzz"), "'zzz': there is no such recipe; choose from cirqrs-fashioniq"),
         (("study", "list", "--database", ""), "--database: is empty"),
         (("--database", "", "study", "list"), "--database: is empty"),
-        (("serve", "--port", LONG), "'--port': a number of so many digits is too large"),
+        (("serve", "--port", LONG), "'--port': a number with this many digits is too large"),
         (("analyze", "x", "--resamples", "1000000"), "'--resamples'"),
         (("sessions", "measure", "x", "--resamples", "1000000"), "'--resamples'"),
     ],
