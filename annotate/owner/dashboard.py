@@ -23,7 +23,7 @@ from hsfiq.annotate.owner.identity import Identities, require_permission
 from hsfiq.annotate.owner.kind_plots.cards import kind_cards
 from hsfiq.annotate.owner.kind_plots.figures import KindFigures
 from hsfiq.annotate.owner.kind_plots.retrievers import retrievers_card
-from hsfiq.annotate.owner.preferences.card import preferences_card
+from hsfiq.annotate.owner.preferences.card import preferences_card, too_many_answers_card
 from hsfiq.annotate.owner.running.changed_images import changed_images_card
 from hsfiq.annotate.serving.remote_user import remote_user
 from hsfiq.collect.checks import check_results
@@ -32,7 +32,7 @@ from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import AnswerRow, answers_of, participants_of
 from hsfiq.collect.recruiting.places import quotas_of
 from hsfiq.collect.review.headline import Headline, headline_of
-from hsfiq.collect.review.people_shown import people_shown
+from hsfiq.collect.review.people_shown import may_compare_systems, people_shown
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
@@ -223,7 +223,7 @@ def shown_note(n_shown: int, headline: Headline) -> str:
     """What is shown of a study with too many answers to plot them all."""
     return (
         f"plots, tables, times and checks are of the {n_shown:,} participants seen last, "
-        f"of {headline.progress.participants:,}; preferences and the other numbers are of all"
+        f"of {headline.progress.participants:,}; the other numbers and preferences are of all"
     )
 
 
@@ -240,7 +240,10 @@ def further_cards(
     changed = changed_images_card(session, study, images)
     further = [] if changed is None else [changed]
     if study.kind == "pair":
-        further.append(preferences_card(session, study))
+        compares = may_compare_systems(session, study)
+        further.append(
+            preferences_card(session, study) if compares else too_many_answers_card(study)
+        )
     elif KINDS[study.kind].is_live:
         further.append(retrievers_card(session, study, now))
     return further

@@ -47,6 +47,10 @@ def preferences_card(session: Session, study: Study) -> Card:
     return Card(NAME, tuple(lines), (*notes, *shares.notes()))
 
 
+def too_many_answers_card(study: Study) -> Card:
+    return Card(NAME, empty=f"Too many answers: run hsfiq study status --study {study.name}")
+
+
 @lru_cache(maxsize=8)
 def watched_preferences(shares: Shares) -> tuple[WatchedPreference, ...] | None:
     """The sequences, computed once for the same answers; None without the analysis extra."""

@@ -12,12 +12,14 @@ MOST_ANSWERS = 10_000
 """Answers of so many questions are read and plotted in about a second."""
 
 
+MOST_COMPARED = 200_000
+"""Questions of which the dashboard computes the preferences between systems: some seconds."""
+
+
 def people_shown(session: Session, study: Study) -> Select[int] | None:
     """The keys of those seen last, who have about `MOST_ANSWERS` questions; None for everybody."""
-    design = config_of(study).design
-    most = max(1, MOST_ANSWERS // (design.questions_per_form * design.forms_per_participant))
-    people = select(func.count(Participant.id)).where(Participant.study_id == study.id)
-    if (session.scalar(people) or 0) <= most:
+    most = people_with(study, MOST_ANSWERS)
+    if count_people(session, study) <= most:
         return None
     return (
         select(Participant.id)
@@ -25,6 +27,22 @@ def people_shown(session: Session, study: Study) -> Select[int] | None:
         .order_by(Participant.seen_at.is_(None), Participant.seen_at.desc(), Participant.id.desc())
         .limit(most)
     )
+
+
+def may_compare_systems(session: Session, study: Study) -> bool:
+    """Whether a study has few enough answers to compute its preferences whenever it is shown."""
+    return count_people(session, study) <= people_with(study, MOST_COMPARED)
+
+
+def people_with(study: Study, n_questions: int) -> int:
+    """How many participants have about so many questions."""
+    design = config_of(study).design
+    return max(1, n_questions // (design.questions_per_form * design.forms_per_participant))
+
+
+def count_people(session: Session, study: Study) -> int:
+    people = select(func.count(Participant.id)).where(Participant.study_id == study.id)
+    return session.scalar(people) or 0
 
 
 def among(

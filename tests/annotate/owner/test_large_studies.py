@@ -14,6 +14,7 @@ from hsfiq.annotate.owner.identity import Identities
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.progress import answers_of, participants_of
 from hsfiq.collect.review import people_shown
+from hsfiq.collect.review.people_shown import may_compare_systems
 from hsfiq.collect.studies import list_studies
 from tests.annotate.owner.studies_in_progress import watched_study
 from tests.annotate.served_studies import Place
@@ -41,7 +42,13 @@ def test_plots_and_tables_are_of_those_seen_last(
         assert answers == own
         checks = list(check_results(session, study, shown))
         assert len(checks) == sum(everybody[name].checks for name in last)
-        updated, tiles, *_ = dashboard.study_outputs(session, study.name, User("owner", Role.OWNER))
+        owner = User("owner", Role.OWNER)
+        updated, tiles, *_ = dashboard.study_outputs(session, study.name, owner)
+        assert may_compare_systems(session, study)
+        monkeypatch.setattr(people_shown, "MOST_COMPARED", 12)
+        assert not may_compare_systems(session, study)
+        _, _, cards, *_ = dashboard.study_outputs(session, study.name, owner)
+    assert f"Too many answers: run hsfiq study status --study {study.name}" in str(cards)
     assert "are of the 2 participants seen last, of 4;" in str(updated)
     assert "15" in str(tiles)  # the answers of all
     assert "seen last: " in str(tiles)
