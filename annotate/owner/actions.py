@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy.orm import Session
 
 from hsfiq.access.roles import Permission
+from hsfiq.audit.actors import Actor
 from hsfiq.collect import owner_actions
 from hsfiq.collect.owner_actions import OwnerAction
 from hsfiq.collect.participants import by_name_or_platform_id
@@ -105,9 +106,9 @@ def prepare(
     return prepared
 
 
-def perform(session: Session, action: OwnerAction) -> str:
+def perform(session: Session, action: OwnerAction, actor: Actor) -> str:
     """Perform a confirmed action; a message that reports it."""
-    owner_actions.perform(session, action)
+    owner_actions.perform(session, action, actor)
     if action.status_after is None:
         return f"the next participant gets the questions that {action.target} has not answered"
     return f"{action.target}: {action.status_seen} → {action.status_after}"

@@ -26,6 +26,7 @@ from hsfiq.annotate.owner.kind_plots.retrievers import retrievers_card
 from hsfiq.annotate.owner.preferences.card import preferences_card, too_many_answers_card
 from hsfiq.annotate.owner.running.changed_images import changed_images_card
 from hsfiq.annotate.serving.remote_user import remote_user
+from hsfiq.audit.actors import Actor
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.exports.records import last_record
 from hsfiq.collect.history import question_history
@@ -207,7 +208,7 @@ class Dashboard:
             confirmed = actions.from_json(action)
             require_permission(user, actions.permission_for(confirmed))
             with self.database.writing() as session:
-                result = actions.perform(session, confirmed)
+                result = actions.perform(session, confirmed, Actor(user.name))
             notice = line(f"Done. {result}", "done", role="status")
         except Refused as error:
             notice = refusal(error)

@@ -17,6 +17,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from hsfiq.access.roles import Permission
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
+from hsfiq.audit.actions import Action
+from hsfiq.audit.log import record
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
@@ -47,6 +49,13 @@ def add_export(app: FastAPI, identities: Identities) -> None:
                 archive = zipped(source)
             except NothingToDo as error:
                 return JSONResponse({"error": str(error)}, status_code=409)
+        with ExitStack() as on_error:
+            on_error.enter_context(archive)
+            about = f"{source.name} {LIVE}"
+            actor = identities.actor_of(request)
+            with identities.database.writing() as session:
+                record(session, actor, Action.DATA_EXPORT, study=study.name, about=about)
+            on_error.pop_all()
         name = ascii_name(f"{source.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
         return StreamingResponse(
             chunks(archive),

@@ -15,6 +15,7 @@ from hsfiq.annotate.owner import actions
 from hsfiq.annotate.owner.accounts.link import add_links
 from hsfiq.annotate.owner.accounts.page import add_accounts
 from hsfiq.annotate.owner.answer_pages.routes import add_answer_pages
+from hsfiq.annotate.owner.audit.routes import add_audit
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.export import add_export
 from hsfiq.annotate.owner.identity import Identities
@@ -47,7 +48,8 @@ def add_owner(app: FastAPI, identities: Identities, images: ImageStore) -> None:
     add_accounts(app, identities)
     add_export(app, identities)
     add_answer_pages(app, database, images)
-    add_running_study(app, database, identities.signer)
+    add_running_study(app, identities)
+    add_audit(app, identities)
     # As part of the page's head rather than as `css`, whose selectors Gradio rewrites.
     head = render("dashboard_head.html")
     style = {"theme": base_theme()}

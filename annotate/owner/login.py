@@ -37,6 +37,9 @@ from hsfiq.annotate.security import (
 )
 from hsfiq.annotate.serving.clients import client_address
 from hsfiq.annotate.serving.remote_user import remote_user
+from hsfiq.audit.actions import Action, Outcome
+from hsfiq.audit.actors import NOBODY, Actor
+from hsfiq.audit.log import record
 
 OWNER = "/owner"
 LOGIN = f"{OWNER}/login"
@@ -101,21 +104,26 @@ def add_login(app: FastAPI, identities: Identities) -> None:
             account = find_account(session, name)
             stored = None if account is None or account.is_disabled else account.password
         if not matches(stored, password):
+            about = "" if account is None else account.name
+            with database.writing() as session:
+                record(session, NOBODY, Action.LOGIN, about=about, outcome=Outcome.REFUSED)
             return HTMLResponse(login_page(request, name, notice="Wrong name or password."), 401)
         with database.writing() as session:
             account = find_account(session, name)
             if account is None or account.is_disabled or account.password != stored:
                 return HTMLResponse(login_page(request, name, notice="Try again."), 401)
             token = log_in(session, account, datetime.now(UTC), LOGIN_DURATION)
+            record(session, Actor(account.name), Action.LOGIN)
         throttle.succeeded(client_address(request))
         return logged_in(request, signer, token)
 
     @app.post(f"{OWNER}/logout")
     def logout(request: Request) -> Response:
-        token = identities.login_token(request)
+        token, actor = identities.login_token(request), identities.actor_of(request)
         if token is not None:
             with database.writing() as session:
                 log_out(session, token)
+                record(session, actor, Action.LOGOUT)
         response = RedirectResponse(f"{relative_root(request)}{LOGIN[1:]}", status_code=303)
         response.delete_cookie(
             COOKIE, httponly=True, samesite="strict", **place_of_cookies(request)

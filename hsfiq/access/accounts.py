@@ -28,6 +28,11 @@ def account_name(text: str) -> str:
     return text.strip().lower()
 
 
+def about_account(name: str, role: str = "") -> str:
+    """An account, and the role that it has got, as the audit log has them."""
+    return f"{account_name(name)}: {role}" if role else account_name(name)
+
+
 def accounts(session: Session) -> Sequence[Account]:
     return session.scalars(select(Account).order_by(Account.name)).all()
 

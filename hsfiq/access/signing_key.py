@@ -16,6 +16,9 @@ from pathlib import Path
 from sqlalchemy.exc import IntegrityError
 
 from hsfiq.atomic_files import explained_write_errors, new_private_file, put_in_place
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Setting
 from hsfiq.errors import UnreadableInput
@@ -79,7 +82,7 @@ def read_keys(file: Path) -> list[bytes]:
     return [bytes.fromhex(line) for line in lines]
 
 
-def create_file(database: Database, file: Path) -> None:
+def create_file(database: Database, file: Path, actor: Actor) -> None:
     """Write a new key and the database's own to a new file, and delete the one in the database.
 
     What the database's key has signed stays valid until it is rotated out.
@@ -92,6 +95,7 @@ def create_file(database: Database, file: Path) -> None:
         draft.write_text("\n".join(keys) + "\n", encoding="ascii")
     with database.writing() as session:
         session.merge(Setting(key=SETTING, value=IN_FILE))
+        record(session, actor, Action.SECRET_CREATE)
     database.erase_deleted_rows([Setting])
 
 

@@ -19,6 +19,7 @@ from hsfiq.active.candidates import (
     candidates,
     pairs_asked,
 )
+from hsfiq.audit.actors import Actor
 from hsfiq.collect.progress import StudyProgress, progress_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.change_tables import StudyCreation
@@ -137,6 +138,7 @@ def store_study(
     sets: Sequence[PossibleSet],
     chosen_by: Mapping[str, object],
     *,
+    actor: Actor,
     status: str,
 ) -> StudyProgress:
     """Store a study of these pairs; `sets` is the list that their indices refer to.
@@ -167,6 +169,7 @@ def store_study(
             database,
             wanted.config,
             [query for query, _, _ in pairs],
+            actor=actor,
             require=require,
             require_at_end=require_at_end,
             pairs=pairs,

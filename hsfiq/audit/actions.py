@@ -35,6 +35,10 @@ class Action(StrEnum):
     DATA_IMPORT = "data.import"
     DATA_EXPORT = "data.export"
     IMAGES_ACCEPT = "images.accept"
+    ACCOUNT_INVITE = "account.invite"
+    ACCOUNT_RESET = "account.reset"
+    ACCOUNT_DISABLE = "account.disable"
+    ACCOUNT_ROLE = "account.role"
     LOGIN = "login"
     LOGOUT = "logout"
     PASSWORD_SET = "password.set"  # noqa: S105 -- the name of an action

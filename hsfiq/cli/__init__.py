@@ -19,6 +19,7 @@ from hsfiq import __version__
 from hsfiq.cli import (
     account,
     analyze,
+    audit,
     db,
     demo,
     doctor,
@@ -62,6 +63,7 @@ app.add_typer(study.app, name="study")
 app.add_typer(participant.app, name="participant")
 app.add_typer(owner.app, name="owner")
 app.add_typer(account.app, name="account")
+app.add_typer(audit.app, name="audit")
 app.add_typer(secret.app, name="secret")
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(release.app, name="release")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hsfiq.access.roles import Role
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -16,6 +17,7 @@ from hsfiq.cli.common import (
     print_result,
     root_of_links,
 )
+from hsfiq.cli.recording import record_command
 
 app = typer.Typer(
     help="Who may log in to the dashboard, and with which role.", no_args_is_help=True
@@ -57,12 +59,13 @@ def invite(
     as_json: JsonOption = False,
 ) -> None:
     """Add an account; print the link with which its holder sets a password, once."""
+    from hsfiq.access.accounts import about_account, link_expiry
     from hsfiq.access.accounts import invite as invite_account
-    from hsfiq.access.accounts import link_expiry
 
     root, expires_at = root_of_links(url), link_expiry(datetime.now(UTC), days)
     with open_chosen(ctx, database, create=False).writing() as session:
         token = invite_account(session, name, role, expires_at)
+        record_command(session, Action.ACCOUNT_INVITE, about=about_account(name, role))
     print_link(name, root, token, expires_at, as_json=as_json)
 
 
@@ -76,22 +79,25 @@ def reset(
     as_json: JsonOption = False,
 ) -> None:
     """Forget an account's password and end its logins; print a new link. It also enables it."""
-    from hsfiq.access.accounts import link_expiry
+    from hsfiq.access.accounts import about_account, link_expiry
     from hsfiq.access.accounts import reset as reset_account
 
     root, expires_at = root_of_links(url), link_expiry(datetime.now(UTC), days)
     with open_chosen(ctx, database, create=False).writing() as session:
         token = reset_account(session, name, expires_at)
+        record_command(session, Action.ACCOUNT_RESET, about=about_account(name))
     print_link(name, root, token, expires_at, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq account disable kim")
 def disable(ctx: typer.Context, name: NameArgument, database: DatabaseOption = None) -> None:
     """Let nobody in with this account; its logins end at once. `reset` enables it again."""
+    from hsfiq.access.accounts import about_account
     from hsfiq.access.accounts import disable as disable_account
 
     with open_chosen(ctx, database, create=False).writing() as session:
         disable_account(session, name)
+        record_command(session, Action.ACCOUNT_DISABLE, about=about_account(name))
     typer.echo(f"account {name} is disabled, and its logins have ended")
 
 
@@ -103,10 +109,11 @@ def role(
     database: DatabaseOption = None,
 ) -> None:
     """Give an account another role, also in logins that it has now."""
-    from hsfiq.access.accounts import change_role
+    from hsfiq.access.accounts import about_account, change_role
 
     with open_chosen(ctx, database, create=False).writing() as session:
         change_role(session, name, new_role)
+        record_command(session, Action.ACCOUNT_ROLE, about=about_account(name, new_role))
     typer.echo(f"account {name} has the role {new_role}")
 
 

@@ -109,13 +109,14 @@ def perform_action(
     ctx: typer.Context, database: str | None, study: str | None, action: str
 ) -> OwnerAction:
     """Perform an action of `hsfiq.collect.owner_actions` on the chosen study."""
+    from hsfiq.audit.actors import command_line
     from hsfiq.collect.owner_actions import perform, prepare
 
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         prepared = prepare(chosen_study(session, study), action)
     with opened.writing() as session:
-        perform(session, prepared)
+        perform(session, prepared, command_line())
     return prepared
 
 
@@ -131,6 +132,7 @@ def perform_participant_action(
 
     `participant` is a name or a platform id.
     """
+    from hsfiq.audit.actors import command_line
     from hsfiq.collect.owner_actions import perform, prepare
     from hsfiq.collect.participants import by_name_or_platform_id
 
@@ -139,7 +141,7 @@ def perform_participant_action(
         person = by_name_or_platform_id(session, chosen_study(session, study), participant)
         prepared = prepare(person.study, action, person, reason)
     with opened.writing() as session:
-        perform(session, prepared)
+        perform(session, prepared, command_line())
     return prepared, person
 
 

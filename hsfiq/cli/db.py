@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import DatabaseOption, JsonOption, database_url, print_result
+from hsfiq.cli.recording import record_in
 from hsfiq.errors import NothingToDo
 from hsfiq.text import count_text
 
@@ -36,6 +38,7 @@ def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
     if before == after:
         typer.echo(f"{shown_url(url)}: already at {after}")
     else:
+        record_in(url, Action.DB_UPGRADE, f"{before or 'empty'} -> {after}")
         typer.echo(f"{shown_url(url)}: {before or 'empty'} -> {after}")
 
 
@@ -86,7 +89,9 @@ def backup(
     """
     from hsfiq.backup.backups import back_up
 
-    done = back_up(database_url(ctx, database), file)
+    url = database_url(ctx, database)
+    done = back_up(url, file)
+    record_in(url, Action.DB_BACKUP)
     line = f"{file}: {described(done.contents)}; {done.size:,} bytes, sha256 {done.sha256}"
     print_result(done.facts(), line, as_json=as_json)
 
@@ -105,6 +110,7 @@ def restore(
 
     url = database_url(ctx, database)
     contents = backups.restore(file, url)
+    record_in(url, Action.DB_RESTORE)
     note = "" if contents.revision == head_revision() else "; run `hsfiq db upgrade`"
     line = f"{shown_url(url)}: {described(contents)}{note}"
     print_result({"database": shown_url(url)} | contents.facts(), line, as_json=as_json)
@@ -128,6 +134,8 @@ def copy(
     from hsfiq.db.urls import shown_url
 
     content = copy_database(source, target)
+    record_in(source, Action.DB_COPY, "to another database")
+    record_in(target, Action.DB_COPY, "from another database")
     tables = {name: {"rows": table.rows, "sha256": table.sha256} for name, table in content.items()}
     rows = sum(table.rows for table in content.values())
     line = (

@@ -186,6 +186,7 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write a study's answers as releases (HS and HP of pairs), each with its funnel."""
+    from hsfiq.audit.actors import command_line
     from hsfiq.releases import Filters, export_releases, sources_of
     from hsfiq.releases.filters import parse_filters
     from hsfiq.releases.layouts.options import Extras
@@ -211,7 +212,7 @@ def export(
         publication=None if about is None else read_publication(about),
     )
     opened = open_chosen(ctx, database, create=False)
-    recorder = Recorder(opened)
+    recorder = Recorder(opened, command_line())
     with opened.reading() as session:
         row, kinds = chosen_study(session, study), [release.value] if release else None
         if is_explained:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -21,6 +22,7 @@ from hsfiq.cli.common import (
     progress,
     requires,
 )
+from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
 from hsfiq.signals import Signals
 from hsfiq.text import first_few
@@ -170,6 +172,10 @@ def check_study(
     if accept:
         record_new(opened, result)
         accept_changed(opened, result)
+        if result.changed or result.new:
+            about = f"{len(result.changed)} changed and {len(result.new)} new images"
+            with opened.writing() as session:
+                record_command(session, Action.IMAGES_ACCEPT, study=result.study, about=about)
         lines.append(
             f"{len(result.changed):,} changed and {len(result.new):,} new images are shown as they "
             "are now"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -16,6 +17,7 @@ from hsfiq.cli.common import (
     print_result,
     progress,
 )
+from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ def hpfiq(
     into = open_chosen(ctx, database)
     with into.writing() as session:
         done = import_published(session, study, published, progress("questions"))
+        record_command(session, Action.DATA_IMPORT, study=study)
     check_and_record(into, study, progress("images"))
     report({f"study {study}": done}, "questions", as_json=as_json)
 
@@ -90,6 +93,7 @@ def release(
     into = open_chosen(ctx, database)
     with into.writing() as session:
         done = restore(session, opened, study)
+        record_command(session, Action.DATA_IMPORT, study=done.study)
     check_and_record(into, done.study, progress("images"))
     counts = Imported(done.n_questions, 0) if done.is_new else Imported(0, done.n_questions)
     report({f"study {done.study}": counts}, "questions", as_json=as_json)
@@ -172,6 +176,7 @@ def queries(
     with open_chosen(ctx, database).writing() as session:
         own = dataset_named(session, dataset, root)
         done = import_queries(session, own, placed, OwnImages(root))
+        record_command(session, Action.DATA_IMPORT, about=f"queries of dataset {dataset}")
     report({f"dataset {dataset}": done}, "queries", as_json=as_json)
 
 
@@ -237,6 +242,7 @@ def runs(
     lists = reader.read(file, system)
     with open_chosen(ctx, database, create=False).writing() as session:
         done = import_runs(session, existing_dataset(session, dataset), lists)
+        record_command(session, Action.DATA_IMPORT, about=f"ranked lists of dataset {dataset}")
     report({f"dataset {dataset}": done}, "ranked lists", as_json=as_json)
 
 
@@ -259,6 +265,8 @@ def import_sources(
             source.corpus: import_source(session, dataset_named(session, name, root), source)
             for name, source in progress("captions files")(sources)
         }
+        datasets = ", ".join(dict.fromkeys(name for name, _ in sources))
+        record_command(session, Action.DATA_IMPORT, about=f"triplets of dataset {datasets}")
     report(done, "triplets", as_json=as_json)
     files = ImageFolder(root) if root else None
     names = {name for _, source in sources for name in source.all_images()}

@@ -102,6 +102,7 @@ def next_(
         )
     from hsfiq.active.candidates import NOTHING, held_out_of
     from hsfiq.active.next_study import after, from_file, possibilities, store_study
+    from hsfiq.audit.actors import command_line
     from hsfiq.model.active.choice import choose_pairs, require_enough
     from hsfiq.study.images.digests import check_and_record
 
@@ -121,7 +122,15 @@ def next_(
         uncertainty = uncertainty_of(scorer, candidates, wanted.config.design, seed, root, options)
     choice = choose_pairs(candidates, uncertainty, n, strategy, seed)
     status = "draft" if draft else "open"
-    stored = store_study(opened, wanted, choice.pairs, choice.sets, choice.about, status=status)
+    stored = store_study(
+        opened,
+        wanted,
+        choice.pairs,
+        choice.sets,
+        choice.about,
+        actor=command_line(),
+        status=status,
+    )
     check_and_record(opened, stored.study, progress("images"))
     result = stored.facts() | choice.to_json(candidates)
     print_result(result, as_text(result), as_json=as_json)

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import DatabaseOption, open_chosen, requires
+from hsfiq.cli.recording import record_command
 
 app = typer.Typer(help="The login to the study owner's dashboard.", no_args_is_help=True)
 
@@ -42,4 +44,5 @@ def password(
         password_hash = new_hash(chosen)
     with opened.writing() as session:
         set_owner_password(session, password_hash)
+        record_command(session, Action.PASSWORD_SET, about="owner")
     typer.echo("the owner's password is set; log in at /owner")

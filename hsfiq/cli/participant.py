@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli import participant_ids
 from hsfiq.cli.common import (
     PARTICIPANT_HELP,
@@ -24,6 +25,7 @@ from hsfiq.cli.common import (
     perform_participant_action,
     print_result,
 )
+from hsfiq.cli.recording import record_afterwards, record_command
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
@@ -121,6 +123,9 @@ def release(
     with open_chosen(ctx, database, create=False).writing() as session:
         row = chosen_study(session, study)
         name, released = row.name, release_places(session, row, datetime.now(UTC), minutes)
+        if released:
+            people = ", ".join(released)
+            record_command(session, Action.PARTICIPANT_RELEASE, study=name, about=people)
     places = count_text(len(released), "place")
     line = f"study {name}: {places} given back{': ' if released else ''}{', '.join(released)}"
     print_result({"study": name, "released": released}, line, as_json=as_json)
@@ -164,11 +169,13 @@ def payout(
 
     bonus = amount(bonus_per_question)
     require_free_payout(out, force=force)
-    with open_chosen(ctx, database, create=False).reading() as session:
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
         row = chosen_study(session, study)
         rule = rule_of(row, max_failed_checks, bonus)
         lists = payout_of(session, row, platform.value, rule)
     write_payout(lists, out, force=force)
+    record_afterwards(opened, Action.PARTICIPANT_PAYOUT, study=lists.study, about=platform.value)
     facts = lists.facts()
     summary = (
         f"study {lists.study}, {platform.value}: {len(lists.approved):,} to approve, "
@@ -212,6 +219,7 @@ def forget(
 
     Exit code 1 if the deleted answers can still be in the database's files.
     """
+    from hsfiq.audit.actors import command_line
     from hsfiq.collect.owner_actions import perform, prepare
     from hsfiq.collect.participants import PERSONAL_TABLES, by_name_or_platform_id, by_token
     from hsfiq.releases.folder import releases_holding
@@ -226,7 +234,7 @@ def forget(
     if not yes and not typer.confirm(f"Delete all answers of {label}?"):
         raise UnreadableInput("participant forget", "not confirmed, nothing was deleted")
     with opened.writing() as session:
-        deleted = perform(session, action)
+        deleted = perform(session, action, command_line())
     is_erased = opened.erase_deleted_rows(PERSONAL_TABLES)
     name = action.participant or ""
     holding = releases_holding(releases, action.study, name)

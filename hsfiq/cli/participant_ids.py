@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -18,6 +19,7 @@ from hsfiq.cli.common import (
     requires,
     root_of_links,
 )
+from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
@@ -59,6 +61,8 @@ def allow(
             allow_everybody(session, row)
         else:
             added = allow_people(session, row, people)
+        about = "everybody" if everybody else count_text(added, "id")
+        record_command(session, Action.PARTICIPANT_ALLOW, study=row.name, about=about)
         name, allowed = row.name, count_allowed(session, row)
     line = f"{count_text(added, 'id')} added; {count_text(allowed, 'id')} may enrol"
     if everybody:
@@ -89,10 +93,12 @@ def links(
         raise UnreadableInput(str(out), "already exists", "name another file with --out")
     opened = open_chosen(ctx, database, create=False)
     signer = signer_of(opened)
-    with opened.reading() as session:
+    with opened.writing() as session:
         row = chosen_study(session, study)
         require_signable(row)
         name = row.name
+        about = count_text(len(people), "link")
+        record_command(session, Action.PARTICIPANT_LINKS, study=name, about=about)
         write_links(signer, row, people, root, out)
     result = {"study": name, "links": len(people), "file": str(out)}
     print_result(

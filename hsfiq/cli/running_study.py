@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import (
     PARTICIPANT_HELP,
     DatabaseOption,
@@ -20,6 +21,7 @@ from hsfiq.cli.common import (
     requires,
     root_of_links,
 )
+from hsfiq.cli.recording import record_afterwards, record_command
 from hsfiq.text import count_text
 
 StudyName = Annotated[str, typer.Argument(metavar="NAME", help="The study's name.")]
@@ -58,6 +60,7 @@ def preview(
     with opened.reading() as session:
         place = new_preview(session, chosen_study(session, name), hours)
     link = f"{root}{preview_path(signer_of(opened), place)}"
+    record_afterwards(opened, Action.STUDY_PREVIEW, study=name)
     expires = datetime.fromtimestamp(place.expires, UTC).isoformat()
     result = {"study": name, "link": link, "expires": expires}
     print_result(result, f"{link}\nvalid until {expires}", as_json=as_json)
@@ -96,6 +99,8 @@ def edit(
     if lines and not dry_run:
         with opened.writing() as session:
             number = perform_edit(session, prepared, datetime.now(UTC)).number
+            about = f"text version {number}"
+            record_command(session, Action.STUDY_EDIT, study=name, about=about)
     if not lines:
         end = "no text or code differs; nothing is changed"
     elif dry_run:
@@ -129,6 +134,7 @@ def message(
         person = by_name_or_platform_id(session, study, participant) if participant else None
         recipients = send_message(session, study, text, to=person, now=datetime.now(UTC))
         pseudonym = person.name if person else None
+        record_command(session, Action.STUDY_MESSAGE, study=name, about=pseudonym or "everybody")
         label = participant_label(person.name, person.external_id) if person else None
     result = {"study": name, "participant": pseudonym, "recipients": recipients}
     whom = label or count_text(recipients, "participant")

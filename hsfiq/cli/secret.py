@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import DatabaseOption, open_chosen
+from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
 
 app = typer.Typer(help="The file of the key that signs cookies and pages.", no_args_is_help=True)
@@ -25,13 +27,15 @@ def create(
     Name the file in HSFIQ_SECRET_FILE and start the server again.
     """
     from hsfiq.access.signing_key import VARIABLE, create_file
+    from hsfiq.audit.actors import command_line
 
-    create_file(open_chosen(ctx, database, create=False), file)
+    create_file(open_chosen(ctx, database, create=False), file, command_line())
     typer.echo(f"{file}: holds the signing key; start the server with {VARIABLE}={file}")
 
 
 @app.command(epilog="Example: hsfiq secret rotate --forget")
 def rotate(
+    ctx: typer.Context,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="FILE", help="Else $HSFIQ_SECRET_FILE.", show_default=False),
@@ -43,6 +47,7 @@ def rotate(
             help="The last key is not valid any more: everybody follows their link again.",
         ),
     ] = False,
+    database: DatabaseOption = None,
 ) -> None:
     """Put a new signing key into the file; the last one stays valid until the next rotation.
 
@@ -55,5 +60,9 @@ def rotate(
     chosen = file or (Path(named) if named else None)
     if chosen is None:
         raise UnreadableInput("FILE", f"none is named, and {VARIABLE} is not set")
-    rotate_keys(chosen, forget=forget)
+    opened = open_chosen(ctx, database, create=False)
+    with opened.writing() as session:
+        about = "the last key is not valid any more" if forget else ""
+        record_command(session, Action.SECRET_ROTATE, about=about)
+        rotate_keys(chosen, forget=forget)
     typer.echo(f"{chosen}: holds a new signing key; start the server again")

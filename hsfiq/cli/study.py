@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli import (
     next_study,
     running_study,
@@ -35,6 +36,7 @@ from hsfiq.cli.common import (
     root_of_links,
     warn,
 )
+from hsfiq.cli.recording import record_command
 from hsfiq.cli.study_budget import print_budget
 from hsfiq.cli.study_retrievers import described_retrievers
 from hsfiq.errors import ConfigError, UnreadableInput
@@ -146,6 +148,7 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Draw a study from its file and open it; all errors in the file are reported at once."""
+    from hsfiq.audit.actors import command_line
     from hsfiq.collect.progress import progress_of
     from hsfiq.study.capacity import capacity_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
@@ -174,6 +177,7 @@ def create(
             opened,
             wanted,
             queries,
+            actor=command_line(),
             require=require,
             origin="simulated" if simulated else "collected",
             status="draft" if draft else "open",
@@ -239,6 +243,7 @@ def invite(
     as_json: JsonOption = False,
 ) -> None:
     """Create personal links; each works in any browser and resumes where they stopped."""
+    from hsfiq.audit.actors import command_line
     from hsfiq.collect.invitations import places_for_invitations, write_invitations
 
     root = root_of_links(url)
@@ -247,7 +252,7 @@ def invite(
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         name = chosen_study(session, study).name
-    write_invitations(opened, name, count, root, out, language=language)
+    write_invitations(opened, command_line(), name, count, root, out, language=language)
     with opened.reading() as session:
         places = places_for_invitations(session, chosen_study(session, name), datetime.now(UTC))
     warn(places.warnings())
@@ -279,6 +284,7 @@ def bind(
             )
         name, before = row.name, row.platform_study_id
         bind_platform_study(session, row, platform_study_id)
+        record_command(session, Action.STUDY_BIND, study=name)
     result = {"study": name, "before": before, "platform_study_id": platform_study_id}
     line = f"study {name}: bound to {platform_study_id} (before: {before or 'to none'})"
     print_result(result, line, as_json=as_json)

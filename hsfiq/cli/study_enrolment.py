@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import DatabaseOption, JsonOption, chosen_study, open_chosen, print_result
+from hsfiq.cli.recording import record_command
 
 
 def register(app: typer.Typer) -> None:
@@ -58,6 +60,8 @@ def enrolment(
     if changes:
         with opened.writing() as session:
             change_enrolment(session, chosen_study(session, study), changes)
+            about = ", ".join(f"{key}={value}" for key, value in changes.items())
+            record_command(session, Action.STUDY_ENROLMENT, study=study, about=about)
     with opened.reading() as session:
         recruitment = config_of(chosen_study(session, study)).recruitment
     rules = {key: getattr(recruitment, key) for key in given}

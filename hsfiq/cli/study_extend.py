@@ -62,6 +62,7 @@ def extend(
 
     What the study has already stays as it is. This is possible while the study is served.
     """
+    from hsfiq.audit.actors import command_line
     from hsfiq.collect.owner_actions import extend_while_running
     from hsfiq.study.images.digests import check_and_record
 
@@ -73,7 +74,11 @@ def extend(
         show_cost(opened, study, wanted, pay_per_hour, as_json=as_json)
         return
     added = extend_while_running(
-        opened, lambda session: chosen_study(session, study), wanted, datetime.now(UTC)
+        opened,
+        command_line(),
+        lambda session: chosen_study(session, study),
+        wanted,
+        datetime.now(UTC),
     )
     warnings = added.capacity.warnings()
     warnings += check_and_record(opened, study, progress("images")).warnings()

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import DatabaseOption, JsonOption, chosen_study, open_chosen, print_result
+from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
 
 
@@ -34,6 +36,7 @@ def quota(
         row = chosen_study(session, study)
         change_quotas(session, row, wanted)
         counts = quotas_of(session, row, datetime.now(UTC))
+        record_command(session, Action.STUDY_QUOTA, study=study, about=", ".join(quotas))
     lines = [f"{count.category}: {count.taking_part:,} of {count.quota:,}" for count in counts]
     result = {"study": study, "quotas": [count.facts() for count in counts]}
     print_result(result, "\n".join([f"study {study}, participants:", *lines]), as_json=as_json)

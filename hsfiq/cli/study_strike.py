@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hsfiq.audit.actions import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -15,6 +16,7 @@ from hsfiq.cli.common import (
     open_chosen,
     print_result,
 )
+from hsfiq.cli.recording import record_command
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +40,9 @@ def strike(
         row = chosen_study(session, study)
         is_new = strike_text(session, row, search, turn, datetime.now(UTC))
         name = row.name
+        if is_new:
+            about = f"{search} turn {turn}"
+            record_command(session, Action.STUDY_STRIKE, study=name, about=about)
     result = {"study": name, "search": search, "turn": turn, "was_struck": not is_new}
     state = "is struck" if is_new else "has been struck before"
     line = f"study {name}: the text of turn {turn} of {search} {state}"

@@ -12,6 +12,9 @@ from pathlib import Path
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record
 from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.collect.participants import invite
 from hsfiq.collect.recruiting.places import count_taking_part, quotas_of
@@ -21,10 +24,12 @@ from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Refused
 from hsfiq.study.capacity import capacity_of
 from hsfiq.study.config import config_of
+from hsfiq.text import count_text
 
 
 def write_invitations(
     database: Database,
+    actor: Actor,
     study: str,
     count: int,
     url: str,
@@ -35,7 +40,8 @@ def write_invitations(
     """Add participants to a study and write their links to a new CSV file: participant, link.
 
     The file is written within the transaction, so there are no invitations without their links.
-    `url` is the app's public address, `language` that of the invited, if it is known.
+    `actor` is who invites them, `url` the app's public address, `language` that of the invited, if
+    it is known.
     """
     with ExitStack() as undo:
         with database.writing() as session:
@@ -44,6 +50,8 @@ def write_invitations(
                 raise Refused(f"there is no study {study!r}")
             require_unfinished(row)
             invited = invite(session, row.id, count, now=datetime.now(UTC), language=language)
+            about = count_text(count, "invitation")
+            record(session, actor, Action.STUDY_INVITE, study=study, about=about)
             # Whoever has a link can answer as that participant.
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             undo.callback(path.unlink)

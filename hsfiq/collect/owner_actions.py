@@ -14,6 +14,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record as record_action
 from hsfiq.collect.leases import end_lease
 from hsfiq.collect.outcomes.status_changes import record
 from hsfiq.collect.participants import Deleted, by_name, forget
@@ -66,6 +69,10 @@ class OwnerAction:
     def target(self) -> str:
         return self.participant or f"study {self.study}"
 
+    @property
+    def audit_name(self) -> Action:
+        return Action(f"{'study' if self.participant is None else 'participant'}.{self.name}")
+
 
 def prepare(
     study: Study, action: str, participant: Participant | None = None, reason: str = ""
@@ -79,8 +86,8 @@ def prepare(
     return prepared
 
 
-def perform(session: Session, action: OwnerAction) -> Deleted:
-    """Perform an action in a writing transaction; return what it deleted.
+def perform(session: Session, action: OwnerAction, actor: Actor) -> Deleted:
+    """Perform an action in a writing transaction, and record it; return what it deleted.
 
     Raises:
         Conflict: the status is no longer the one that the owner saw.
@@ -93,10 +100,21 @@ def perform(session: Session, action: OwnerAction) -> Deleted:
     if action.participant is None:
         lock_as_seen(session, study, action)
         study.status = STUDY_ACTIONS[action.name]
-        return Deleted()
+        deleted = Deleted()
+    else:
+        deleted = perform_on_participant(session, study, action.participant, action)
+    record_action(
+        session, actor, action.audit_name, study=study.name, about=action.participant or ""
+    )
+    return deleted
+
+
+def perform_on_participant(
+    session: Session, study: Study, name: str, action: OwnerAction
+) -> Deleted:
     if action.name == "forget":
         lock_study(session, study.id)  # a release of it may be about to be recorded
-    participant = by_name(session, study, action.participant)
+    participant = by_name(session, study, name)
     lock_as_seen(session, participant, action)
     if action.name == "forget":
         return forget(session, participant)
@@ -123,6 +141,7 @@ def extend(
 
 def extend_while_running(
     database: Database,
+    actor: Actor,
     study_of: Callable[[Session], Study],
     wanted: MoreAnnotators | NewQueries,
     now: datetime,
@@ -137,7 +156,7 @@ def extend_while_running(
     def lock(session: Session) -> Study:
         return lock_study(session, unfinished(session).id)
 
-    return extend_in_parts(database, wanted, now, study_of=unfinished, lock=lock)
+    return extend_in_parts(database, actor, wanted, now, study_of=unfinished, lock=lock)
 
 
 def change_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> None:

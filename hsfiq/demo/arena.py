@@ -15,6 +15,9 @@ from sqlalchemy.orm import Session
 from hsfiq.access.accounts import owner_password, set_owner_password
 from hsfiq.access.passwords import matches, new_hash
 from hsfiq.atomic_files import new_private_file
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import command_line
+from hsfiq.audit.log import record
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Study
 from hsfiq.demo.folder import FEATURE_FOLDER, IMAGE_FOLDER
@@ -147,6 +150,7 @@ def make_arena(
     with database.writing() as session:
         keys = store_queries(session, folder, garments, queries, ())
         draw_study(session, config, keys, origin=origin, retrievers=described)
+        record(session, command_line(), Action.STUDY_CREATE, study=config.study.name)
 
 
 def owners_password(database: Database, folder: Path) -> str | None:
@@ -160,6 +164,7 @@ def owners_password(database: Database, folder: Path) -> str | None:
             with new_private_file(path) as draft:
                 draft.write_text(f"{password}\n", encoding="utf-8")
             set_owner_password(session, new_hash(password))
+            record(session, command_line(), Action.PASSWORD_SET, about="owner")
             return password
     kept = path.read_text(encoding="utf-8").strip() if path.is_file() else ""
     return kept if matches(stored, kept) else None

@@ -10,6 +10,9 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import command_line
+from hsfiq.audit.log import record
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.demo.folder import IMAGE_FOLDER
@@ -93,6 +96,7 @@ def make_study(
             queries=Queries(dataset=NAME),
         )
         draw_study(session, config, keys, origin="simulated" if simulated else "collected")
+        record(session, command_line(), Action.STUDY_CREATE, study=NAME)
     return {key: query.triplet for key, query in zip(keys, queries, strict=True)}
 
 

@@ -41,6 +41,8 @@ DASHBOARD: dict[str, set[Role]] = {
     "/owner/texts/{study_id}/edit": {OWNER},
     "/owner/texts/{study_id}": {OWNER},
     "/owner/accounts": {OWNER},
+    "/owner/audit/{study_id}": {OWNER},
+    "/owner/audit/{study_id}/{file_format}": {OWNER},
 }
 """The paths of the dashboard, with the roles that may request them."""
 
@@ -70,7 +72,7 @@ ACCESS: dict[str, set[str]] = {
 }  # fmt: skip
 """The paths that a role may request, beside those of anybody."""
 
-PARAMETERS = {"token": "0" * 32, "kind": "hp", "name": "absent"}
+PARAMETERS = {"token": "0" * 32, "kind": "hp", "file_format": "csv", "name": "absent"}
 """What a path's parameters are; the others are 1."""
 
 

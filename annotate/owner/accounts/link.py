@@ -14,6 +14,9 @@ from hsfiq.access.passwords import LONGEST, SHORTEST, new_hash
 from hsfiq.annotate.owner.identity import LOGIN_DURATION, Identities
 from hsfiq.annotate.owner.login import LINK, logged_in
 from hsfiq.annotate.pages import message_page, render
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record
 from hsfiq.errors import UnreadableInput
 
 
@@ -47,6 +50,8 @@ def add_links(app: FastAPI, identities: Identities) -> None:
                 return invalid_page()
             set_password(session, account, hashed)
             login = log_in(session, account, now, LOGIN_DURATION)
+            for action in (Action.PASSWORD_SET, Action.LOGIN):
+                record(session, Actor(account.name), action, about=account.name)
         return logged_in(request, identities.signer, login)
 
     def form_page(token: str, notice: str = "") -> Response:

@@ -10,10 +10,14 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
 from hsfiq.access import accounts
+from hsfiq.access.accounts import about_account
 from hsfiq.access.roles import Permission, Role
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import LINK, OWNER
 from hsfiq.annotate.pages import render
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record
 from hsfiq.errors import HsfiqError, Refused, Unavailable, UnreadableInput
 
 PATH = f"{OWNER}/accounts"
@@ -33,10 +37,12 @@ def add_accounts(app: FastAPI, identities: Identities) -> None:
         name: Annotated[str, Form()] = "",
         role: Annotated[str, Form()] = "",
     ) -> Response:
-        identities.require(request, Permission.MANAGE)
+        actor = Actor(identities.require(request, Permission.MANAGE).name)
         try:
             with database.writing() as session:
                 token = perform(session, action, name, role)
+                about = about_account(name, role if action in ("invite", "role") else "")
+                record(session, actor, Action(f"account.{action}"), about=about)
         except Unavailable:
             raise
         except HsfiqError as error:

@@ -9,14 +9,17 @@ from typing import Annotated
 from fastapi import FastAPI, Form, Request, Response
 from fastapi.responses import HTMLResponse
 
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.studies import missing, study_of
 from hsfiq.annotate.pages import render
+from hsfiq.audit.actions import Action
+from hsfiq.audit.log import record
 from hsfiq.collect.invitations import places_for_invitations
 from hsfiq.collect.participants import invite
 from hsfiq.collect.studies import require_unfinished
-from hsfiq.db.engine import Database
 from hsfiq.errors import Refused, Unavailable
+from hsfiq.text import count_text
 
 MOST_AT_ONCE = 500
 
@@ -24,7 +27,8 @@ Link = tuple[str, str]
 """A participant's name and their link."""
 
 
-def add_invitations(app: FastAPI, database: Database) -> None:
+def add_invitations(app: FastAPI, identities: Identities) -> None:
+    database = identities.database
     path = f"{OWNER}/invitations/{{study_id}}"
 
     @app.get(path)
@@ -36,11 +40,14 @@ def add_invitations(app: FastAPI, database: Database) -> None:
         number = int(count) if count.isascii() and count.isdigit() and len(count) < 9 else 0
         if not 1 <= number <= MOST_AT_ONCE:
             return page(study_id, notice=f"Choose a number from 1 to {MOST_AT_ONCE}.")
+        actor = identities.actor_of(request)
         try:
             with database.writing() as session:
                 study = study_of(session, study_id)
                 require_unfinished(study)
                 invited = invite(session, study.id, number, now=datetime.now(UTC))
+                about = count_text(number, "invitation")
+                record(session, actor, Action.STUDY_INVITE, study=study.name, about=about)
                 links = [(each.name, f"{request.base_url}start/{each.token}") for each in invited]
         except Unavailable:
             raise

@@ -11,12 +11,15 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.studies import missing, study_of
 from hsfiq.annotate.pages import render
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record
 from hsfiq.collect.running.edits import Edit, ForbiddenEdit, perform_edit, prepare_edit
 from hsfiq.collect.studies import require_unfinished
-from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.errors import Conflict, Refused
 from hsfiq.study.config import config_of
@@ -64,7 +67,8 @@ class Field:
     rows: int
 
 
-def add_text_form(app: FastAPI, database: Database) -> None:
+def add_text_form(app: FastAPI, identities: Identities) -> None:
+    database = identities.database
     path = f"{OWNER}/texts/{{study_id}}/edit"
 
     @app.get(path)
@@ -78,7 +82,7 @@ def add_text_form(app: FastAPI, database: Database) -> None:
             return form_page(study, {}, study.text_version)
 
     @app.post(path)
-    def change(study_id: int, values: Values) -> Response:
+    def change(request: Request, study_id: int, values: Values) -> Response:
         given = {
             name.removeprefix(PREFIX): value
             for name, value in values.items()
@@ -98,12 +102,14 @@ def add_text_form(app: FastAPI, database: Database) -> None:
                 return form_page(study, given, version_seen, error)
             if values.get("action") != "store":
                 return changes_page(study, edit, given)
-        return stored(edit, study_id, given)
+        return stored(edit, study_id, given, identities.actor_of(request))
 
-    def stored(edit: Edit, study_id: int, given: Mapping[str, str]) -> Response:
+    def stored(edit: Edit, study_id: int, given: Mapping[str, str], actor: Actor) -> Response:
         try:
             with database.writing() as session:
-                perform_edit(session, edit, datetime.now(UTC))
+                number = perform_edit(session, edit, datetime.now(UTC)).number
+                about = f"text version {number}"
+                record(session, actor, Action.STUDY_EDIT, study=edit.study, about=about)
         except Refused as error:
             with database.reading() as session:
                 study = study_of(session, study_id)

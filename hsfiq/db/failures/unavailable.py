@@ -39,6 +39,9 @@ POSTGRES_REASONS = {
 }
 """By the beginning of PostgreSQL's SQLSTATE."""
 
+NOT_ALLOWED = "42501"
+"""PostgreSQL's SQLSTATE for a statement that the user may not run."""
+
 LOCKS = ("locked", "changed", "took too long")
 
 
@@ -68,6 +71,16 @@ def reason_of(error: DBAPIError) -> str | None:
         return POSTGRES_REASONS["08"] if is_lost(error) else None
     matching = [start for start in POSTGRES_REASONS if state.startswith(start)]
     return POSTGRES_REASONS[max(matching, key=len)] if matching else None
+
+
+def reason_not_written(error: Unavailable | DBAPIError) -> str | None:
+    """Why the database cannot be written now; None if the program is to blame."""
+    cause = error.__cause__ if isinstance(error, Unavailable) else error
+    if not isinstance(cause, DBAPIError):
+        return str(error)
+    if getattr(cause.orig, "sqlstate", None) == NOT_ALLOWED:
+        return "its user may only read it"
+    return reason_of(cause)
 
 
 def is_lost(error: DBAPIError) -> bool:

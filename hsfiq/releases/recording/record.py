@@ -12,10 +12,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 import hsfiq
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record
 from hsfiq.collect.studies import lock_study
 from hsfiq.db.change_tables import ExportedForm, ExportedRelease
 from hsfiq.db.engine import Database, added
-from hsfiq.db.failures.unavailable import reason_of
+from hsfiq.db.failures.unavailable import reason_not_written
 from hsfiq.db.tables import Form, Participant, Study
 from hsfiq.errors import Unavailable
 from hsfiq.releases.content import Release, Source
@@ -23,26 +26,26 @@ from hsfiq.releases.folder import Outcome
 from hsfiq.releases.recording.answers import FormName
 
 ROWS_AT_ONCE = 5_000
-NOT_ALLOWED = "42501"
-"""PostgreSQL's SQLSTATE for a statement that the user may not run."""
 
 
 @dataclass(slots=True)
 class Recorder:
     """Records releases, each as soon as it is in its folder; called by `export_releases`.
 
+    The audit log has `actor` as the one who exported them.
     `unrecorded` has the names of those that could not be recorded, `reason` why; `forgotten` the
     participants whose data were deleted while a release with their answers was written.
     """
 
     database: Database
+    actor: Actor
     unrecorded: list[str] = field(default_factory=list)
     reason: str = ""
     forgotten: dict[str, list[str]] = field(default_factory=dict)
 
     def __call__(self, source: Source, outcome: Outcome) -> None:
         try:
-            forgotten = record(self.database, source, outcome)
+            forgotten = record_release(self.database, source, outcome, self.actor)
         except (Unavailable, DBAPIError) as error:
             reason = reason_not_written(error)
             if reason is None:
@@ -65,16 +68,6 @@ class Recorder:
         return notes
 
 
-def reason_not_written(error: Unavailable | DBAPIError) -> str | None:
-    """Why the database cannot be written now; None if the program is to blame."""
-    cause = error.__cause__ if isinstance(error, Unavailable) else error
-    if not isinstance(cause, DBAPIError):
-        return str(error)
-    if getattr(cause.orig, "sqlstate", None) == NOT_ALLOWED:
-        return "its user may only read it"
-    return reason_of(cause)
-
-
 @dataclass(frozen=True, slots=True)
 class FormKeys:
     """The database keys of a form and of its participant, and the digest of the latter's link."""
@@ -84,7 +77,7 @@ class FormKeys:
     link: str
 
 
-def record(database: Database, source: Source, outcome: Outcome) -> list[str]:
+def record_release(database: Database, source: Source, outcome: Outcome, actor: Actor) -> list[str]:
     """Record a release that is in its folder, unless it is recorded already.
 
     The lock on the study keeps participants' data from being deleted meanwhile. Return the
@@ -120,6 +113,9 @@ def record(database: Database, source: Source, outcome: Outcome) -> list[str]:
                 session.execute(insert(table), part)
         elif outcome.written:
             recorded.last_exported_at = now
+        if recorded is None or outcome.written:
+            about = f"{release.name} {release.version}"
+            record(session, actor, Action.DATA_EXPORT, study=source.study.name, about=about)
     return forgotten
 
 

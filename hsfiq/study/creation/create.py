@@ -12,6 +12,9 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record
 from hsfiq.db.change_tables import BEING_CREATED, StudyCreation
 from hsfiq.db.engine import Database, Parts, added
 from hsfiq.db.tables import Study
@@ -37,6 +40,7 @@ def create_study(
     config: StudyConfig,
     query_ids: Sequence[int],
     *,
+    actor: Actor,
     require: Callable[[Session, Study], None],
     require_at_end: Callable[[Session], None] = nothing_required,
     pairs: Sequence[tuple[int, int, int]] | None = None,
@@ -75,6 +79,7 @@ def create_study(
             creation.end_part()
             require_at_end(parts.session)
             publish(parts.session, study, config, status)
+            record(parts.session, actor, Action.STUDY_CREATE, study=study.name)
     except BaseException:
         if study.id is not None:
             remove_unfinished(database, study.id)

@@ -13,6 +13,9 @@ from datetime import datetime
 from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record
 from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Pair, Study
@@ -31,10 +34,12 @@ from hsfiq.study.extensions.extension import (
     record_extension,
     store_extension,
 )
+from hsfiq.text import count_text
 
 
 def extend_in_parts(
     database: Database,
+    actor: Actor,
     wanted: MoreAnnotators | NewQueries,
     now: datetime,
     *,
@@ -65,7 +70,10 @@ def extend_in_parts(
                     remedy="run the command again",
                 )
             plan = move(parts.session, hidden, study, plan)
-            return record_extension(parts.session, study, plan, stored, now)
+            added = record_extension(parts.session, study, plan, stored, now)
+            about = count_text(added.forms, "form")
+            record(parts.session, actor, Action.STUDY_EXTEND, study=study.name, about=about)
+            return added
     except BaseException:
         if hidden.id is not None:
             remove_unfinished(database, hidden.id)

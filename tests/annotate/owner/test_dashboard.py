@@ -19,6 +19,7 @@ from starlette.requests import Request
 
 from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
 from hsfiq.annotate.owner.identity import COOKIE, NotLoggedIn
+from hsfiq.audit.actors import OWNER
 from hsfiq.collect.owner_actions import OwnerAction, change_quotas
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
@@ -113,7 +114,7 @@ def test_the_dashboard_shows_the_last_release(
 ) -> None:
     with watched.reading() as session:
         (study,) = list_studies(session)
-        recorder, folder = Recorder(watched), tmp_path / "release"
+        recorder, folder = Recorder(watched, OWNER), tmp_path / "release"
         export_releases(session, study, ["hp"], Filters(), folder=folder, in_place=recorder)
     events = Events(owner)
     (load,) = [d["id"] for d in events.config["dependencies"] if d["targets"][0][1] == "load"]
@@ -247,7 +248,7 @@ def test_exactly_the_confirmed_action_is_performed(owner: TestClient, watched: D
 ])  # fmt: skip
 def test_an_invalid_action_is_refused(watched: Database, payload: Any) -> None:
     with pytest.raises(Refused), watched.writing() as session:
-        perform(session, from_json(payload))
+        perform(session, from_json(payload), OWNER)
     assert statuses(watched)["p1"] == "active"
 
 

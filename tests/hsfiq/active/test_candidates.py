@@ -16,6 +16,7 @@ from sqlalchemy import select
 from hsfiq.active.candidates import NOTHING, Candidate, HeldOut, candidates, pairs_asked
 from hsfiq.active.next_study import Wanted, store_study
 from hsfiq.active.stratify import balanced
+from hsfiq.audit.actors import OWNER
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Pair, RetrievedSet
 from hsfiq.errors import UnreadableInput
@@ -56,7 +57,9 @@ def test_a_study_of_the_candidates_shows_their_sets(database: Database) -> None:
     next_study = Wanted(config(), "collected")
     with database.reading() as session:
         available = candidates(session, queries, k=2, systems=SYSTEMS[:2], held_out=NOTHING)
-    store_study(database, next_study, available.pairs, available.sets, {}, status="open")
+    store_study(
+        database, next_study, available.pairs, available.sets, {}, actor=OWNER, status="open"
+    )
     with database.reading() as session:
         sets_of_study = [
             (pair.query.triplet.reference.name, tuple(row.image.name for row in side.images))

@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from hsfiq.active.candidates import NOTHING
 from hsfiq.active.next_study import Wanted, after, possibilities, store_study
+from hsfiq.audit.actors import OWNER
 from hsfiq.collect.studies import list_studies
 from hsfiq.db import engine as engine_module
 from hsfiq.db.engine import Database, open_database
@@ -181,7 +182,13 @@ def test_two_concurrent_commands_choose_different_pairs(
             both_have_chosen.wait(timeout=30)
             try:
                 store_study(
-                    database, next_study, available.pairs[:1], available.sets, {}, status="open"
+                    database,
+                    next_study,
+                    available.pairs[:1],
+                    available.sets,
+                    {},
+                    actor=OWNER,
+                    status="open",
                 )
             except UnreadableInput:
                 return 0
@@ -217,9 +224,9 @@ def test_another_study_created_meanwhile(database: Database) -> None:
         available = possibilities(session, next_study, NOTHING).candidates
     chosen = available.pairs[:1]
     theirs = replace_name(next_study, "theirs")
-    store_study(database, theirs, chosen, available.sets, {}, status="open")
+    store_study(database, theirs, chosen, available.sets, {}, actor=OWNER, status="open")
     with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
-        store_study(database, next_study, chosen, available.sets, {}, status="open")
+        store_study(database, next_study, chosen, available.sets, {}, actor=OWNER, status="open")
     with database.reading() as session:
         assert {study.name for study in session.scalars(select(Study))} == {"small", "theirs"}
 
@@ -244,7 +251,7 @@ def test_the_study_is_stored_in_short_transactions(
         if len(seen) == 2:
             with database_of(database_url) as other:
                 theirs = replace_name(next_study, "theirs")
-                store_study(other, theirs, chosen, available.sets, {}, status="open")
+                store_study(other, theirs, chosen, available.sets, {}, actor=OWNER, status="open")
 
     def names() -> set[str]:
         with database.reading() as session:
@@ -253,7 +260,7 @@ def test_the_study_is_stored_in_short_transactions(
     monkeypatch.setattr(engine_module, "PART_SECONDS", 0.0)
     monkeypatch.setattr(engine_module, "sleep", lambda _seconds: store_theirs())
     with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
-        store_study(database, next_study, chosen, available.sets, {}, status="open")
+        store_study(database, next_study, chosen, available.sets, {}, actor=OWNER, status="open")
     assert names() == {"small", "theirs"}
     assert seen[:2] == [{"small"}, {"small"}]
     with database.reading() as session:

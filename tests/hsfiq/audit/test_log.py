@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from hsfiq.audit.actors import NOBODY, OWNER, Actor, command_line
 from hsfiq.audit.log import Selection, count_entries, entries, facts, newest_entries, prune, record
 from hsfiq.db.change_tables import AuditEntry
 from hsfiq.db.engine import Database
+from tests.studies import ROOT
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -86,6 +88,24 @@ def test_pruning_is_recorded_itself(database: Database) -> None:
     with database.reading() as session:
         about = entries(session, Selection())[-1].about
     assert about == "2 entries before 2026-03-01T11:00:00Z"
+
+
+def test_only_the_log_itself_has_to_do_with_the_table() -> None:
+    """Elsewhere, nothing could change or delete entries."""
+    users = {
+        str(path.relative_to(ROOT))
+        for folder in ("hsfiq", "annotate", "model")
+        for path in (ROOT / folder).rglob("*.py")
+        if re.search(r"AuditEntry|audit_entries", path.read_text(encoding="utf-8"))
+    }
+    assert users == {
+        "hsfiq/audit/files.py",  # reads
+        "hsfiq/audit/log.py",
+        "hsfiq/cli/recording.py",  # asks whether there is such a table
+        "hsfiq/db/change_tables.py",
+    }
+    writing = re.findall(r"\b(update|delete|merge)\(", (ROOT / "hsfiq/audit/log.py").read_text())
+    assert writing == ["delete"]  # in `prune`
 
 
 def test_the_user_of_the_command_line_does_not_depend_on_the_environment(

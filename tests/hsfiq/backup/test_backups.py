@@ -19,7 +19,10 @@ import pytest
 from sqlalchemy import MetaData, create_engine, select
 from sqlalchemy.engine import make_url
 
-from hsfiq.db.engine import Database, connect
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import OWNER
+from hsfiq.audit.log import Selection, entries, record
+from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.schema import head_revision
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.studies import OTHER, Seat, own_environment, small_study
@@ -72,8 +75,22 @@ def complaint(result: CommandResult, code: int = 2) -> str:
     return result.err
 
 
+def record_one(database: Database) -> None:
+    with database.writing() as session:
+        record(session, OWNER, Action.STUDY_PAUSE, study="small")
+
+
+def audit_log_of(url: str) -> list[str]:
+    """The actions in the audit log of a database."""
+    opened = open_database(url, create=False)
+    with opened.reading() as session:
+        actions = [entry.action for entry in entries(session, Selection())]
+    opened.close()
+    return actions
+
+
 def rows_at(url: str) -> dict[str, list[tuple[object, ...]]]:
-    """Every row of every table."""
+    """Every row of every table but the audit log."""
     engine = connect(url)
     tables = MetaData()
     try:
@@ -84,6 +101,7 @@ def rows_at(url: str) -> dict[str, list[tuple[object, ...]]]:
                     (tuple(row) for row in connection.execute(select(table))), key=repr
                 )
                 for table in tables.sorted_tables
+                if table.name != "audit_entries"
             }
     finally:
         engine.dispose()
@@ -99,6 +117,7 @@ def left_in(folder: Path) -> list[str]:
 def test_a_restored_backup_holds_every_row(
     database_url: str, seat: Seat, file: Path, new_url: str
 ) -> None:
+    record_one(seat.database)
     facts = back_up(database_url, file).result
     assert facts["file"] == str(file)
     assert facts["bytes"] == file.stat().st_size
@@ -112,6 +131,8 @@ def test_a_restored_backup_holds_every_row(
     assert (restored.code, restored.err) == (0, "")
     assert {key: restored.result[key] for key in expected} == expected
     assert rows_at(new_url) == before
+    assert audit_log_of(new_url) == ["study.pause", "db.restore"]
+    assert audit_log_of(database_url) == ["study.pause", "db.backup"]
     check = hsfiq("db", "check", "--database", new_url)
     assert (check.code, check.err) == (0, "")
     assert hsfiq("study", "list", "--database", new_url).out.startswith("small: open")

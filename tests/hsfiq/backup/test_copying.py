@@ -12,7 +12,7 @@ from sqlalchemy import select, text
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.source_tables import Image
-from tests.hsfiq.backup.test_backups import complaint, rows_at
+from tests.hsfiq.backup.test_backups import audit_log_of, complaint, record_one, rows_at
 from tests.hsfiq.samples import CommandResult, hsfiq
 from tests.studies import OTHER, Seat, small_study
 
@@ -58,14 +58,22 @@ def test_a_copy_holds_the_same_and_goes_on(
     seat: Seat, database: Database, empty_postgres: str, tmp_path: Path
 ) -> None:
     source = url_of(database)
+    record_one(database)
     before = rows_at(source)
     result = copy(source, empty_postgres)
     assert result.err == ""
     assert tables_of(result)["responses"]["rows"] == 4
     back = f"sqlite:///{tmp_path / 'back.db'}"
     again = copy(empty_postgres, back)
-    assert tables_of(again) == tables_of(result)
+    copied, copied_again = tables_of(result), tables_of(again)
+    assert (copied.pop("audit_entries")["rows"], copied_again.pop("audit_entries")["rows"]) == (
+        1,
+        2,
+    )
+    assert copied_again == copied
     assert rows_at(source) == before
+    assert audit_log_of(source) == ["study.pause", "db.copy"]
+    assert audit_log_of(back) == ["study.pause", "db.copy", "db.copy"]
     for url in (empty_postgres, back):
         assert digests_at(url) == {DIGEST, None}
     for url in (empty_postgres, back):  # new rows get new keys

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
     return tmp_path / "secret"
 
 

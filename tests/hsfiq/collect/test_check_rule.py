@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from hsfiq.audit.actors import OWNER
 from hsfiq.collect.owner_actions import perform, prepare
 from hsfiq.collect.progress import participants_of
 from hsfiq.collect.stages import completion_of, stage_of
@@ -64,7 +65,7 @@ def stage(database: Database, seat: Seat) -> tuple[str, str | None]:
 def resume(database: Database, reason: str = "") -> None:
     with database.writing() as session:
         participant = session.scalars(select(Participant)).one()
-        perform(session, prepare(participant.study, "resume", participant, reason))
+        perform(session, prepare(participant.study, "resume", participant, reason), OWNER)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_forgetting_deletes_the_changes(database: Database) -> None:
     resume(database, "Ann asked")
     with database.writing() as session:
         participant = session.scalars(select(Participant)).one()
-        perform(session, prepare(participant.study, "forget", participant))
+        perform(session, prepare(participant.study, "forget", participant), OWNER)
     assert changes(database) == []
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import typer
 
+from hsfiq.audit.actors import OWNER
 from hsfiq.collect import owner_actions
 from hsfiq.collect.owner_actions import OwnerAction, perform, prepare
 from hsfiq.collect.participants import Deleted, by_name
@@ -96,7 +97,7 @@ def test_an_action_on_a_changed_row_conflicts(database: Database, seat: Seat) ->
     action = prepared(database, "exclude", "p1")()
     seat.set_status("returned")
     with pytest.raises(Conflict) as raised, database.writing() as session:
-        perform(session, action)
+        perform(session, action, OWNER)
     assert raised.value.what == "p1 is now returned, no longer active"
     assert raised.value.remedy == "try again"
 
@@ -113,5 +114,5 @@ def test_a_finished_study_cannot_be_changed(
     with pytest.raises(Refused, match="cannot take more"):
         prepared(database, action, participant)()
     with pytest.raises(Refused, match="cannot take more"), database.writing() as session:
-        perform(session, before)
+        perform(session, before, OWNER)
     assert prepared(database, "exclude", "p1")().status_after == "excluded"

@@ -576,7 +576,7 @@ def test_records_of_releases_come_and_go_with_their_revision(
     bare = all_rows(database.engine)
     with database.reading() as session:
         study = session.scalars(select(Study)).one()
-        recorder, folder = Recorder(database), tmp_path / "release"
+        recorder, folder = Recorder(database, OWNER), tmp_path / "release"
         export_releases(session, study, ["hp"], Filters(), folder=folder, in_place=recorder)
     recorded = all_rows(database.engine)
     new = ("exported_releases", "exported_forms")

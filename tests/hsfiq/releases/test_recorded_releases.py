@@ -16,6 +16,7 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import make_url
 
 from hsfiq.answer_rules import Answer
+from hsfiq.audit.actors import OWNER
 from hsfiq.collect.exports.records import ReleaseRecord, records_of
 from hsfiq.collect.exports.runs import Run, revision_at, runs_of
 from hsfiq.collect.owner_actions import perform, prepare
@@ -55,7 +56,7 @@ def export(
     database: Database, folder: Path, kind: str = "hp", filters: Filters | None = None
 ) -> Recorder:
     """Export the only study, as `hsfiq export` does."""
-    recorder = Recorder(database)
+    recorder = Recorder(database, OWNER)
     with database.reading() as session:
         (study,) = list_studies(session)
         export_releases(
@@ -286,7 +287,7 @@ def forget(database: Database, seat: Seat) -> list[str]:
         person = session.get_one(Participant, seat.participant_id)
         action = prepare(session.get_one(Study, person.study_id), "forget", person)
     with database.writing() as session:
-        return [release.version for release in perform(session, action).releases]
+        return [release.version for release in perform(session, action, OWNER).releases]
 
 
 def test_forgetting_leaves_no_record_and_names_the_releases(
@@ -324,7 +325,7 @@ def test_data_deleted_while_the_release_is_written_are_not_recorded(
     database: Database, tmp_path: Path
 ) -> None:
     first, _ = revised_study(database)
-    recorder = Recorder(database)
+    recorder = Recorder(database, OWNER)
 
     def forget_first(source: Source, outcome: Outcome) -> None:
         assert forget(database, first) == []

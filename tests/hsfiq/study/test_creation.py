@@ -16,6 +16,7 @@ from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.orm import Session
 
 from hsfiq.active.candidates import pairs_asked
+from hsfiq.audit.actors import OWNER
 from hsfiq.collect.studies import list_studies
 from hsfiq.db import engine as engine_module
 from hsfiq.db.change_tables import StudyCreation
@@ -64,7 +65,7 @@ def between_parts(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -
 
 
 def create(database: Database, queries: list[int], wanted: StudyConfig = WANTED) -> None:
-    create_study(database, wanted, queries, require=allow)
+    create_study(database, wanted, queries, actor=OWNER, require=allow)
 
 
 def allow(_session: Session, _study: Study) -> None:
@@ -144,7 +145,7 @@ def test_a_study_that_is_refused_leaves_nothing(
         raise UnreadableInput("design", "is refused")
 
     with pytest.raises(UnreadableInput, match="is refused"):
-        create_study(database, WANTED, queries, require=refuse)
+        create_study(database, WANTED, queries, actor=OWNER, require=refuse)
     assert rows(database) == before
 
 

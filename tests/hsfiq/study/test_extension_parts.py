@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
+from hsfiq.audit.actors import OWNER
 from hsfiq.collect.leases import end_lease
 from hsfiq.collect.owner_actions import extend, extend_while_running
 from hsfiq.collect.studies import find_study
@@ -62,7 +63,7 @@ def named(session: Session, name: str) -> Study:
 def extend_small(
     database: Database, wanted: MoreAnnotators | NewQueries, name: str = "small"
 ) -> Added:
-    return extend_while_running(database, lambda session: named(session, name), wanted, NOW)
+    return extend_while_running(database, OWNER, lambda session: named(session, name), wanted, NOW)
 
 
 def forms(database: Database, name: str) -> list[tuple[object, ...]]:

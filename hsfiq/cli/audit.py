@@ -1,0 +1,121 @@
+"""`hsfiq audit`: who changed or took out study data."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hsfiq.audit.actions import Action
+from hsfiq.cli.common import DatabaseOption, JsonOption, open_chosen, print_result
+from hsfiq.cli.recording import record_afterwards
+from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
+
+app = typer.Typer(help="The log of who changed or took out study data.", no_args_is_help=True)
+
+StudyName = Annotated[
+    str | None, typer.Option("--study", metavar="NAME", help="Only entries about this study.")
+]
+SINCE = typer.Option("--since", metavar="DATE", help="Only entries since this date or time (UTC).")
+SinceOption = Annotated[str | None, SINCE]
+ActorOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Only entries of one, as the log names them: 'command line: ann'."
+    ),
+]
+
+
+@app.command("list", epilog="Example: hsfiq audit list --study autumn --since 2026-03-01")
+def list_(
+    ctx: typer.Context,
+    study: StudyName = None,
+    since: SinceOption = None,
+    actor: ActorOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the entries, oldest first."""
+    from hsfiq.audit.log import Selection, entries, facts
+
+    selection = Selection(study, read_time("--since", since) if since else None, actor)
+    with open_chosen(ctx, database, create=False).reading() as session:
+        rows = [facts(entry) for entry in entries(session, selection)]
+    print_result({"entries": rows}, "\n".join(map(as_text, rows)) or "no entry", as_json=as_json)
+
+
+def as_text(row: dict[str, Any]) -> str:
+    study = f"study {row['study']}" if row["study"] else ""
+    outcome = "" if row["outcome"] == "done" else row["outcome"]
+    return "  ".join(
+        filter(None, (row["at"], row["actor"], row["action"], study, row["about"], outcome))
+    )
+
+
+@app.command(epilog="Example: hsfiq audit export log.csv --study autumn")
+def export(
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The new file, FILE.csv or FILE.jsonl.")
+    ],
+    study: StudyName = None,
+    since: SinceOption = None,
+    actor: ActorOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the entries to a new CSV or JSON-lines file, oldest first; this is recorded, too."""
+    from hsfiq.atomic_files import explained_write_errors, new_private_file
+    from hsfiq.audit.files import FORMATS
+    from hsfiq.audit.log import Selection, entries
+
+    write = FORMATS.get(file.suffix.removeprefix("."))
+    if write is None:
+        raise UnreadableInput(str(file), "is neither .csv nor .jsonl", "name FILE.csv")
+    selection = Selection(study, read_time("--since", since) if since else None, actor)
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        rows = entries(session, selection)
+    with explained_write_errors(file), new_private_file(file) as draft:
+        draft.write_bytes(write(rows))
+    about = count_text(len(rows), "entry", "entries")
+    record_afterwards(opened, Action.AUDIT_EXPORT, study=study, about=about)
+    print_result({"file": str(file), "entries": len(rows)}, f"{file}: {about}", as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq audit prune --before 2025-01-01")
+def prune(
+    ctx: typer.Context,
+    before: Annotated[
+        str, typer.Option(metavar="DATE", help="A date or time (UTC) that has passed.")
+    ],
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the entries before a date, the only way to delete any; this is recorded.
+
+    Export them first if they have to be kept.
+    """
+    from hsfiq.audit.actors import command_line
+    from hsfiq.audit.log import prune as prune_entries
+
+    time = read_time("--before", before)
+    if time > datetime.now(UTC):
+        raise UnreadableInput("--before", f"{before} has not come yet", "name an earlier date")
+    with open_chosen(ctx, database, create=False).writing() as session:
+        number = prune_entries(session, command_line(), time)
+    deleted = count_text(number, "entry", "entries")
+    result = {"deleted": number, "before": time.isoformat()}
+    print_result(result, f"{deleted} before {time:%Y-%m-%d %H:%M} UTC deleted", as_json=as_json)
+
+
+def read_time(option: str, given: str) -> datetime:
+    """Read `2026-03-01` or `2026-03-01T12:00+01:00`; without a time zone it is UTC."""
+    try:
+        time = datetime.fromisoformat(given)
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise UnreadableInput(option, f"{given!r} is not a date", "write 2026-03-01") from error

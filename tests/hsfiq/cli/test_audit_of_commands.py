@@ -1,0 +1,347 @@
+"""Every command is listed here: what the audit log has of it, or that it changes nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image as Picture
+from sqlalchemy import select
+from typer.main import get_command
+
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor, command_line
+from hsfiq.audit.log import Selection, entries, facts, record
+from hsfiq.cli import app
+from hsfiq.collect import participants
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.schema import head_revision
+from hsfiq.db.tables import Study
+from tests.arenas import TEXT, Voter, draw_arena
+from tests.hsfiq.cli.owner_commands import CONFIG
+from tests.hsfiq.samples import CIRR, FASHIONIQ, HPFIQ, RUNS, hsfiq, on_sqlite
+from tests.studies import NOW, Seat, small_study
+
+READING = {
+    "account list", "audit list", "db check", "db current", "doctor", "images warm",
+    "participant list",
+    "release list", "serve", "show", "study hit", "study list", "study status", "study texts",
+}  # fmt: skip
+"""Commands that change nothing in a database and write no study data to a file."""
+
+WITHOUT_DATABASE = {
+    "analyze", "evaluate circo", "evaluate cirr", "evaluate drawn", "evaluate fashioniq",
+    "evaluate fisd", "evaluate icir", "evaluate judged", "images draw-fisd", "power",
+    "release diff", "release merge", "release push", "release verify", "retrieve bi-blip4cir",
+    "retrieve check", "retrieve clip4cir", "retrieve covr-blip", "retrieve mapnet",
+    "retrieve scorer", "retrieve serve", "retrieve sprc", "score", "sessions measure",
+    "sessions play", "simulate", "train", "weights convert", "weights import",
+}  # fmt: skip
+"""Commands that open no database of a study."""
+
+PERSON, REASON, PASSWORD = "5f8e0c1d2e3f405162738495", "was in a hurry", "correct horse battery"
+CIRCO = {
+    "reference_img_id": 4, "relative_caption": "is red", "shared_concept": "dog", "id": 0,
+    "target_img_id": 7, "gt_img_ids": [9, 7], "semantic_aspects": [],
+}  # fmt: skip
+
+Line = tuple[str, str, str | None, str]
+"""A command, and the action, the study and what it is about in the entry."""
+
+IMPORTS: list[Line] = [
+    ("import queries queries.csv --images images --dataset shop",
+     "data.import", None, "queries of dataset shop"),
+    (f"import fashioniq {FASHIONIQ}", "data.import", None, "triplets of dataset fashioniq"),
+    (f"import cirr {CIRR}", "data.import", None, "triplets of dataset cirr"),
+    ("import circo circo", "data.import", None, "triplets of dataset circo"),
+    (f"import runs {RUNS / 'sprc.json'} --system S", "data.import", None,
+     "ranked lists of dataset fashioniq"),
+]  # fmt: skip
+
+STUDIES: list[Line] = [
+    ("study create study.toml", "study.create", "autumn", ""),
+    ("study edit autumn corrected.toml", "study.edit", "autumn", "text version 2"),
+    ("study pause --study autumn", "study.pause", "autumn", ""),
+    ("study open --study autumn", "study.open", "autumn", ""),
+    ("study extend autumn --annotators 6", "study.extend", "autumn", "20 forms"),
+    ("study quota autumn shirt=10", "study.quota", "autumn", "shirt=10"),
+    ("study enrolment autumn --per-address 60", "study.enrolment", "autumn",
+     "enrolments_per_address=60"),
+    ("study preview autumn", "study.preview", "autumn", ""),
+    (f"study bind {'a' * 24} --study autumn", "study.bind", "autumn", ""),
+    ("study invite --count 2 --study autumn", "study.invite", "autumn", "2 invitations"),
+    ("participant allow ids.txt --study autumn", "participant.allow", "autumn", "2 ids"),
+    ("participant links ids.txt --study autumn", "participant.links", "autumn", "2 links"),
+    ("study next --n 2 --strategy random --study autumn --name chosen", "study.create",
+     "chosen", ""),
+]  # fmt: skip
+
+PEOPLE: list[Line] = [
+    ("images check --study autumn --accept", "images.accept", "autumn",
+     "1 changed and 0 new images"),
+    ("study message autumn hurry --participant p3", "study.message", "autumn", "p3"),
+    ("study message autumn hurry", "study.message", "autumn", "everybody"),
+    ("participant pause p3 --reason 'was in a hurry' --study autumn", "participant.pause",
+     "autumn", "p3"),
+    (f"participant resume {PERSON} --study autumn", "participant.resume", "autumn", "p3"),
+    ("study assign p3 --study autumn", "participant.reassign", "autumn", "p3"),
+    ("participant returned p3 --study autumn", "participant.return", "autumn", "p3"),
+    ("participant screened-out p3 --study autumn", "participant.screen-out", "autumn", "p3"),
+    ("participant exclude p3 --study autumn", "participant.exclude", "autumn", "p3"),
+    ("participant release --study autumn --minutes 5", "participant.release", "autumn", "p5"),
+    ("participant payout --study autumn --out payout", "participant.payout", "autumn",
+     "prolific"),
+    ("export --study autumn --release hp --out hp", "data.export", "autumn", "autumn-hp 1.0.0"),
+    (f"import hpfiq {HPFIQ} --study published", "data.import", "published", ""),
+    ("import release hp --study again", "data.import", "again", ""),
+    (f"participant forget {PERSON} --yes --study autumn", "participant.forget", "autumn", "p3"),
+    ("study close --study autumn", "study.close", "autumn", ""),
+]  # fmt: skip
+
+STRIKE: Line = (
+    "study strike p1.form_1.0 1 --study arena",
+    "study.strike",
+    "arena",
+    "p1.form_1.0 turn 1",
+)
+
+WHOLE: list[Line] = [
+    ("account invite Kim --role analyst", "account.invite", None, "kim: analyst"),
+    ("account role kim helper", "account.role", None, "kim: helper"),
+    ("account disable kim", "account.disable", None, "kim"),
+    ("account reset kim", "account.reset", None, "kim"),
+    ("owner password --from-file password.txt", "password.set", None, "owner"),
+    ("secret create secret", "secret.create", None, ""),
+    ("secret rotate secret --forget", "secret.rotate", None, "the last key is not valid any more"),
+    ("db backup backup", "db.backup", None, ""),
+    ("db copy $DATABASE sqlite:///copied.db", "db.copy", None, "to another database"),
+    ("audit export log.jsonl --study autumn", "audit.export", "autumn", "26 entries"),
+    ("audit prune --before 2020-01-01", "audit.prune", None,
+     "0 entries before 2020-01-01T00:00:00Z"),
+]  # fmt: skip
+
+ELSEWHERE: list[Line] = [
+    ("db restore backup --database sqlite:///restored.db", "db.restore", None, ""),
+    ("db upgrade --database sqlite:///new.db", "db.upgrade", None, "empty -> $HEAD"),
+    ("demo --answers 2 --dir demo", "study.create", "drawn", ""),
+]
+"""Commands that make a database of their own."""
+
+MADE = {
+    "restore": "sqlite:///restored.db",
+    "upgrade": "sqlite:///new.db",
+    "demo": "sqlite:///demo/hsfiq.db",
+}
+
+
+def leaves(command: Any, name: str = "") -> Iterator[str]:
+    """The names of all commands, without `hsfiq`."""
+    if not hasattr(command, "commands"):
+        yield name
+        return
+    for part, below in command.commands.items():
+        yield from leaves(below, f"{name} {part}".strip())
+
+
+def name_of(line: str) -> str:
+    """The command of a line, without its arguments."""
+    names = sorted(leaves(get_command(app)), key=len, reverse=True)
+    return next(name for name in names if f"{line} ".startswith(f"{name} "))
+
+
+def test_every_command_is_listed() -> None:
+    recorded = [*IMPORTS, *STUDIES, *PEOPLE, STRIKE, *WHOLE, *ELSEWHERE]
+    listed = {name_of(line) for line, *_ in recorded}
+    assert sorted(leaves(get_command(app))) == sorted(listed | READING | WITHOUT_DATABASE)
+    assert not listed & (READING | WITHOUT_DATABASE)
+
+
+def log(database: Database) -> list[dict[str, Any]]:
+    with database.reading() as session:
+        return [facts(entry) for entry in entries(session, Selection())]
+
+
+def run(command: str, database: Database) -> None:
+    url = database.engine.url.render_as_string()
+    result = hsfiq(*shlex.split(command.replace("$DATABASE", url)))
+    assert result.code == 0, f"{command}\n{result.err}"
+
+
+def require_recorded(lines: Sequence[Line], database: Database) -> None:
+    """Run the commands, each of which adds the one entry that is listed."""
+    for command, action, study, about in lines:
+        before = log(database)
+        run(command, database)
+        (entry,) = log(database)[len(before) :]
+        assert entry.pop("at") > NOW.isoformat()
+        assert entry == {
+            "actor": command_line().name,
+            "action": action,
+            "study": study,
+            "about": about,
+            "outcome": "done",
+        }, command
+
+
+def write_files() -> None:
+    recruitment = (
+        '[recruitment]\nmode = "prolific"\ncompletion_code = "C"\nsigned_links = true\n'
+        "quotas = { shirt = 2 }\n"
+    )
+    study = CONFIG + recruitment
+    Path("study.toml").write_text(study, encoding="utf-8")
+    Path("corrected.toml").write_text(study.replace("understood", "helped"), encoding="utf-8")
+    Path("queries.csv").write_text("query_id,text\nq1,is red\n", encoding="utf-8")
+    Path("ids.txt").write_text(f"{PERSON}\n{'b' * 24}\n", encoding="utf-8")
+    Path("password.txt").write_text(f"{PASSWORD}\n", encoding="utf-8")
+    Path("images").mkdir()
+    Path("circo").mkdir()
+    Path("circo/val.json").write_text(json.dumps([CIRCO]), encoding="utf-8")
+    for image in Path("../images").iterdir():
+        Picture.new("RGB", (6, 8), "red").save(image)
+
+
+def seat_people(database: Database) -> str:
+    """p3 and p4, who answers all, and p5, who has not begun; the token of p3."""
+    now = datetime.now(UTC)
+    with database.writing() as session:
+        study = session.scalars(select(Study.id).where(Study.name == "autumn")).one()
+        person = participants.enrol(session, study, now=now, source="prolific", external_id=PERSON)
+        participants.consent(person, now=now)
+    Seat.taken(database, study, now).answer_all()
+    with database.writing() as session:
+        participants.enrol(session, study, now=now - timedelta(hours=1))
+    Picture.new("RGB", (6, 8), "blue").save(Path("../images/image-0.png"))
+    assert person.token
+    return person.token
+
+
+@on_sqlite
+@pytest.mark.usefixtures("owners_folder")
+def test_every_command_that_changes_or_takes_out_data_is_recorded(database: Database) -> None:
+    write_files()
+    require_recorded([*IMPORTS, *STUDIES], database)
+    token = seat_people(database)
+    require_recorded([*PEOPLE, *WHOLE], database)
+    text = json.dumps(log(database))
+    for private in (PERSON, "b" * 24, REASON, "hurry", PASSWORD, token, "a" * 24):
+        assert private not in text
+    for command, action, study, about in ELSEWHERE:
+        run(command, database)
+        url = next(url for part, url in MADE.items() if part in command)
+        made = open_database(url, create=False)
+        *_, entry = log(made)
+        made.close()
+        expected = (action, study, about.replace("$HEAD", head_revision()))
+        assert (entry["action"], entry["study"], entry["about"]) == expected, command
+
+
+def test_a_struck_text_is_recorded_without_the_text(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
+    voter = Voter.enrolled(database, draw_arena(database))
+    voter.vote(voter.question_ids()[0], 1)
+    require_recorded([STRIKE], database)
+    assert TEXT not in json.dumps(log(database))
+    run(STRIKE[0], database)
+    assert len(log(database)) == 1  # it changed nothing
+
+
+@on_sqlite
+def test_what_is_refused_or_changes_nothing_is_not_recorded(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
+    Seat.taken(database, small_study(database))
+    for command, code in (
+        ("participant pause p9", 2),
+        ("study extend small --annotators 9 --dry-run", 0),
+        ("participant release", 0),
+        ("export --explain", 0),
+        ("study enrolment small", 0),
+    ):
+        assert hsfiq(*command.split()).code == code, command
+    assert log(database) == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_data_can_leave_a_database_that_can_only_be_read(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    Seat.taken(database, small_study(database)).answer_all()
+    read_only = f"{database_url}?options=-c%20default_transaction_read_only%3Don"
+    for command, action in (
+        (f"db backup {tmp_path / 'backup'}", Action.DB_BACKUP),
+        (f"participant payout --out {tmp_path / 'payout'}", Action.PARTICIPANT_PAYOUT),
+    ):
+        result = hsfiq(*command.split(), "--database", read_only)
+        assert result.code == 0, result.err
+        warning = f"hsfiq: warning: {action} is not in the audit log (the database can only be"
+        assert result.err.startswith(warning)
+    assert log(database) == []
+
+
+@on_sqlite
+def test_a_database_of_an_earlier_version_is_backed_up_with_a_warning(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    with database.writing() as session:
+        session.connection().exec_driver_sql("DROP TABLE audit_entries")
+    result = hsfiq("db", "backup", tmp_path / "backup", "--database", database_url)
+    assert result.code == 0
+    assert result.err.endswith("(this database has none yet: run `hsfiq db upgrade`)\n")
+
+
+@on_sqlite
+@pytest.mark.usefixtures("owners_folder")
+def test_the_log_is_listed_and_exported(database: Database) -> None:
+    run("study create study.toml", database)
+    run("study pause", database)
+    with database.writing() as session:
+        record(session, Actor("=1+1"), Action.STUDY_OPEN, study="autumn", about='-a,"b')
+    listed = hsfiq("audit", "list", "--study", "autumn")
+    assert listed.code == 0
+    assert [line.split("  ")[2] for line in listed.out.splitlines()] == [
+        "study.create",
+        "study.pause",
+        "study.open",
+    ]
+    mine = hsfiq("audit", "list", "--actor", command_line().name, "--json").result["entries"]
+    assert [entry["action"] for entry in mine] == ["study.create", "study.pause"]
+    assert hsfiq("audit", "list", "--since", "2999-01-01").out == "no entry\n"
+    run("audit export log.csv", database)
+    with Path("log.csv").open(encoding="utf-8", newline="") as file:
+        *_, last = csv.DictReader(file)
+    assert (last["actor"], last["about"]) == ("'=1+1", "'-a,\"b")
+    run("audit export log.jsonl", database)
+    lines = Path("log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == log(database)[:-1]
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("audit list --since yesterday", "--since: 'yesterday' is not a date; write 2026-03-01"),
+        ("audit prune --before 2999-01-01", "--before: 2999-01-01 has not come yet; name an e"),
+        ("audit export log.txt", "log.txt: is neither .csv nor .jsonl; name FILE.csv"),
+        ("audit export no/log.csv", "no/log.csv: "),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, command: str,
+    message: str,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
+    result = hsfiq(*command.split())
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert result.err.startswith(f"hsfiq: {message}")
+    assert log(database) == []
