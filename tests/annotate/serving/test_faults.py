@@ -17,6 +17,7 @@ from sqlalchemy import event, text
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.body_limit import LARGEST_BODY
 from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import add_login
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.texts import entry_texts
@@ -63,7 +64,7 @@ def open_study(
 def client(open_study: Database) -> Iterator[TestClient]:
     services = Services.of(open_study)
     app = plain_app(services)
-    add_login(app, open_study, services.signer)
+    add_login(app, Identities(open_study, services.signer))
     app.add_middleware(StudyMiddleware, pages={})
     with browser_of(app) as client:
         yield enrol(client, open_study)
