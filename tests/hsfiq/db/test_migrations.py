@@ -579,7 +579,7 @@ def test_records_of_releases_come_and_go_with_their_revision(
         recorder, folder = Recorder(database, OWNER), tmp_path / "release"
         export_releases(session, study, ["hp"], Filters(), folder=folder, in_place=recorder)
     recorded = all_rows(database.engine)
-    new = ("exported_releases", "exported_forms")
+    new = ("exported_releases", "exported_forms", "audit_entries")
     assert all(recorded[table] for table in new)
     assert {table: recorded[table] for table in recorded if table not in new} == {
         table: bare[table] for table in bare if table not in new
