@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from socket import socket
 from typing import Annotated
@@ -56,7 +56,13 @@ from hsfiq.annotate.serving.faults import unavailable_response, wants_page
 from hsfiq.annotate.serving.health import add_health
 from hsfiq.annotate.serving.public_address import PublicAddress, require_free_path
 from hsfiq.annotate.serving.remote_user import RemoteUser
-from hsfiq.annotate.serving.watching import NOTHING, Watching, add_watching, start_logs
+from hsfiq.annotate.serving.watching import (
+    NOTHING,
+    Watching,
+    add_watching,
+    shared_metrics,
+    start_logs,
+)
 from hsfiq.annotate.serving.workers import supervise, terminated_with_parent
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import (
@@ -163,7 +169,10 @@ def serve(database: Database, host: str, port: int, serving: Serving) -> None:
                 answer(listener, signals, services, serving)
             else:
                 url = database.engine.url.render_as_string(hide_password=False)
-                supervise(partial(work, listener, url, serving), serving.workers, signals)
+                with shared_metrics(serving.watching) as (watching, ended):
+                    of_worker = replace(serving, watching=watching)
+                    started = partial(work, listener, url, of_worker)
+                    supervise(started, serving.workers, signals, ended)
 
 
 def work(listener: socket, database_url: str, serving: Serving) -> None:

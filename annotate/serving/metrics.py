@@ -1,4 +1,4 @@
-"""`/metrics`: numbers of this server process for Prometheus, for whoever has the token.
+"""`/metrics`: numbers of this server for Prometheus, for whoever has the token.
 
 No label and no value tells of a person: routes are templates, and counts are of everybody.
 """
@@ -10,6 +10,7 @@ import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from time import monotonic
 
 import anyio
@@ -17,7 +18,8 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -69,7 +71,8 @@ class StoredCounts:
         return self._counts
 
     def _read(self) -> Counts | None:
-        active = select(func.count()).where(Participant.seen_at > datetime.now(UTC) - ACTIVE)
+        now = datetime.now(UTC)
+        active = select(func.count()).where(Participant.seen_at.between(now - ACTIVE, now + ACTIVE))
         try:
             with self._database.reading() as session:
                 answers = session.scalar(select(func.count()).select_from(Answer))
@@ -81,9 +84,8 @@ class StoredCounts:
 class ServerCollector:
     """What is read when Prometheus asks."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._counts = StoredCounts(services.database)
+    def __init__(self, database: Database) -> None:
+        self._counts = StoredCounts(database)
 
     def collect(self) -> Iterator[Metric]:
         counts = self._counts.now()
@@ -94,19 +96,13 @@ class ServerCollector:
             )
             active = "Participants with a request in the last five minutes"
             yield gauge("hsfiq_participants_active", active, counts.active)
-        pool = self._services.database.engine.pool
-        if isinstance(pool, QueuePool):
-            connections = GaugeMetricFamily(
-                "hsfiq_database_connections", "Connections of this process", labels=["state"]
-            )
-            connections.add_metric(["in use"], pool.checkedout())
-            connections.add_metric(["idle"], pool.checkedin())
-            yield connections
-        yield CounterMetricFamily(
-            "hsfiq_thumbnails_made",
-            "Copies of images that this process has made",
-            self._services.images.copies.n_made,
+        build = GaugeMetricFamily(
+            "hsfiq_build_info",
+            "1, with the versions as labels",
+            labels=["version", "python", "schema"],
         )
+        build.add_metric([__version__, platform.python_version(), head_revision()], 1)
+        yield build
 
 
 def gauge(name: str, help_text: str, value: float) -> GaugeMetricFamily:
@@ -114,41 +110,73 @@ def gauge(name: str, help_text: str, value: float) -> GaugeMetricFamily:
 
 
 class Metrics:
-    """The numbers of one app."""
+    """The numbers of one app, or of all workers that write theirs to files in one folder.
 
-    def __init__(self, services: Services) -> None:
+    Those of a worker that has ended still count, but for its connections.
+    """
+
+    def __init__(self, services: Services, folder: Path | None = None) -> None:
+        self._services, self._n_told = services, 0
         self.registry = CollectorRegistry()
+        self.registry.register(ServerCollector(services.database))
+        if folder is None:
+            ProcessCollector(registry=self.registry)
+        else:
+            MultiProcessCollector(self.registry, str(folder))  # type: ignore[no-untyped-call]
+        # The collector of the folder has what the others would tell of this worker alone.
+        own = self.registry if folder is None else None
         self._requests = Counter(
             "hsfiq_requests",
             "Requests that were answered, by route and status",
             ["method", "route", "status"],
-            registry=self.registry,
+            registry=own,
         )
         self._seconds = Histogram(
             "hsfiq_request_seconds",
             "Time from a request to the end of its answer",
             ["route"],
             buckets=BUCKETS,
-            registry=self.registry,
+            registry=own,
         )
-        build = Gauge(
-            "hsfiq_build_info",
-            "1, with the versions as labels",
-            ["version", "python", "schema"],
-            registry=self.registry,
+        self._thumbnails = Counter(
+            "hsfiq_thumbnails_made", "Copies of images that were made", registry=own
         )
-        build.labels(__version__, platform.python_version(), head_revision()).set(1)
-        ProcessCollector(registry=self.registry)
-        self.registry.register(ServerCollector(services))
+        self._connections = Gauge(
+            "hsfiq_database_connections",
+            "Connections of the processes that answer",
+            ["state"],
+            registry=own,
+            multiprocess_mode="livesum",
+        )
+        workers = Gauge(
+            "hsfiq_workers", "Processes that answer", registry=own, multiprocess_mode="livesum"
+        )
+        workers.set(1)
 
     def count(self, request: AnsweredRequest) -> None:
         self._requests.labels(request.method, request.route, request.status).inc()
         self._seconds.labels(request.route).observe(request.seconds)
+        self.update()
+
+    def update(self) -> None:
+        """Write what is read from the services; the event loop calls it, one call at a time."""
+        n_made = self._services.images.copies.n_made
+        self._thumbnails.inc(n_made - self._n_told)
+        self._n_told = n_made
+        pool = self._services.database.engine.pool
+        if isinstance(pool, QueuePool):
+            self._connections.labels("in use").set(pool.checkedout())
+            self._connections.labels("idle").set(pool.checkedin())
 
 
-def add_metrics(app: FastAPI, services: Services, token: str) -> Metrics:
-    """Add the route, which answers only requests with the token."""
-    metrics = Metrics(services)
+def add_metrics(
+    app: FastAPI, services: Services, token: str, folder: Path | None = None
+) -> Metrics:
+    """Add the route, which answers only requests with the token.
+
+    `folder` is that of the metrics of all workers, None if this process alone answers.
+    """
+    metrics = Metrics(services, folder)
     threads = CapacityLimiter(1)
     expected = f"Bearer {token}".encode()
 
@@ -158,6 +186,7 @@ def add_metrics(app: FastAPI, services: Services, token: str) -> Metrics:
         if not hmac.compare_digest(given, expected):
             headers = {"WWW-Authenticate": "Bearer", "Cache-Control": "no-store"}
             return Response(status_code=401, headers=headers)
+        metrics.update()
         with anyio.move_on_after(SCRAPE_SECONDS):
             content = await anyio.to_thread.run_sync(
                 generate_latest, metrics.registry, abandon_on_cancel=True, limiter=threads

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fastapi import FastAPI
 from sqlalchemy import Engine
@@ -20,6 +22,9 @@ from hsfiq.errors import UnreadableInput
 
 TOKEN = re.compile(r"[!-~]{16,200}")
 
+METRICS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder to prometheus_client, whose values are then in files that all workers read."""
+
 MAKE_ONE = "make one with `(umask 077; openssl rand -hex 32 > FILE)`"
 
 
@@ -29,11 +34,13 @@ class Watching:
 
     Attributes:
         metrics_token: what Prometheus has to send; None: there is no `/metrics`.
+        metrics_folder: where all workers write their metrics; None if there is one process.
         logs_json: whether the log is JSON and has a line for each request.
         slow_seconds: how long a statement of the database takes to be logged; None: none is.
     """
 
     metrics_token: str | None = None
+    metrics_folder: Path | None = None
     logs_json: bool = False
     slow_seconds: float | None = None
 
@@ -44,14 +51,36 @@ NOTHING = Watching()
 def add_watching(app: FastAPI, services: Services, watching: Watching) -> None:
     tell: list[Callable[[AnsweredRequest], None]] = []
     if watching.metrics_token is not None:
+        folder = watching.metrics_folder
+        if folder is not None:
+            os.environ[METRICS_VARIABLE] = str(folder)  # read when the library is imported
         # Only servers with metrics load the library.
         from hsfiq.annotate.serving.metrics import add_metrics  # noqa: PLC0415
 
-        tell.append(add_metrics(app, services, watching.metrics_token).count)
+        tell.append(add_metrics(app, services, watching.metrics_token, folder).count)
     if watching.logs_json:
         tell.append(log_request)
     if tell:
         app.add_middleware(RequestObserver, tell=tell)
+
+
+@contextmanager
+def shared_metrics(watching: Watching) -> Iterator[tuple[Watching, Callable[[int], None]]]:
+    """What to watch in each of several workers, and what to call with the id of one that ended.
+
+    Their metrics are in a private folder, which is deleted at the end.
+    """
+    if watching.metrics_token is None:
+        yield watching, lambda _pid: None
+        return
+    with TemporaryDirectory(prefix="hsfiq-metrics-") as folder:
+
+        def forget(pid: int) -> None:
+            from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415
+
+            mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]
+
+        yield replace(watching, metrics_folder=Path(folder)), forget
 
 
 def start_logs(engine: Engine, watching: Watching) -> None:

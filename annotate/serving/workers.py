@@ -24,11 +24,13 @@ STOP_SECONDS = 30.0
 logger = getLogger(__name__)
 
 
-def supervise(work: Callable[[], None], number: int, signals: Signals) -> None:
+def supervise(
+    work: Callable[[], None], number: int, signals: Signals, ended: Callable[[int], None]
+) -> None:
     """Call `work` in so many processes until a signal arrives; start a process that ends again.
 
     `work` must be picklable. The processes fork from one that has imported the app, which is fast
-    and shares memory.
+    and shares memory. `ended` is called with the id of one that has ended.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hsfiq.annotate.app"])
@@ -39,6 +41,7 @@ def supervise(work: Callable[[], None], number: int, signals: Signals) -> None:
             for index, worker in enumerate(workers):
                 if signals.received is None and not worker.process.is_alive():
                     logger.warning("a worker ended (%s); another is started", worker.ending())
+                    ended(worker.pid)
                     if not wait([signal_arrived], worker.seconds_to_restart()):
                         workers[index] = Worker(context.Process(target=work))
         end(workers)
@@ -51,6 +54,7 @@ class Worker:
         self.process = process
         self._started = monotonic()
         process.start()
+        self.pid = process.pid or 0
 
     def seconds_to_restart(self) -> float:
         return max(0.0, self._started + RESTART_SECONDS - monotonic())

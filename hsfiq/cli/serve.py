@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from hsfiq.cli.common import DatabaseOption, open_chosen, requires
-from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import public_url as public_address
 
 HOST, PORT = "127.0.0.1", 7860
@@ -109,14 +108,10 @@ def serve(
         trusted_proxies()
     inherited = os.environ.get(TOKEN_VARIABLE)
     token_file = metrics_token_file or (Path(inherited) if inherited else None)
-    if token_file and workers > 1:
-        raise UnreadableInput(
-            "--workers",
-            "each worker has metrics of its own, and a request reaches any of them",
-            "use 1 with /metrics: several `hsfiq serve` on their own ports, behind one proxy",
-        )
     token = token_in(token_file) if token_file else None
-    watching = Watching(token, log_format is LogFormat.JSON, slow_statement_seconds)
+    watching = Watching(
+        token, logs_json=log_format is LogFormat.JSON, slow_seconds=slow_statement_seconds
+    )
     opened = open_chosen(ctx, database, create=False, connections=connections)
     reached = f" for {public}" if public else ""
     if not watching.logs_json:

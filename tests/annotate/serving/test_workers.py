@@ -14,24 +14,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 from playwright.sync_api import Page
+from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.owner import login_throttle
 from hsfiq.annotate.owner.login_throttle import LoginThrottle
-from hsfiq.cli import run
+from hsfiq.collect.protocol import Opening
 from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Response
-from hsfiq.simulate.client import RefusedRequest, StudyClient
+from hsfiq.simulate.client import CannotContinue, RefusedRequest, StudyClient
 from tests.annotate.page_requests import answer_body, check_body
 from tests.annotate.question_page import answer, expect_step
 from tests.annotate.served_studies import PlaceOfKind, Server, make_study, newcomer
 
 WORKERS, PEOPLE = 2, 4
+
+METRICS_TOKEN = "0123456789abcdef-token"
 
 
 @pytest.fixture
@@ -42,7 +46,11 @@ def server(empty_url: str, tmp_path: Path) -> Iterator[Server]:
     engine.dispose()
     place = PlaceOfKind(tmp_path / "study", empty_url)
     make_study(place, queries=24).close()
-    server = Server(place, "serve", "--database", place.url, "--workers", str(WORKERS))
+    token = tmp_path / "token"
+    token.write_text(METRICS_TOKEN)
+    token.chmod(0o600)
+    words = ("--workers", str(WORKERS), "--metrics-token-file", str(token))
+    server = Server(place, "serve", "--database", place.url, *words)
     server.start()
     yield server
     server.kill()
@@ -72,11 +80,15 @@ def parents_of_processes() -> dict[int, int]:
     return parents
 
 
-def answer_all(server: Server, token: str, acknowledged: list[str]) -> None:
+PATIENCE = 600.0
+"""Seconds for which requests are repeated, on any machine."""
+
+
+def answer_all(address: str, token: str, acknowledged: list[str], cancel: threading.Event) -> None:
     """Answer a whole study; requests are repeated until the server answers, as a page does."""
-    with closing(StudyClient(server.url, threading.Event())) as client:
+    with closing(StudyClient(address, cancel, PATIENCE)) as client:
         client.get(f"/start/{token}")
-        view = client.open()["view"]
+        view = opened(client)["view"]
         while view["step"] != "done":
             shown = cast("dict[str, Any]", view)
             if view["step"] == "check":
@@ -90,11 +102,23 @@ def answer_all(server: Server, token: str, acknowledged: list[str]) -> None:
                 acknowledged.append(body["submit_key"])
 
 
+def opened(client: StudyClient) -> Opening:
+    """What the page receives; a page that finds the database busy is loaded again."""
+    while True:
+        try:
+            return client.open()
+        except CannotContinue:
+            client.wait(0.1)
+
+
 def test_no_answer_is_lost_or_doubled_while_workers_are_killed(server: Server) -> None:
     acknowledged: list[str] = []
     tokens = [newcomer(server.place) for _ in range(PEOPLE)]
     with ThreadPoolExecutor(PEOPLE) as people:
-        ends = [people.submit(answer_all, server, token, acknowledged) for token in tokens]
+        ends = [
+            people.submit(answer_all, server.url, token, acknowledged, threading.Event())
+            for token in tokens
+        ]
         for number in range(3):
             while len(acknowledged) <= number and not any(end.done() for end in ends):
                 time.sleep(0.01)
@@ -123,12 +147,43 @@ def test_a_page_needs_no_certain_worker(server: Server, open_page: Callable[...,
     expect_step(page, "question", "3 / 6")
 
 
-def test_metrics_of_several_workers_are_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    token = str(tmp_path / "token")
-    assert run(["serve", "--workers", "2", "--metrics-token-file", token]) == 2
-    assert capsys.readouterr().err.startswith("hsfiq: --workers: each worker has metrics of its")
+def answered_questions(server: Server) -> tuple[dict[str, float], str]:
+    """Of each status the number of `GET /question`, and all metrics, from whichever worker."""
+    headers = {"Authorization": f"Bearer {METRICS_TOKEN}"}
+    shown = httpx.get(f"{server.url}/metrics", headers=headers, timeout=600)
+    assert shown.status_code == 200
+    counted = {
+        sample.labels["status"]: sample.value
+        for family in text_string_to_metric_families(shown.text)
+        for sample in family.samples
+        if sample.name == "hsfiq_requests_total" and sample.labels["route"] == "/question"
+    }
+    return counted, shown.text
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_metrics_are_those_of_all_workers(server: Server) -> None:
+    first = workers_of(server)[0]
+    for number in range(1, 7):  # each on a connection of its own, which any worker may take
+        assert httpx.get(f"{server.url}/question", timeout=600).status_code == 401
+        counted, shown = answered_questions(server)
+        assert counted == {"401": number}
+        assert "hsfiq_workers 2.0" in shown
+    mapped = [line.split()[-1] for line in Path(f"/proc/{first}/maps").read_text().splitlines()]
+    (folder,) = {Path(name).parent for name in mapped if "hsfiq-metrics-" in name}
+    assert folder.stat().st_mode & 0o077 == 0
+    os.kill(first, signal.SIGKILL)
+    while first in workers_of(server):
+        time.sleep(0.05)
+    while "hsfiq_workers 2.0" not in answered_questions(server)[1]:
+        time.sleep(0.05)
+    counted, shown = answered_questions(server)
+    assert counted == {"401": 6}
+    families = {family.name for family in text_string_to_metric_families(shown)}
+    assert {"hsfiq_answers", "hsfiq_build_info", "hsfiq_database_connections"} <= families
+    assert [word for word in (METRICS_TOKEN, "pid=", "127.0.0.1") if word in shown] == []
+    assert server.stop(signal.SIGTERM) == 0
+    assert not folder.exists()
 
 
 def test_workers_end_with_their_parent(server: Server) -> None:
