@@ -53,6 +53,9 @@ reads all.
 DEPARTED_STATUSES = ("returned", "screened-out", "excluded")
 """The statuses of participants who will not answer any more."""
 
+CLOCK_CHANGE = timedelta(hours=1)
+"""Whoever was seen later than this from now was seen before a clock was set back."""
+
 IS_ANSWERED = select(Response.id).where(Response.question_id == Question.id).exists()
 IS_CHECK = select(Check.id).where(Check.question_id == Question.id).exists()
 
@@ -232,23 +235,29 @@ def write_reassigned_forms(
 
 
 def lease_expired(study: Study, now: datetime) -> ColumnElement[bool]:
-    """Whether a participant's lease has run out or was ended, or they never began."""
+    """Whether a participant's lease has run out or was ended, or they never began.
+
+    It has also run out if they were last seen in the future.
+    """
     lease = timedelta(minutes=config_of(study).design.lease_minutes)
-    ended = or_(Participant.seen_at.is_(None), Participant.seen_at < now - lease)
+    in_lease = Participant.seen_at.between(now - lease, now + CLOCK_CHANGE)
+    ended = or_(Participant.seen_at.is_(None), ~in_lease)
     minutes = config_of(study).recruitment.unbegun_minutes
     return or_(ended, never_begun(now, minutes)) if minutes else ended
 
 
 def never_begun(now: datetime, minutes: int) -> ColumnElement[bool]:
-    """Whether somebody got a place so many minutes ago and has not agreed to take part."""
+    """Whether somebody got a place so many minutes ago, or in the future, and has not agreed."""
     since = now - timedelta(minutes=minutes)
-    return and_(Participant.consented_at.is_(None), Participant.seen_at <= since)
+    has_waited = or_(Participant.seen_at <= since, Participant.seen_at > now + CLOCK_CHANGE)
+    return and_(Participant.consented_at.is_(None), has_waited)
 
 
 def extend_lease(participant: AnyParticipant, now: datetime) -> None:
     """Record activity: the lease runs from the latest. A lease that was ended stays ended."""
     if participant.seen_at is not None:
-        participant.seen_at = max(now, participant.seen_at)
+        is_set_back = participant.seen_at > now + CLOCK_CHANGE
+        participant.seen_at = now if is_set_back else max(now, participant.seen_at)
 
 
 def end_lease(participant: Participant) -> None:

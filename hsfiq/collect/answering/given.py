@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any
 
 from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, ImageStates, Times
@@ -34,7 +35,7 @@ def given_answer(
     config = config_of(study)
     images = image_states(question, payload["images"], rules_of(config))
     if "skip" in payload:
-        return Skip(images, served_at=question.served_at, submitted_at=now)
+        return Skip(images, served_at=known_served_at(question, now), submitted_at=now)
     return answer_of(question, config, payload["answer"], images, now)
 
 
@@ -93,8 +94,8 @@ def times_of(
     The page reports durations. None can be longer than the time since the question was served, so
     a longer one (the computer slept, its clock was changed) is cut to that.
     """
-    served_at, since = question.served_at, payload["seconds_since_first_interaction"]
-    elapsed = max((now - served_at).total_seconds(), 0.0) if served_at else 0.0
+    served_at, since = known_served_at(question, now), payload["seconds_since_first_interaction"]
+    elapsed = (now - served_at).total_seconds() if served_at else inf
     return Times(
         served_at=served_at,
         first_interaction_at=(
@@ -103,3 +104,9 @@ def times_of(
         submitted_at=now,
         active_seconds=round(min(payload["active_seconds"], elapsed), 3),
     )
+
+
+def known_served_at(question: AskedQuestion, now: datetime) -> datetime | None:
+    """When a question was served; None if the server's clock has been set back since."""
+    served_at = question.served_at
+    return None if served_at is None or served_at > now else served_at
