@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 INSTALL = "nginx is not installed: apt-get install nginx-light"
@@ -30,21 +32,38 @@ def installed(name: str = "nginx") -> str | None:
     return shutil.which(name, path="/usr/local/sbin:/usr/sbin:/usr/bin:/bin")
 
 
+class Nginx:
+    """nginx with these blocks of its part `http`, which listen at the port."""
+
+    def __init__(self, program: str, folder: Path, blocks: str, port: int) -> None:
+        self.port, self._errors = port, folder / "error.log"
+        settings = folder / "nginx.conf"
+        settings.write_text(SETTINGS.format(folder=folder, blocks=blocks))
+        self._command = [program, "-p", folder, "-c", settings, "-e", self._errors]
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, start_new_session=True)
+        while not accepts(self.port):
+            if self._process.poll() is not None:
+                raise RuntimeError(self._errors.read_text())
+            time.sleep(0.02)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send all its processes a signal that ends them."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+        self._process.wait()
+
+
 @contextmanager
 def nginx(program: str, folder: Path, blocks: str, port: int) -> Iterator[None]:
     """Run nginx with these blocks of its part `http`, which listen at the port."""
-    settings, errors = folder / "nginx.conf", folder / "error.log"
-    settings.write_text(SETTINGS.format(folder=folder, blocks=blocks))
-    process = subprocess.Popen([program, "-p", folder, "-c", settings, "-e", errors])
+    running = Nginx(program, folder, blocks, port)
     try:
-        while not accepts(port):
-            if process.poll() is not None:
-                raise RuntimeError(errors.read_text())
-            time.sleep(0.02)
+        running.start()
         yield
     finally:
-        process.terminate()
-        process.wait()
+        running.stop()
 
 
 def accepts(port: int) -> bool:

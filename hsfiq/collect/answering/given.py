@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from math import inf
 from typing import Any
 
 from hsfiq.answer_rules import SHORTEST_REASON, WHITE_SPACE, Answer, ImageStates, Times
@@ -23,6 +22,9 @@ from hsfiq.errors import Refused
 from hsfiq.kinds import KINDS, Judgement, Rules
 from hsfiq.study.config import StudyConfig, config_of, rules_of
 from hsfiq.study.instrument.extra_questions import read_answers
+
+LONGEST_SECONDS = 24 * 3600.0
+"""What a page may report at most where the time at which the question was served is unknown."""
 
 
 def given_answer(
@@ -95,7 +97,7 @@ def times_of(
     a longer one (the computer slept, its clock was changed) is cut to that.
     """
     served_at, since = known_served_at(question, now), payload["seconds_since_first_interaction"]
-    elapsed = (now - served_at).total_seconds() if served_at else inf
+    elapsed = (now - served_at).total_seconds() if served_at else LONGEST_SECONDS
     return Times(
         served_at=served_at,
         first_interaction_at=(

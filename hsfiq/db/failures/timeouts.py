@@ -15,11 +15,21 @@ LOCK_SECONDS, STATEMENT_SECONDS, IDLE_SECONDS = 5, 30, 60
 The question page gives up a request after 20 seconds.
 """
 
+ANSWER_SECONDS = STATEMENT_SECONDS + 5
+"""For the answer to a statement: a server that answers at all has ended it before."""
+
 
 def limit_waiting(engine: Engine) -> None:
     """Limit the statements of all connections from now on."""
     if engine.dialect.name != "postgresql":
         return
+    from hsfiq.db.failures.limited_connection import LimitedConnection  # noqa: PLC0415
+
+    @event.listens_for(engine, "do_connect")
+    def connect(
+        _dialect: object, _record: object, arguments: list[Any], settings: dict[str, Any]
+    ) -> LimitedConnection:
+        return LimitedConnection.connect(*arguments, **settings)
 
     @event.listens_for(engine, "connect")
     def limit(connection: Any, _record: object) -> None:

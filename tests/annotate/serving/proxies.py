@@ -25,6 +25,14 @@ server {{
 """
 
 
+WITHOUT_TLS = """
+server {{
+    listen 127.0.0.1:{port};
+    location / {{ proxy_pass {upstream}; proxy_set_header Host $http_host; }}
+}}
+"""
+
+
 def tool(name: str) -> str:
     path = installed(name)
     if path is None:
