@@ -39,7 +39,8 @@ class Nginx:
         self.port, self._errors = port, folder / "error.log"
         settings = folder / "nginx.conf"
         settings.write_text(SETTINGS.format(folder=folder, blocks=blocks))
-        self._command = [program, "-p", folder, "-c", settings, "-e", self._errors]
+        self._command: list[str | Path] = [program, "-p", folder, "-c", settings]
+        self._command += ["-e", self._errors]
 
     def start(self) -> None:
         self._process = subprocess.Popen(self._command, start_new_session=True)

@@ -15,9 +15,6 @@ LOCK_SECONDS, STATEMENT_SECONDS, IDLE_SECONDS = 5, 30, 60
 The question page gives up a request after 20 seconds.
 """
 
-ANSWER_SECONDS = STATEMENT_SECONDS + 5
-"""For the answer to a statement: a server that answers at all has ended it before."""
-
 
 def limit_waiting(engine: Engine) -> None:
     """Limit the statements of all connections from now on."""

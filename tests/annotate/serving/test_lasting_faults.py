@@ -20,7 +20,7 @@ from sqlalchemy import select
 from benchmarks.nginx import Nginx
 from hsfiq.annotate.app import build_app
 from hsfiq.db.engine import connect, open_database
-from hsfiq.db.failures import timeouts
+from hsfiq.db.failures import limited_connection
 from hsfiq.db.failures.timeouts import limit_waiting
 from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Response
@@ -130,7 +130,7 @@ def test_a_page_and_other_people_wait_for_postgresql(
         people = stack.enter_context(People(place, server.url))
         people.wait_for_answers(1)
         with monkeypatch.context() as patch:
-            patch.setattr(timeouts, "ANSWER_SECONDS", 1.0)
+            patch.setattr(limited_connection, "ANSWER_SECONDS", 1.0)
             fault(proxy)
             answer(page)
             page.get_by_role("button", name=TEXT["retry"]).wait_for()

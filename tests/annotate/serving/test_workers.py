@@ -80,6 +80,12 @@ def parents_of_processes() -> dict[int, int]:
     return parents
 
 
+def kill(worker: int) -> None:
+    os.kill(worker, signal.SIGKILL)
+    while worker in parents_of_processes():
+        time.sleep(0.05)
+
+
 PATIENCE = 600.0
 """Seconds for which requests are repeated, on any machine."""
 
@@ -122,17 +128,18 @@ def test_no_answer_is_lost_or_doubled_while_workers_are_killed(server: Server) -
         for number in range(3):
             while len(acknowledged) <= number and not any(end.done() for end in ends):
                 time.sleep(0.01)
-            os.kill(workers_of(server)[number % WORKERS], signal.SIGKILL)
+            kill(workers_of(server)[number % WORKERS])
         for end in ends:
             end.result()
     with closing(open_database(server.place.url)) as database, database.reading() as session:
         stored = Counter(session.scalars(select(Response.submit_key)))
     assert stored == Counter(acknowledged)
     assert len(stored) == PEOPLE * 6
+    while server.log.read_text().count("a worker ended (signal 9); another is started") < 3:
+        time.sleep(0.05)
     workers = workers_of(server)
-    log = server.log.read_text()
     assert server.stop(signal.SIGTERM) == 0
-    assert log.count("a worker ended (signal 9); another is started") == 3
+    assert server.log.read_text().count("a worker ended") == 3
     assert not parents_of_processes().keys() & set(workers)
 
 
@@ -164,17 +171,15 @@ def answered_questions(server: Server) -> tuple[dict[str, float], str]:
 @pytest.mark.parametrize("kind", ["sqlite"])
 def test_metrics_are_those_of_all_workers(server: Server) -> None:
     first = workers_of(server)[0]
+    while "hsfiq_workers 2.0" not in answered_questions(server)[1]:
+        time.sleep(0.05)
     for number in range(1, 7):  # each on a connection of its own, which any worker may take
         assert httpx.get(f"{server.url}/question", timeout=600).status_code == 401
-        counted, shown = answered_questions(server)
-        assert counted == {"401": number}
-        assert "hsfiq_workers 2.0" in shown
+        assert answered_questions(server)[0] == {"401": number}
     mapped = [line.split()[-1] for line in Path(f"/proc/{first}/maps").read_text().splitlines()]
     (folder,) = {Path(name).parent for name in mapped if "hsfiq-metrics-" in name}
     assert folder.stat().st_mode & 0o077 == 0
-    os.kill(first, signal.SIGKILL)
-    while first in workers_of(server):
-        time.sleep(0.05)
+    kill(first)
     while "hsfiq_workers 2.0" not in answered_questions(server)[1]:
         time.sleep(0.05)
     counted, shown = answered_questions(server)
