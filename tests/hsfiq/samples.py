@@ -59,6 +59,11 @@ def dump(path: Path) -> list[str]:
         return list(connection.iterdump())
 
 
+def imported(path: Path) -> list[str]:
+    """Everything in a SQLite file but the audit log, which has repeated imports, too."""
+    return [line for line in dump(path) if not line.startswith('INSERT INTO "audit_entries"')]
+
+
 def published() -> Any:
     """A new copy of the hand-made published file as a JSON value."""
     return json.loads(HPFIQ.read_text(encoding="utf-8"))

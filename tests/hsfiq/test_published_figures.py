@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hsfiq.samples import CommandResult, dump, hsfiq
+from tests.hsfiq.samples import CommandResult, hsfiq, imported
 
 pytestmark = pytest.mark.shared
 
@@ -40,10 +40,10 @@ def test_the_unfiltered_export_is_byte_identical(shared: Path) -> None:
 
 
 def test_importing_it_again_changes_nothing(shared: Path) -> None:
-    before = dump(Path("hsfiq.db"))
+    before = imported(Path("hsfiq.db"))
     repeated = hsfiq("import", "hpfiq", shared / "data" / "hpfiq" / "hpfiq_users_1_40.json")
     assert repeated.out == "study hpfiq: nothing new, all 2,000 questions existed\n"
-    assert dump(Path("hsfiq.db")) == before
+    assert imported(Path("hsfiq.db")) == before
 
 
 def test_filtering_drops_19_contradictions() -> None:

@@ -22,10 +22,10 @@ from tests.hsfiq.samples import (
     CIRR,
     FASHIONIQ,
     HPFIQ,
-    dump,
     hsfiq,
     import_fashioniq,
     import_hpfiq,
+    imported,
     on_sqlite,
     published,
     release_of,
@@ -154,11 +154,6 @@ def test_changed_content_is_refused(
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
-
-
-def imported(path: Path) -> list[str]:
-    """Everything in a SQLite file but the audit log, which has repeated imports, too."""
-    return [line for line in dump(path) if not line.startswith('INSERT INTO "audit_entries"')]
 
 
 def test_the_commands_report_added_and_existing_rows(tmp_path: Path) -> None:

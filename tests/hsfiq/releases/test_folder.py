@@ -273,7 +273,7 @@ def export_and_die_before_the_record() -> None:
     def die(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    record.record = die  # type: ignore[assignment]
+    record.record_release = die  # type: ignore[assignment]
     sys.exit(cli.run(["export", "--release", "hp", "--out", "mine"]))
 
 

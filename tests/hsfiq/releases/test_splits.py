@@ -8,6 +8,7 @@ from collections import Counter
 from functools import partial
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import pyarrow.parquet as pq
 import pytest
@@ -78,7 +79,17 @@ def test_with_split_by_both_the_parts_share_neither(split_study: Database) -> No
 def question(participant: str, triplet: str, suffix: str, number: int) -> QuestionRow:
     """A question whose participant and triplet alone matter."""
     query = QueryRow(
-        0, triplet + suffix, triplet, "small", "", None, "r", "t", "is red", "is red", []
+        crc32(f"{triplet}{suffix}".encode()),
+        triplet + suffix,
+        triplet,
+        "small",
+        "",
+        None,
+        "r",
+        "t",
+        "is red",
+        "is red",
+        [],
     )
     retrieved = RetrievedSetRow(None, [])
     return QuestionRow(

@@ -222,5 +222,5 @@ def test_the_latest_answers_of_a_ranking_are_compared_set_by_set(database: Datab
             )
         )
         session.flush()
-        (result,) = question_checks(session, row, person)
+        (result,) = question_checks(session, row, Participant.id == person.id)
         assert (result.kind, result.passed) == ("repeat", False)
