@@ -54,9 +54,12 @@ class ImageStore:
         self, session: Session, image: StoredImage, size: ImageSize = "thumbnail"
     ) -> Path | Fault:
         """The file to serve; a fault if the image's file is missing or cannot be displayed."""
-        copy = self.file_where_known(image, size)
-        if isinstance(copy, Fault) and self._find_root(session, image.dataset_id):
-            return self.file_where_known(image, size)
+        known = self._roots.get(image.dataset_id)
+        copy = self._copy_below(known, image, size)
+        if isinstance(copy, Fault):
+            root = self._find_root(session, image.dataset_id)
+            if root != known:
+                return self._copy_below(root, image, size)
         return copy
 
     def file_where_known(self, image: StoredImage, size: ImageSize) -> Path | Fault:
@@ -98,12 +101,11 @@ class ImageStore:
             self.changes.add(image.token)
         return copy
 
-    def _find_root(self, session: Session, dataset_id: int) -> bool:
-        """Read where a dataset's folder is; whether it is another place than was known."""
+    def _find_root(self, session: Session, dataset_id: int) -> str | None:
+        """Where a dataset's folder is, as the database says now."""
         root = session.scalar(select(Dataset.image_root).where(Dataset.id == dataset_id))
-        is_other = root != self._roots.get(dataset_id)
         self._roots[dataset_id] = root
-        return is_other
+        return root
 
     def _copy_below(self, root: str | None, image: StoredImage, size: ImageSize) -> Path | Fault:
         """The copy of an image in this folder, made if needed."""

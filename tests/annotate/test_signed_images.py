@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from sqlalchemy import event, select
+from sqlalchemy.orm import Session
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import (
@@ -207,3 +209,20 @@ def test_an_address_depends_on_the_bytes_alone(images: Database, place: Place) -
     other.cookies = client.cookies
     assert addresses_of(view(other)) == before
     assert other.get(before[0]).content == client.get(before[0]).content
+
+
+def test_two_first_requests_find_the_folder_at_the_same_time(
+    images: Database, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ImageStore(WebCopies(place.folder / "copies of a new process"))
+    find_root = store._find_root
+
+    def find_root_after_another(session: Session, dataset_id: int) -> object:
+        find_root(session, dataset_id)
+        return find_root(session, dataset_id)
+
+    monkeypatch.setattr(store, "_find_root", find_root_after_another)
+    with images.reading() as session:
+        image = session.scalars(select(Image)).first()
+        assert image is not None
+        assert isinstance(store.file_of(session, image), Path)
