@@ -160,6 +160,7 @@ def explain(error: Exception) -> tuple[str | None, int]:
         text = one_line(format_message()).replace(
             TOO_LONG, "a number with this many digits is too large"
         )
+        text = text.replace(PREFIX_OF_PYDANTIC, ": ", 1)
         return f"{text} (see `{command} --help`)", 2
     if isinstance(error, MemoryError):
         return "out of memory", NothingToDo.exit_code
@@ -169,6 +170,7 @@ def explain(error: Exception) -> tuple[str | None, int]:
 
 
 TOO_LONG = "Unable to parse input string as an integer, exceeded maximum size"
+PREFIX_OF_PYDANTIC = ": Value error, "
 
 
 def in_drivers_words(error: Exception) -> Exception:

@@ -21,6 +21,15 @@ LONG = "9" * 6000
         (("serve", "--port", LONG), "'--port': a number with this many digits is too large"),
         (("analyze", "x", "--resamples", "1000000"), "'--resamples'"),
         (("sessions", "measure", "x", "--resamples", "1000000"), "'--resamples'"),
+        (
+            ("account", "invite", "kim", "--role", "king"),
+            "Invalid value for '--role': 'king' is not one of 'owner', 'analyst', 'helper'. (see",
+        ),
+        (
+            ("account", "role", "kim", ": Value error, x"),
+            "Invalid value for 'ROLE': ': Value error, x' is not one of",
+        ),
+        (("export", "--release", "king"), "Invalid value for '--release': 'king' is not one of"),
     ],
 )
 def test_the_message_names_what_is_wrong(words: tuple[str, ...], complaint: str) -> None:
