@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,10 @@ from hsfiq.cli.common import DatabaseOption, JsonOption, open_chosen, print_resu
 from hsfiq.cli.recording import record_afterwards
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
+
+if TYPE_CHECKING:
+    from hsfiq.db.change_tables import AuditEntry
+    from hsfiq.db.engine import Database
 
 app = typer.Typer(help="The log of who changed or took out study data.", no_args_is_help=True)
 
@@ -39,11 +44,10 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the entries, oldest first."""
-    from hsfiq.audit.log import Selection, entries, facts
+    from hsfiq.audit.log import facts
 
-    selection = Selection(study, read_time("--since", since) if since else None, actor)
-    with open_chosen(ctx, database, create=False).reading() as session:
-        rows = [facts(entry) for entry in entries(session, selection)]
+    _, selected = selected_entries(ctx, database, study, since, actor)
+    rows = [facts(entry) for entry in selected]
     print_result({"entries": rows}, "\n".join(map(as_text, rows)) or "no entry", as_json=as_json)
 
 
@@ -70,15 +74,11 @@ def export(
     """Write the entries to a new CSV or JSON-lines file, oldest first; this is recorded, too."""
     from hsfiq.atomic_files import explained_write_errors, new_private_file
     from hsfiq.audit.files import FORMATS
-    from hsfiq.audit.log import Selection, entries
 
     write = FORMATS.get(file.suffix.removeprefix("."))
     if write is None:
         raise UnreadableInput(str(file), "is neither .csv nor .jsonl", "name FILE.csv")
-    selection = Selection(study, read_time("--since", since) if since else None, actor)
-    opened = open_chosen(ctx, database, create=False)
-    with opened.reading() as session:
-        rows = entries(session, selection)
+    opened, rows = selected_entries(ctx, database, study, since, actor)
     with explained_write_errors(file), new_private_file(file) as draft:
         draft.write_bytes(write(rows))
     about = count_text(len(rows), "entry", "entries")
@@ -110,6 +110,22 @@ def prune(
     deleted = count_text(number, "entry", "entries")
     result = {"deleted": number, "before": time.isoformat()}
     print_result(result, f"{deleted} before {time:%Y-%m-%d %H:%M} UTC deleted", as_json=as_json)
+
+
+def selected_entries(
+    ctx: typer.Context,
+    database: str | None,
+    study: str | None,
+    since: str | None,
+    actor: str | None,
+) -> tuple[Database, Sequence[AuditEntry]]:
+    """The open database, and the entries that the options select, oldest first."""
+    from hsfiq.audit.log import Selection, entries
+
+    selection = Selection(study, read_time("--since", since) if since else None, actor)
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        return opened, entries(session, selection)
 
 
 def read_time(option: str, given: str) -> datetime:

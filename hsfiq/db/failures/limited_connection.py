@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 from psycopg import Connection, OperationalError
 from psycopg.abc import PQGen
 
+from hsfiq.db.failures.timeouts import STATEMENT_SECONDS
+
 T = TypeVar("T")
 
-ANSWER_SECONDS = 35.0
-"""For the answer to a statement: PostgreSQL itself ends it earlier, after `STATEMENT_SECONDS`."""
+ANSWER_SECONDS = STATEMENT_SECONDS + 5.0
+"""For the answer to a statement: PostgreSQL itself ends the statement earlier."""
 
 
 class LimitedConnection(Connection[Any]):
