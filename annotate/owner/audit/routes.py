@@ -9,15 +9,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
+from sqlalchemy.orm import Session
 
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.running.studies import missing, study_of
-from hsfiq.annotate.pages import render
+from hsfiq.annotate.owner.running.studies import study_of, study_page
 from hsfiq.audit.actions import Action
 from hsfiq.audit.files import FORMATS
 from hsfiq.audit.log import Selection, count_entries, entries, newest_entries, record
+from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
 from hsfiq.text import count_text
 
@@ -33,22 +34,15 @@ def add_audit(app: FastAPI, identities: Identities) -> None:
 
     @app.get(path)
     def page(study_id: int) -> Response:
-        with database.reading() as session:
-            try:
-                study = study_of(session, study_id)
-            except Refused as error:
-                return missing("Not found", error)
+        def content(session: Session, study: Study) -> dict[str, object]:
             selection = Selection(study.name, with_general=True)
-            content = render(
-                "owner_audit.html",
-                title=f"Audit log of {study.name}",
-                root="../",
-                study=study,
-                entries=newest_entries(session, selection, SHOWN),
-                number=count_entries(session, selection),
-                formats=FORMATS,
-            )
-        return HTMLResponse(content)
+            return {
+                "entries": newest_entries(session, selection, SHOWN),
+                "number": count_entries(session, selection),
+                "formats": FORMATS,
+            }
+
+        return study_page(database, study_id, "owner_audit.html", "Audit log of {}", content)
 
     @app.get(f"{path}/{{file_format}}")
     def download(request: Request, study_id: int, file_format: str) -> Response:

@@ -6,17 +6,18 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import FastAPI, Form, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
+from sqlalchemy.orm import Session
 
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.running.studies import missing, study_of
-from hsfiq.annotate.pages import render
+from hsfiq.annotate.owner.running.studies import change_study, study_page
 from hsfiq.audit.actions import Action
 from hsfiq.audit.log import record
 from hsfiq.collect.participants import by_name_or_platform_id
 from hsfiq.collect.running.messages import send_message, sent_messages
-from hsfiq.errors import Refused, Unavailable
+from hsfiq.db.tables import Study
+from hsfiq.errors import Refused
 
 
 def add_messages(app: FastAPI, identities: Identities) -> None:
@@ -33,35 +34,31 @@ def add_messages(app: FastAPI, identities: Identities) -> None:
         text: Annotated[str, Form()] = "",
         participant: Annotated[str, Form()] = "",
     ) -> Response:
-        actor = identities.actor_of(request)
-        try:
-            with database.writing() as session:
-                study = study_of(session, study_id)
-                name = participant.strip()
-                person = by_name_or_platform_id(session, study, name) if name else None
-                send_message(session, study, text, to=person, now=datetime.now(UTC))
-                whom = person.name if person else "everybody"
-                record(session, actor, Action.STUDY_MESSAGE, study=study.name, about=whom)
-        except Unavailable:
-            raise
-        except Refused as error:
-            return page(study_id, notice=f"Not sent: {error}", text=text, participant=participant)
-        return RedirectResponse(str(study_id), status_code=303)
+        actor, name = identities.actor_of(request), participant.strip()
 
-    def page(study_id: int, *, notice: str = "", text: str = "", participant: str = "") -> Response:
-        with database.reading() as session:
-            try:
-                study = study_of(session, study_id)
-            except Refused as error:
-                return missing("Not found", error)
-            content = render(
-                "owner_messages.html",
-                title=f"Messages of {study.name}",
-                root="../",
-                study=study,
-                messages=sent_messages(session, study),
-                notice=notice,
-                text=text,
-                participant=participant,
-            )
-        return HTMLResponse(content, status_code=Refused.status if notice else 200)
+        def change(session: Session, study: Study) -> None:
+            person = by_name_or_platform_id(session, study, name) if name else None
+            send_message(session, study, text, to=person, now=datetime.now(UTC))
+            whom = person.name if person else "everybody"
+            record(session, actor, Action.STUDY_MESSAGE, study=study.name, about=whom)
+
+        return change_study(
+            database,
+            study_id,
+            change,
+            done=lambda _: RedirectResponse(str(study_id), status_code=303),
+            refused=lambda error: page(study_id, f"Not sent: {error}", text, participant),
+        )
+
+    def page(study_id: int, notice: str = "", text: str = "", participant: str = "") -> Response:
+        def content(session: Session, study: Study) -> dict[str, object]:
+            return {
+                "messages": sent_messages(session, study),
+                "notice": notice,
+                "text": text,
+                "participant": participant,
+            }
+
+        template, title = "owner_messages.html", "Messages of {}"
+        status = Refused.status if notice else 200
+        return study_page(database, study_id, template, title, content, status=status)

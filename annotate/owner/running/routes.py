@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
+from sqlalchemy.orm import Session
 
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.invitations import add_invitations
 from hsfiq.annotate.owner.running.messages import add_messages
-from hsfiq.annotate.owner.running.studies import missing, study_of
+from hsfiq.annotate.owner.running.studies import missing, study_of, study_page
 from hsfiq.annotate.owner.running.text_form import add_text_form
-from hsfiq.annotate.pages import render
 from hsfiq.annotate.preview.links import new_preview, preview_path
 from hsfiq.audit.actions import Action
 from hsfiq.audit.log import record
 from hsfiq.collect.studies import is_finished
+from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
 from hsfiq.study.editing.text_versions import answers_by_version, version_notes
 
@@ -40,18 +41,11 @@ def add_running_study(app: FastAPI, identities: Identities) -> None:
 
     @app.get(f"{OWNER}/texts/{{study_id}}")
     def texts(study_id: int) -> Response:
-        with database.reading() as session:
-            try:
-                study = study_of(session, study_id)
-            except Refused as error:
-                return missing("Not found", error)
-            page = render(
-                "owner_texts.html",
-                title=f"Texts of {study.name}",
-                root="../",
-                study=study,
-                versions=version_notes(session, study),
-                counts=answers_by_version(session, study),
-                may_edit=not is_finished(study),
-            )
-        return HTMLResponse(page)
+        def content(session: Session, study: Study) -> dict[str, object]:
+            return {
+                "versions": version_notes(session, study),
+                "counts": answers_by_version(session, study),
+                "may_edit": not is_finished(study),
+            }
+
+        return study_page(database, study_id, "owner_texts.html", "Texts of {}", content)

@@ -9,14 +9,13 @@ from itertools import groupby
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
+from sqlalchemy.orm import Session
 
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.running.studies import missing, study_of
-from hsfiq.annotate.pages import render
+from hsfiq.annotate.owner.running.studies import change_study, study_page
 from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
 from hsfiq.audit.log import record
 from hsfiq.collect.running.edits import Edit, ForbiddenEdit, perform_edit, prepare_edit
 from hsfiq.collect.studies import require_unfinished
@@ -25,6 +24,10 @@ from hsfiq.errors import Conflict, Refused
 from hsfiq.study.config import config_of
 from hsfiq.study.editing.text_fields import TextField, WrongTexts, corrected, text_fields
 from hsfiq.study.editing.text_versions import difference
+
+FORM = "owner_edit_texts.html", "Correct the texts of {}"
+CHANGES = "owner_text_changes.html", "Changes of the texts of {}"
+ROOT = "../../"
 
 PREFIX = "text:"
 """Before a text's key in the names of the form's fields."""
@@ -73,88 +76,81 @@ def add_text_form(app: FastAPI, identities: Identities) -> None:
 
     @app.get(path)
     def form(study_id: int) -> Response:
-        with database.reading() as session:
-            try:
-                study = study_of(session, study_id)
-                require_unfinished(study)
-            except Refused as error:
-                return missing("Not found", error, root="../../")
-            return form_page(study, {}, study.text_version)
+        def content(_session: Session, study: Study) -> dict[str, object]:
+            require_unfinished(study)
+            return form_content(study, {}, study.text_version)
+
+        return study_page(database, study_id, *FORM, content, root=ROOT)
 
     @app.post(path)
     def change(request: Request, study_id: int, values: Values) -> Response:
-        given = {
+        entered = {
             name.removeprefix(PREFIX): value
             for name, value in values.items()
             if name.startswith(PREFIX)
         }
-        with database.reading() as session:
-            try:
-                study = study_of(session, study_id)
-            except Refused as error:
-                return missing("Not found", error, root="../../")
-            version_seen = version_in(values)
-            if values.get("action") == "edit":
-                return form_page(study, given, version_seen)
-            try:
-                edit = prepared(study, given, version_seen)
-            except Refused as error:
-                return form_page(study, given, version_seen, error)
-            if values.get("action") != "store":
-                return changes_page(study, edit, given)
-        return stored(edit, study_id, given, identities.actor_of(request))
+        version_seen, action = version_in(values), values.get("action")
+        actor = identities.actor_of(request)
 
-    def stored(edit: Edit, study_id: int, given: Mapping[str, str], actor: Actor) -> Response:
-        try:
-            with database.writing() as session:
-                number = perform_edit(session, edit, datetime.now(UTC)).number
-                about = f"text version {number}"
-                record(session, actor, Action.STUDY_EDIT, study=edit.study, about=about)
-        except Refused as error:
-            with database.reading() as session:
-                study = study_of(session, study_id)
-                return form_page(study, given, edit.version_seen, error)
-        return RedirectResponse(f"../{study_id}", status_code=303)
+        def form_again(error: Refused | None = None) -> Response:
+            """The form with what was entered so far, and why that was refused."""
+            status = error.status if error else 200
+
+            def content(_session: Session, study: Study) -> dict[str, object]:
+                return form_content(study, entered, version_seen, error)
+
+            return study_page(database, study_id, *FORM, content, root=ROOT, status=status)
+
+        def changes(_session: Session, study: Study) -> dict[str, object]:
+            edit = prepared(study, entered, version_seen)
+            return changes_content(edit, entered)
+
+        def store(session: Session, study: Study) -> None:
+            edit = prepared(study, entered, version_seen)
+            about = f"text version {perform_edit(session, edit, datetime.now(UTC)).number}"
+            record(session, actor, Action.STUDY_EDIT, study=study.name, about=about)
+
+        if action == "edit":
+            return form_again()
+        if action == "store":
+            return change_study(
+                database,
+                study_id,
+                store,
+                done=lambda _: RedirectResponse(f"../{study_id}", status_code=303),
+                refused=form_again,
+            )
+        return study_page(database, study_id, *CHANGES, changes, root=ROOT, refused=form_again)
 
 
 def version_in(values: Mapping[str, str]) -> int | None:
     """The version of the texts that the form was filled with."""
     number = values.get("version", "")
-    return int(number) if number.isascii() and number.isdigit() else None
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 9 else None
 
 
-def prepared(study: Study, given: Mapping[str, str], version_seen: int | None) -> Edit:
+def prepared(study: Study, entered: Mapping[str, str], version_seen: int | None) -> Edit:
     """The edit that the form asks for, or `Refused`."""
     if study.text_version != version_seen:
         raise Conflict(
             f"the texts are now version {study.text_version}",
             remedy="open this page again; what you wrote is still here to be copied",
         )
-    return prepare_edit(study, corrected(config_of(study), given), version_seen)
+    return prepare_edit(study, corrected(config_of(study), entered), version_seen)
 
 
-def form_page(
+def form_content(
     study: Study,
-    given: Mapping[str, str],
+    entered: Mapping[str, str],
     version_seen: int | None,
     error: Refused | None = None,
-) -> Response:
-    """The form with what was entered so far, and why that was refused."""
-    fields = [field_of(field, given) for field in text_fields(config_of(study))]
+) -> dict[str, object]:
+    fields = [field_of(field, entered) for field in text_fields(config_of(study))]
     groups = [
         (title, list(members))
         for title, members in groupby(fields, lambda field: group_of(field.name))
     ]
-    page = render(
-        "owner_edit_texts.html",
-        title=f"Correct the texts of {study.name}",
-        root="../../",
-        study=study,
-        version="" if version_seen is None else version_seen,
-        groups=groups,
-        errors=errors_in(error),
-    )
-    return HTMLResponse(page, status_code=error.status if error else 200)
+    return {"version": shown_version(version_seen), "groups": groups, "errors": errors_in(error)}
 
 
 def errors_in(error: Refused | None) -> list[str]:
@@ -163,22 +159,21 @@ def errors_in(error: Refused | None) -> list[str]:
     return [str(error)] if error else []
 
 
-def changes_page(study: Study, edit: Edit, given: Mapping[str, str]) -> Response:
+def changes_content(edit: Edit, entered: Mapping[str, str]) -> dict[str, object]:
     """What would change, and the form's content for storing it or for going on."""
-    page = render(
-        "owner_text_changes.html",
-        title=f"Changes of the texts of {study.name}",
-        root="../../",
-        study=study,
-        version="" if edit.version_seen is None else edit.version_seen,
-        difference=difference(edit.changes),
-        given={f"{PREFIX}{key}": text for key, text in given.items()},
-    )
-    return HTMLResponse(page)
+    return {
+        "version": shown_version(edit.version_seen),
+        "difference": difference(edit.changes),
+        "given": {f"{PREFIX}{key}": text for key, text in entered.items()},
+    }
 
 
-def field_of(field: TextField, given: Mapping[str, str]) -> Field:
-    value = given.get(field.key, field.value)
+def shown_version(version: int | None) -> int | str:
+    return "" if version is None else version
+
+
+def field_of(field: TextField, entered: Mapping[str, str]) -> Field:
+    value = entered.get(field.key, field.value)
     lines = value.count("\n") + 1 + len(value) // 90
     least = {"text": 4, "lines": 3, "json": 3}.get(field.type, 1)
     hint = HINTS.get(field.key, "")

@@ -10,8 +10,10 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
+from hsfiq.annotate.owner.running import text_form
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
+from hsfiq.errors import Busy
 from tests.annotate.owner.studies_in_progress import log_in, set_owner
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import browser_of
@@ -86,6 +88,23 @@ def test_wrong_texts_and_conflicts_store_nothing(owner: TestClient, database: Da
     assert (status, title_of(database)) == (409, before)
     assert "the texts are now version 1" in page
     assert content(page)["text:study.title"] == "Mine"
+    for version in ("9" * 5_000, "-1", "x", ""):
+        assert send(owner, form | {"version": version}, "store")[0] == 409
+    assert title_of(database) == before
+
+
+def test_a_locked_database_is_told_as_on_every_page(
+    owner: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = content(owner.get(PATH).text) | {"text:study.title": "Mine"}
+
+    def locked(*_: object) -> None:
+        raise Busy("the database is busy; please try again")
+
+    monkeypatch.setattr(text_form, "perform_edit", locked)
+    files = {name: (None, value) for name, value in {**form, "action": "store"}.items()}
+    answer = owner.post(PATH, files=files)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
 
 
 def test_only_the_owners_own_page_reaches_the_form(
