@@ -17,7 +17,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from benchmarks.browsing import free_port
-from benchmarks.nginx import INSTALL, installed, nginx
+from benchmarks.nginx import INSTALL, Nginx, installed, nginx
 from benchmarks.serving import Place, Server
 from hsfiq.db.engine import connect
 from hsfiq.db.schema import upgrade
@@ -72,8 +72,8 @@ def new_database() -> Iterator[str]:
 
 
 @contextmanager
-def proxied(place: Place, workers: int) -> Iterator[tuple[Server, int]]:
-    """A server with so many workers, and the port of the nginx in front of it."""
+def proxied(place: Place, workers: int) -> Iterator[tuple[Server, Nginx]]:
+    """A server with so many workers, and the nginx in front of it."""
     program = installed()
     if program is None:
         raise SystemExit(INSTALL)
@@ -81,8 +81,9 @@ def proxied(place: Place, workers: int) -> Iterator[tuple[Server, int]]:
     server, port = Server(place, free_port(), options), free_port()
     server.start()
     try:
-        with nginx(program, place.folder, PROXY.format(upstream=server.port, port=port), port):
-            yield server, port
+        blocks = PROXY.format(upstream=server.port, port=port)
+        with nginx(program, place.folder, blocks, port) as proxy:
+            yield server, proxy
     finally:
         server.stop()
 

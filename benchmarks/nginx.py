@@ -57,12 +57,12 @@ class Nginx:
 
 
 @contextmanager
-def nginx(program: str, folder: Path, blocks: str, port: int) -> Iterator[None]:
+def nginx(program: str, folder: Path, blocks: str, port: int) -> Iterator[Nginx]:
     """Run nginx with these blocks of its part `http`, which listen at the port."""
     running = Nginx(program, folder, blocks, port)
     try:
         running.start()
-        yield
+        yield running
     finally:
         running.stop()
 

@@ -54,8 +54,10 @@ def measure(
     with tempfile.TemporaryDirectory() as name, new_database() as url:
         place = PostgresPlace(Path(name), url)
         tokens = make_study(place, people + 1, size.questions, seed)
-        with proxied(place, workers) as (server, port):
-            first, *others = [Annotator(port, token, Random(n)) for n, token in enumerate(tokens)]
+        with proxied(place, workers) as (server, proxy):
+            first, *others = [
+                Annotator(proxy.port, token, Random(n)) for n, token in enumerate(tokens)
+            ]
             see_all(first)
             ledger = Ledger()
             threads = start(others, ledger, thinking)

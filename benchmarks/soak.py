@@ -31,15 +31,22 @@ QUESTIONS = 200
 SHORTEST, LONGEST = 0.3, 1.5
 """Seconds between the first acknowledged answer after a start and the next kill."""
 
+FIRST_WAIT, LONGEST_WAIT = 0.05, 0.8
+"""Seconds before a request that was not answered is repeated; doubled each time."""
+
 
 @dataclass(slots=True)
 class Ledger:
-    """Submit keys that the server acknowledged, the seconds each took, and images per question."""
+    """Submit keys that the server acknowledged, the seconds each took, and images per question.
+
+    `repeated` has the seconds before each repetition of a request without an answer.
+    """
 
     acknowledged: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     images: list[int] = field(default_factory=list)
+    repeated: list[float] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
 
 
@@ -100,22 +107,23 @@ def answer_on(person: Annotator, ledger: Ledger) -> None:
 
 def retry(person: Annotator, action: Callable[[], None], ledger: Ledger) -> bool:
     """Repeat until the server replies; False if it refused."""
-    is_refused = False
+    is_refused, wait = False, FIRST_WAIT
     while True:
         try:
             action()
         except Refusal as refusal:
-            if refusal.status >= 500:  # the proxy's worker has ended
-                time.sleep(0.05)
+            if refusal.status < 500:
+                # The check was answered just before a kill: reload the state, as the page does.
+                ledger.refusals.append(str(refusal))
+                action, is_refused = person.enter, True
                 continue
-            # The check was answered just before a kill: reload the state, as the page does.
-            ledger.refusals.append(str(refusal))
-            action, is_refused = person.enter, True
         except (OSError, http.client.HTTPException):
             person.browser.close()
-            time.sleep(0.05)
         else:
             return not is_refused
+        time.sleep(wait)
+        ledger.repeated.append(wait)
+        wait = min(2 * wait, LONGEST_WAIT)
 
 
 def summarise(place: Place, ledger: Ledger, people: int, restarts: int) -> dict[str, Any]:

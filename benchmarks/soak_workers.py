@@ -1,9 +1,11 @@
 """A lab's server: 300 people, three studies, three workers behind nginx, on PostgreSQL.
 
 People think for 15 seconds on average and fetch each image once, as browsers do. At half time a
-worker is killed; people send what was not acknowledged again. In the end each acknowledged answer
-must be stored in one row, and no pair may have more answers than the design requires. `connections`
-and `memory_mb` are those of all workers, in each tenth of the run: they must not grow.
+worker is killed; with `--full`, nginx is killed and started again later, and then PostgreSQL is
+silent for ten seconds and refuses connections for ten more. People repeat what was not
+acknowledged. In the end each acknowledged answer must be stored in one row, and no pair may have
+more answers than the design requires. `connections` and `memory_mb` are those of all workers at the
+end of each tenth of the run: they must not grow. `answers` are those acknowledged in each tenth.
 
 `benchmarks.lab` says what it needs.
 """
@@ -34,8 +36,10 @@ from benchmarks.lab import (
     proxied,
     workers_of,
 )
+from benchmarks.nginx import Nginx
 from benchmarks.serving import Annotator, Server, make_study
 from benchmarks.soak import Ledger, retry
+from benchmarks.tcp_proxy import TcpProxy, postgres_behind_proxy
 from hsfiq.collect.protocol import SubmitPayload
 from hsfiq.db.engine import connect
 from hsfiq.db.tables import Question, Response, Study
@@ -45,6 +49,8 @@ THINKING = 15.0
 """Seconds between two answers of a person, on average."""
 
 PARTS = 10
+WORKER_ENDS, NGINX_ENDS, OUTAGE = 5, 7, 8
+"""The faults come when so many tenths are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,8 @@ class Size:
     people: int
     seconds: float
     thinking: float = THINKING
+    outage: float = 0.0
+    """Seconds without PostgreSQL; 0 for a run in which only a worker is killed."""
 
     @property
     def questions(self) -> int:
@@ -59,7 +67,7 @@ class Size:
         return round(2 * self.seconds / self.thinking) + 10
 
 
-SIZE, FULL_SIZE = Size(300, 120), Size(300, 1200)
+SIZE, FULL_SIZE = Size(300, 120), Size(300, 1200, outage=20)
 
 
 @dataclass(slots=True)
@@ -68,6 +76,46 @@ class Watch:
 
     memory_mb: list[float] = field(default_factory=list)
     connections: list[int] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Lab:
+    """The workers, nginx in front of them, and the proxy between them and PostgreSQL."""
+
+    server: Server
+    nginx: Nginx
+    postgres: TcpProxy
+    faults: list[str] = field(default_factory=list)
+    cpu_of_killed: float = 0.0
+
+    def cause_fault(self, tenths: int, outage: float) -> None:
+        """What is due after so many tenths of the run."""
+        if tenths == WORKER_ENDS:
+            self.kill_worker()
+        elif tenths == NGINX_ENDS and outage:
+            self.restart_nginx()
+        elif tenths == OUTAGE and outage:
+            self.cut_postgres(outage)
+
+    def kill_worker(self) -> None:
+        killed = workers_of(self.server)[0]
+        self.cpu_of_killed += cpu_of(killed)
+        os.kill(killed, signal.SIGKILL)
+        self.faults.append("worker")
+
+    def restart_nginx(self) -> None:
+        self.nginx.stop(signal.SIGKILL)
+        self.nginx.start()
+        self.faults.append("nginx")
+
+    def cut_postgres(self, seconds: float) -> None:
+        self.postgres.fall_silent()
+        time.sleep(seconds / 2)
+        self.postgres.reset()
+        time.sleep(seconds / 2)
+        self.postgres.recover()
+        self.faults.append("postgresql")
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
@@ -81,31 +129,30 @@ def soak(size: Size, seed: int) -> dict[str, Any]:
         tokens = make_study(
             place, size.people // STUDIES, size.questions, seed, checks=True, studies=STUDIES
         )
-        with proxied(place, WORKERS) as (server, port):
-            people = [Annotator(port, token, Random(n)) for n, token in enumerate(tokens)]
-            return answer(place, server, people, size)
+        with (
+            postgres_behind_proxy(url) as (through, postgres),
+            proxied(PostgresPlace(place.folder, through), WORKERS) as (server, nginx),
+        ):
+            people = [Annotator(nginx.port, token, Random(n)) for n, token in enumerate(tokens)]
+            return answer(place, Lab(server, nginx, postgres), people, size)
 
 
-def answer(
-    place: PostgresPlace, server: Server, people: list[Annotator], size: Size
-) -> dict[str, Any]:
+def answer(place: PostgresPlace, lab: Lab, people: list[Annotator], size: Size) -> dict[str, Any]:
     ledger, watch = Ledger(), Watch()
-    used = cpu_seconds(server)
+    used = cpu_seconds(lab.server)
     begun = time.monotonic()
     threads = start(people, ledger, size.thinking)
     engine = connect(place.url)
     for part in range(PARTS):
         time.sleep(max(0.0, begun + (part + 1) * size.seconds / PARTS - time.monotonic()))
-        watch.memory_mb.append(memory_mb(server))
+        watch.memory_mb.append(memory_mb(lab.server))
         watch.connections.append(n_connections(engine))
-        if part + 1 == PARTS // 2:
-            killed = workers_of(server)[0]
-            used -= cpu_of(killed)
-            os.kill(killed, signal.SIGKILL)
+        watch.answers.append(len(ledger.acknowledged) - sum(watch.answers))
+        lab.cause_fault(part + 1, size.outage)
     ledger.over.set()
     wait_until(lambda: not any(thread.is_alive() for thread in threads), "every person", 300)
     seconds = time.monotonic() - begun
-    used = cpu_seconds(server) - used
+    used = cpu_seconds(lab.server) + lab.cpu_of_killed - used
     counts = stored_counts(engine, ledger, size)
     engine.dispose()
     p50, p95 = quantiles(ledger.seconds)
@@ -118,7 +165,8 @@ def answer(
         "acknowledged": len(ledger.acknowledged),
         **counts,
         "refused": len(ledger.refusals),
-        "killed": 1,
+        "faults": lab.faults,
+        "repeated": len(ledger.repeated),
         "images": sum(ledger.images),
         "p50_ms": p50,
         "p95_ms": p95,
@@ -126,6 +174,7 @@ def answer(
         "cores_of_people": round(resource.getrusage(resource.RUSAGE_SELF).ru_utime / seconds, 2),
         "memory_mb": watch.memory_mb,
         "connections": watch.connections,
+        "answers": watch.answers,
         "cases": [],
     }
 

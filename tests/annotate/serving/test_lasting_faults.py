@@ -18,6 +18,7 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import select
 
 from benchmarks.nginx import Nginx
+from benchmarks.tcp_proxy import TcpProxy, postgres_behind_proxy
 from hsfiq.annotate.app import build_app
 from hsfiq.db.engine import connect, open_database
 from hsfiq.db.failures import limited_connection
@@ -30,7 +31,6 @@ from tests.annotate.private_texts import quoted_in
 from tests.annotate.question_page import TEXT, answer, expect_step
 from tests.annotate.served_studies import PlaceOfKind, Server, ThreadServer, make_study, newcomer
 from tests.annotate.serving.proxies import WITHOUT_TLS, free_port, tool
-from tests.annotate.serving.tcp_proxy import TcpProxy, postgres_behind_proxy
 from tests.annotate.serving.test_workers import answer_all
 
 PEOPLE = 3

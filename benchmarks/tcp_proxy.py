@@ -1,4 +1,4 @@
-"""A TCP proxy in front of PostgreSQL, through which a test makes it unreachable."""
+"""A TCP proxy in front of PostgreSQL, through which benchmarks and tests make it unreachable."""
 
 from __future__ import annotations
 
