@@ -12,12 +12,9 @@ from typing import Any, TypeVar
 from psycopg import Connection, OperationalError
 from psycopg.abc import PQGen
 
-from hsfiq.db.failures.timeouts import STATEMENT_SECONDS
+from hsfiq.db.failures.limits import ANSWER_SECONDS
 
 T = TypeVar("T")
-
-ANSWER_SECONDS = STATEMENT_SECONDS + 5.0
-"""For the answer to a statement: PostgreSQL itself ends the statement earlier."""
 
 
 class LimitedConnection(Connection[Any]):

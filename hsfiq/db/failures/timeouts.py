@@ -1,7 +1,4 @@
-"""How long a server's statements in PostgreSQL may wait and last.
-
-SQLite needs no such limits: its writers wait for `BUSY_SECONDS`, and its readers not at all.
-"""
+"""Set the limits of a server's statements on its connections to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,11 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-LOCK_SECONDS, STATEMENT_SECONDS, IDLE_SECONDS = 5, 30, 60
-"""For a lock; for one statement; between two statements of a transaction.
-
-The question page gives up a request after 20 seconds.
-"""
+from hsfiq.db.failures.limits import IDLE_SECONDS, LOCK_SECONDS, STATEMENT_SECONDS
 
 
 def limit_waiting(engine: Engine) -> None:
