@@ -105,7 +105,7 @@ def build_app(
         return bool(tokens_in(request.cookies, services.signer))
 
     def is_preview(request: Request) -> bool:
-        return place_in(request.cookies, services.signer) is not None
+        return place_in(request.cookies, database, services.signer) is not None
 
     pages = {STUDY: is_participant, PREVIEW_PAGE: is_preview}
     app.add_middleware(StudyMiddleware, pages=pages)

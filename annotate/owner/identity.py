@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from fastapi import Response
 from starlette.requests import HTTPConnection, Request
 
-from hsfiq.access.logins import user_named, user_of_login
+from hsfiq.access.logins import LOGIN_DURATION, user_named, user_of_login
 from hsfiq.access.roles import Permission, User
 from hsfiq.annotate.cookies import Signer, place_of_cookies
 from hsfiq.annotate.security import is_same_origin
@@ -19,7 +19,6 @@ from hsfiq.errors import Forbidden, Refused
 
 COOKIE = "hsfiq_owner"
 PURPOSE = "login"
-LOGIN_DURATION = timedelta(hours=12)
 
 
 class NotLoggedIn(Refused):

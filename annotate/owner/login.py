@@ -19,12 +19,7 @@ from hsfiq.access.logins import log_in, log_out
 from hsfiq.access.passwords import matches
 from hsfiq.access.roles import Permission
 from hsfiq.annotate.cookies import Signer, place_of_cookies
-from hsfiq.annotate.owner.identity import (
-    COOKIE,
-    LOGIN_DURATION,
-    Identities,
-    set_login_cookie,
-)
+from hsfiq.annotate.owner.identity import COOKIE, Identities, set_login_cookie
 from hsfiq.annotate.owner.login_throttle import RETRY_AFTER, LoginThrottle
 from hsfiq.annotate.pages import render
 from hsfiq.annotate.security import (
@@ -112,7 +107,7 @@ def add_login(app: FastAPI, identities: Identities) -> None:
             account = find_account(session, name)
             if account is None or account.is_disabled or account.password != stored:
                 return HTMLResponse(login_page(request, name, notice="Try again."), 401)
-            token = log_in(session, account, datetime.now(UTC), LOGIN_DURATION)
+            token = log_in(session, account, datetime.now(UTC))
             record(session, Actor(account.name), Action.LOGIN)
         throttle.succeeded(client_address(request))
         return logged_in(request, signer, token)

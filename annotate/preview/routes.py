@@ -58,11 +58,12 @@ def add_preview(app: FastAPI, services: Services) -> None:
     add_page_modules(app, PREVIEW)
 
     def username(request: Request) -> str | None:
-        return "owner" if place_in(request.cookies, services.signer) else None
+        place = place_in(request.cookies, services.database, services.signer)
+        return "owner" if place else None
 
     def opening(request: gr.Request) -> Opening | FailedOpening:
         try:
-            return handlers.opening(services, required_place(request.cookies, services.signer))
+            return handlers.opening(services, place_of(services, request))
         except Refused as error:
             return failed_opening(request.headers, error)
 
@@ -84,8 +85,8 @@ def add_preview_routes(app: FastAPI, services: Services) -> None:
     add_answer_routes(app, services)
 
 
-def place_of(services: Services, request: Request) -> PreviewPlace:
-    return required_place(request.cookies, services.signer)
+def place_of(services: Services, request: Request | gr.Request) -> PreviewPlace:
+    return required_place(request.cookies, services.database, services.signer)
 
 
 def replied(
@@ -103,7 +104,7 @@ def replied(
 def add_opening_route(app: FastAPI, services: Services) -> None:
     @app.get(f"{OPEN}/{{signed}}")
     def open_preview(request: Request, signed: str) -> Response:
-        place = read_place(services.signer, signed)
+        place = read_place(services.database, services.signer, signed)
         if place is None:
             return HTMLResponse(expired_page(), status_code=404)
         headers = {"Cache-Control": "no-store"}
@@ -182,6 +183,6 @@ def expired_page() -> str:
         "Preview",
         "en",
         "This preview link is not valid",
-        "It is incomplete or has expired. The dashboard opens a new preview, and "
+        "It is incomplete or has ended. The dashboard opens a new preview, and "
         "hsfiq study preview prints a new link.",
     )

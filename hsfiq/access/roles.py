@@ -34,10 +34,11 @@ PERMISSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who has logged in: the account's name, and its role now."""
+    """Somebody who has logged in: the account's name, its role now, and its id."""
 
     name: str
     role: Role
+    account_id: int
 
     def may(self, permission: Permission) -> bool:
         return permission in PERMISSIONS[self.role]

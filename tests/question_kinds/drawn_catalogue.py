@@ -100,7 +100,9 @@ class Catalogue:
         services = Services.of(self.database)
         dashboard = Dashboard(Identities(services.database, services.signer), services.images)
         with self.database.reading() as session:
-            plots = unescape(dashboard.study_outputs(session, study, User("owner", Role.OWNER))[2])
+            plots = unescape(
+                dashboard.study_outputs(session, study, User("owner", Role.OWNER, 1))[2]
+            )
         lacking = []
         for name, table in results.items():
             if name in ("release", "correlation", "measures", "metrics"):

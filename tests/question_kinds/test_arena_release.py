@@ -44,7 +44,7 @@ def test_an_arena_becomes_votes(
         live = read_votes(session, row)
         services = Services.of(catalogue.database)
         dashboard = Dashboard(Identities(services.database, services.signer), services.images)
-        shown = str(dashboard.study_outputs(session, study, User("owner", Role.OWNER)))
+        shown = str(dashboard.study_outputs(session, study, User("owner", Role.OWNER, 1)))
         assert "telltale-3" in shown  # as a retriever
         assert "counts for both systems" in shown
     release = catalogue.release(study, "arena")

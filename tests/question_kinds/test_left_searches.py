@@ -85,7 +85,7 @@ def test_a_search_that_is_left_is_in_the_release(
         services = Services.of(catalogue.database)
         plots = Dashboard(
             Identities(services.database, services.signer), services.images
-        ).study_outputs(session, study, User("owner", Role.OWNER))[2]
+        ).study_outputs(session, study, User("owner", Role.OWNER, 1))[2]
     assert "telltale-system; 95 % within" in plots
     assert "4 lists, 1 late, 0 missing" in plots
     assert (outcomes["left unfinished"]["value"], outcomes["resumed"]["value"]) == (0.5, 0.5)

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from hsfiq.access.accounts import account_of_link, set_password
 from hsfiq.access.logins import log_in
 from hsfiq.access.passwords import LONGEST, SHORTEST, new_hash
-from hsfiq.annotate.owner.identity import LOGIN_DURATION, Identities
+from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import LINK, logged_in
 from hsfiq.annotate.pages import message_page, render
 from hsfiq.audit.actions import Action
@@ -49,7 +49,7 @@ def add_links(app: FastAPI, identities: Identities) -> None:
             if account is None:
                 return invalid_page()
             set_password(session, account, hashed)
-            login = log_in(session, account, now, LOGIN_DURATION)
+            login = log_in(session, account, now)
             for action in (Action.PASSWORD_SET, Action.LOGIN):
                 record(session, Actor(account.name), action, about=account.name)
         return logged_in(request, identities.signer, login)

@@ -6,6 +6,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy.orm import Session
 
+from hsfiq.access.roles import Permission
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.invitations import add_invitations
@@ -14,6 +15,7 @@ from hsfiq.annotate.owner.running.studies import missing, study_of, study_page
 from hsfiq.annotate.owner.running.text_form import add_text_form
 from hsfiq.annotate.preview.links import new_preview, preview_path
 from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
 from hsfiq.audit.log import record
 from hsfiq.collect.studies import is_finished
 from hsfiq.db.tables import Study
@@ -29,14 +31,15 @@ def add_running_study(app: FastAPI, identities: Identities) -> None:
 
     @app.get(f"{OWNER}/preview/{{study_id}}")
     def preview(request: Request, study_id: int) -> Response:
+        user = identities.require(request, Permission.READ)
         with database.reading() as session:
             try:
                 study = study_of(session, study_id)
-                place = new_preview(session, study)
+                place = new_preview(session, study, account=user.account_id)
             except Refused as error:
                 return missing("No preview", error)
         with database.writing() as session:
-            record(session, identities.actor_of(request), Action.STUDY_PREVIEW, study=study.name)
+            record(session, Actor(user.name), Action.STUDY_PREVIEW, study=study.name)
         return RedirectResponse(f"../..{preview_path(identities.signer, place)}", status_code=303)
 
     @app.get(f"{OWNER}/texts/{{study_id}}")

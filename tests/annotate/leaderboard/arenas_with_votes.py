@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from random import Random
 
 from fastapi import FastAPI, Request, Response
@@ -73,7 +73,7 @@ def owners_cookie(database: Database) -> str:
         set_owner_password(session, "the hash of a password")
         account = find_account(session, OWNER)
         assert account is not None
-        token = log_in(session, account, datetime.now(UTC), timedelta(hours=1))
+        token = log_in(session, account, datetime.now(UTC))
     response = Response()
     request = Request(
         {"type": "http", "scheme": "http", "server": ("x", 80), "path": "/", "headers": []}

@@ -30,6 +30,7 @@ from tests.annotate.owner.studies_in_progress import (
     set_owner,
 )
 from tests.annotate.served_studies import browser_of, enrol
+from tests.annotate.test_signed_images import statements_of
 
 PROXY, ELSEWHERE = "127.0.0.1", "203.0.113.9"
 OTHER_PASSWORD = "another long password"
@@ -162,6 +163,28 @@ def test_a_role_changes_in_logins_that_exist(analyst: TestClient, database: Data
     assert analyst.get("/owner/export/1/hp").status_code == 403
     assert analyst.get("/owner/invitations/1").status_code == 200
     assert events.post("question", "submit", "usual", "p1.form_1.0").status_code >= 400
+
+
+@pytest.mark.parametrize("is_disabled", [True, False])
+def test_a_preview_ends_with_its_account(
+    analyst: TestClient, new_browser: TestClient, database: Database, *, is_disabled: bool
+) -> None:
+    link = analyst.get("/owner/preview/1").headers["location"].removeprefix("../..")
+    assert analyst.get(link).status_code == 303
+    assert analyst.post("/preview/consent", json={"agrees": True}).status_code == 200
+    with statements_of(database) as statements:
+        assert analyst.get("/preview/image/x").status_code == 404
+    (asked,) = [statement for statement in statements if "accounts" in statement]
+    assert re.search(r"FROM accounts\s+WHERE accounts\.id = ", asked)
+    with database.writing() as session:
+        if is_disabled:
+            disable(session, "ana")
+        else:
+            change_role(session, "ana", Role.HELPER)
+    for path in ("opening", "question", "image/x", "study/config"):
+        assert analyst.get(f"/preview/{path}").status_code == 401, path
+    assert analyst.post("/preview/next-step", json={}).status_code == 401
+    assert new_browser.get(link).status_code == 404
 
 
 def test_names_and_passwords_do_not_mix(new_browser: TestClient, database: Database) -> None:

@@ -42,7 +42,7 @@ def test_plots_and_tables_are_of_those_seen_last(
         assert answers == own
         checks = list(check_results(session, study, shown))
         assert len(checks) == sum(everybody[name].checks for name in last)
-        owner = User("owner", Role.OWNER)
+        owner = User("owner", Role.OWNER, 1)
         updated, tiles, *_ = dashboard.study_outputs(session, study.name, owner)
         assert may_compare_systems(session, study)
         monkeypatch.setattr(people_shown, "MOST_COMPARED", 12)

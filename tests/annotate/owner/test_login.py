@@ -19,11 +19,12 @@ from sqlalchemy import select
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hsfiq.access.accounts import owner_password, set_owner_password
+from hsfiq.access.logins import LOGIN_DURATION
 from hsfiq.access.passwords import matches, new_hash
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import Signer, signer_of
 from hsfiq.annotate.owner import login, login_throttle
-from hsfiq.annotate.owner.identity import COOKIE, LOGIN_DURATION
+from hsfiq.annotate.owner.identity import COOKIE
 from hsfiq.annotate.owner.login import is_owner_path
 from hsfiq.annotate.owner.login_throttle import LoginThrottle
 from hsfiq.annotate.serving.clients import network_of

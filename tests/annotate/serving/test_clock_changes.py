@@ -119,6 +119,21 @@ def test_nobody_is_locked_out_by_a_clock_that_was_ahead(
     assert len(stored(database)) == 2 * len(SHIFTS)
 
 
+def test_a_login_made_while_the_clock_was_ahead_ends(
+    clock: ShiftedClock, database: Database, new_browsers: Callable[[], TestClient]
+) -> None:
+    set_owner(database)
+    ahead, later = new_browsers(), new_browsers()
+    clock.shift = DAY
+    assert log_in(ahead).status_code == 303
+    assert ahead.get("/owner/board/config").status_code == 200
+    clock.shift = timedelta()
+    assert ahead.get("/owner/board/config").status_code == 401
+    assert log_in(later).status_code == 303
+    clock.shift = DAY  # when it would have been valid
+    assert ahead.get("/owner/board/config").status_code == 401
+
+
 def test_leases_and_places_taken_while_the_clock_was_ahead_end(
     clock: ShiftedClock, database: Database, new_browsers: Callable[[], TestClient]
 ) -> None:

@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -632,7 +631,7 @@ def test_the_owner_keeps_the_password_through_the_table_of_accounts(database: Da
         assert (owner.name, owner.role, owner.password) == ("owner", "owner", scrypt)
         assert not owner.is_disabled
         assert session.scalars(stored).all() == []
-        log_in(session, owner, NOW, timedelta(hours=1))
+        log_in(session, owner, NOW)
         invite(session, "kim", Role.ANALYST, NOW)
     downgrade(database.engine, "0032")
     with database.reading() as session:
