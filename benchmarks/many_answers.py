@@ -5,13 +5,14 @@ with a gold question and a repeated one; a sum comes before each form but the fi
 hundred participants one is excluded, one gave up, and one has left half of their questions. In each
 study but one a tenth of the forms is free, and a few people are at work or have not begun.
 
-Rows are written by COPY in PostgreSQL and by `executemany` in SQLite, without checking foreign
-keys, which are right by construction.
+Rows of people, forms and checks are written by COPY in PostgreSQL and by `executemany` in SQLite,
+questions and answers by one statement for each study (`benchmarks.drawn_rows`), without checking
+foreign keys, which are right by construction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
@@ -19,17 +20,19 @@ from random import Random
 from typing import Any, cast
 
 from sqlalchemy import Column, Connection, Table, func, insert, inspect, select, text
+from sqlalchemy.orm import Session
 
+from benchmarks.drawn_rows import draw_answers, draw_questions, without_indexes
 from benchmarks.million_answers import (
     AT_ONCE,
     CATEGORIES,
     PAIRS,
     QUERIES,
     STUDY_VALUES,
-    answers,
     fill_items,
     fill_pairs,
 )
+from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.db.engine import connect, open_database
 from hsfiq.db.schema import upgrade
@@ -40,8 +43,11 @@ from hsfiq.study.config import Checks, Design, Presentation, Recruitment, StudyC
 FORMS, ASKED = 4, 25
 PER_FORM = ASKED + 2
 PER_PERSON = FORMS * ASKED
+N_PAIRS = QUERIES * len(PAIRS)
 GOLD, REPEATED, REPEAT = 12, 2, 24
 """The places of the gold question, of a repeated question, and of its repetition."""
+
+LARGE_TABLES = [cast("Table", table.__table__) for table in (Question, Response)]
 
 SMALL, LARGE, FULL = "small", "large", "full"
 SMALL_ANSWERS = 5_000
@@ -92,18 +98,25 @@ def make_database(url: str, n_answers: int, seed: int) -> list[Part]:
         open_database(url).close()
     else:
         upgrade(engine)
-    parts, rng = parts_of(n_answers), Random(seed)
+    parts, rng, now = parts_of(n_answers), Random(seed), datetime.now(UTC)
     with engine.connect() as connection:
-        without_foreign_keys(connection)
-        with connection.begin():
+        prepare(connection)
+        with connection.begin(), without_indexes(connection, LARGE_TABLES):
             fill_items(connection, rng)
             for part in parts:
                 connection.execute(insert(Study), study_values(part))
                 fill_pairs(connection, part.study_id)
-                for table, rows in rows_of(part, rng).items():
+                for table, rows in rows_of(part, rng, now).items():
                     copy_rows(connection, table, rows)
+                pairs = range((part.study_id - 1) * N_PAIRS + 1, part.study_id * N_PAIRS + 1)
+                draw_questions(connection, seed, part.study_id, PER_FORM, pairs)
+                draw_answers(connection, seed, answered_forms(part, now))
             if engine.dialect.name == "postgresql":
                 restart_keys(connection)
+        with Session(connection) as session, session.begin():
+            for study in session.scalars(select(Study)).all():
+                count_stored_answers(session, study)
+        finish(connection)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("VACUUM ANALYZE"))
@@ -111,13 +124,29 @@ def make_database(url: str, n_answers: int, seed: int) -> list[Part]:
     return parts
 
 
-def without_foreign_keys(connection: Connection) -> None:
-    statements = {
-        "sqlite": "PRAGMA foreign_keys=OFF",
-        "postgresql": "SET session_replication_role = replica",
-    }
+def prepare(connection: Connection) -> None:
+    """Write without checking foreign keys and, in SQLite, without a journal."""
+    run_each(connection, {
+        "sqlite": [
+            "PRAGMA foreign_keys=OFF", "PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF",
+            "PRAGMA secure_delete=OFF", "PRAGMA cache_size=-500000",
+        ],
+        "postgresql": [
+            "SET session_replication_role = replica", "SET synchronous_commit = off",
+            "SET work_mem = '256MB'", "SET maintenance_work_mem = '512MB'",
+        ],
+    })  # fmt: skip
+
+
+def finish(connection: Connection) -> None:
+    run_each(connection, {"sqlite": ["PRAGMA journal_mode=WAL"], "postgresql": []})
+
+
+def run_each(connection: Connection, statements: Mapping[str, Sequence[str]]) -> None:
+    """Run the statements of the database's kind outside transactions."""
     cursor = cast("Any", connection.connection).cursor()
-    cursor.execute(statements[connection.dialect.name])
+    for statement in statements[connection.dialect.name]:
+        cursor.execute(statement)
     connection.connection.commit()
 
 
@@ -186,27 +215,17 @@ def study_values(part: Part) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def rows_of(part: Part, rng: Random) -> Mapping[type[Base], Iterator[dict[str, Any]]]:
-    """A study's rows by table, in an order that foreign keys allow."""
-    now = datetime.now(UTC)
+def rows_of(
+    part: Part, rng: Random, now: datetime
+) -> Mapping[type[Base], Iterator[dict[str, Any]]]:
+    """A study's rows by table, but for questions and answers."""
     return {
         Participant: (person_row(part, person, now) for person in range(part.n_people)),
         Form: (form_row(part, number) for number in range(part.n_forms)),
-        Question: (
-            question_row(part, rng, form, place)
-            for form in range(part.first_form, part.first_form + part.n_forms)
-            for place in range(PER_FORM)
-        ),
         Check: (
             check
             for number in range(part.n_forms)
             for check in check_rows(part.first_form + number, number % FORMS)
-        ),
-        Response: (
-            response
-            for person in range(part.n_people)
-            for question in answered_questions(part, person)
-            for response in answers(rng, question, answered_at(part, person, question, now))
         ),
         CheckAnswer: (
             {
@@ -249,11 +268,6 @@ def begun_at(part: Part, person: int, now: datetime) -> datetime:
     return now - timedelta(days=60) * ((part.n_people - person) / part.n_people)
 
 
-def answered_at(part: Part, person: int, question: int, now: datetime) -> datetime:
-    asked = question - PER_FORM * (part.first_form - 1 + FORMS * person)
-    return begun_at(part, person, now) + timedelta(seconds=30 * asked)
-
-
 def form_row(part: Part, number: int) -> dict[str, Any]:
     batch, position = divmod(number, FORMS)
     is_taken = batch < part.n_people
@@ -262,16 +276,7 @@ def form_row(part: Part, number: int) -> dict[str, Any]:
         "batch": batch, "category": CATEGORIES[batch % len(CATEGORIES)],
         "participant_id": part.first_person + batch if is_taken else None,
         "position": position + 1 if is_taken else None,
-        "name": f"form_{position + 1}" if is_taken else None,
-    }  # fmt: skip
-
-
-def question_row(part: Part, rng: Random, form: int, place: int) -> dict[str, Any]:
-    n_pairs = QUERIES * len(PAIRS)
-    return {
-        "id": question_key(form, place) + 1, "form_id": form, "place": place,
-        "pair_id": (part.study_id - 1) * n_pairs + rng.randint(1, n_pairs),
-        "swapped": rng.random() < 0.5, "reassigned": False,
+        "name": f"form_{position + 1}" if is_taken else None, "n_questions": ASKED,
     }  # fmt: skip
 
 
@@ -303,15 +308,23 @@ def check_rows(form: int, position: int) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def answered_questions(part: Part, person: int) -> range:
-    """The questions that somebody has answered, counted from 0."""
-    state, first = state_of(part, person), question_key(part.first_form + FORMS * person, 0)
-    n_forms = {"not begun": 0, "at work": 2, "returned": 2, "left": 2}.get(state, FORMS)
-    return range(first, first + n_forms * PER_FORM)
-
-
 def begun_forms(part: Part, person: int) -> range:
     """The forms before whose first question somebody has added a sum."""
-    n_answered = len(answered_questions(part, person)) // PER_FORM
     first = part.first_form + FORMS * person
-    return range(first + 1, first + n_answered)
+    return range(first + 1, first + forms_answered(part, person))
+
+
+def forms_answered(part: Part, person: int) -> int:
+    half = FORMS // 2
+    some = {"not begun": 0, "at work": half, "returned": half, "left": half}
+    return some.get(state_of(part, person), FORMS)
+
+
+def answered_forms(part: Part, now: datetime) -> list[tuple[int, int, float]]:
+    """The answered forms, with their participant's first question and when they began."""
+    return [
+        (form, question_key(first, 0) + 1, begun_at(part, person, now).timestamp())
+        for person in range(part.n_people)
+        for first in [part.first_form + FORMS * person]
+        for form in range(first, first + forms_answered(part, person))
+    ]

@@ -15,8 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, insert, select
 
+from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import (
     Base,
@@ -62,6 +63,8 @@ def make_database(path: Path, n_answers: int, seed: int) -> str:
     try:
         with database.engine.begin() as connection:
             fill_database(connection, rng, n_answers)
+        with database.writing() as session:
+            count_stored_answers(session, session.scalars(select(Study)).one())
     finally:
         database.close()
     return url
@@ -144,6 +147,7 @@ def fill_answers(connection: Connection, rng: Random, n_answers: int) -> None:
             "id": key + 1, "study_id": 1, "number": key + 1, "portion": key // FORMS + 1,
             "category": CATEGORIES[key % len(CATEGORIES)], "participant_id": key // FORMS + 1,
             "position": key % FORMS + 1, "name": f"form_{key % FORMS + 1}",
+            "n_questions": PER_FORM,
         }
         for key in range(n_people * FORMS)
     ))  # fmt: skip

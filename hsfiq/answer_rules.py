@@ -106,6 +106,11 @@ class ImageStates:
         return ImageStates(next(iter(reference), None), tuple(sets))
 
 
+def are_painted(letters: str | None) -> bool | None:
+    """Whether every image was painted, by the letters that the database stores."""
+    return None if letters is None else ImageStates.from_letters(letters).are_painted
+
+
 def later_state(state: ImageState, other_state: ImageState) -> ImageState:
     return max(state, other_state, key=IMAGE_STATES.index)
 

@@ -204,11 +204,12 @@ def write_reassigned_forms(
     size = config.design.questions_per_form
     for start in range(0, len(questions), size):
         number += 1
-        form = added(
-            session, Form(study_id=study.id, number=number, batch=batch + 1, category=category)
-        )
-        forms.append(form)
         members = questions[start : start + size]
+        form = added(session, Form(
+            study_id=study.id, number=number, batch=batch + 1, category=category,
+            n_questions=len(members),
+        ))  # fmt: skip
+        forms.append(form)
         session.execute(
             insert(Question),
             [

@@ -22,7 +22,7 @@ from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
 from hsfiq.collect.studies import lock_study, require_open, require_platform_study
 from hsfiq.db.change_tables import ExportedForm, ExportedRelease, WorkedHit
 from hsfiq.db.engine import added
-from hsfiq.db.rows.participants import AnyParticipant
+from hsfiq.db.rows.participants import ANSWER_COUNTS, CHANGED_BY_ANSWERS, AnyParticipant
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
@@ -288,7 +288,7 @@ def require_active(participant: AnyParticipant) -> None:
 
 def lock_participant(session: Session, participant: Participant) -> None:
     """Lock and reload the participant's row. Always do this before locking questions."""
-    session.refresh(participant, ["status", "seen_at"], with_for_update=True)
+    session.refresh(participant, CHANGED_BY_ANSWERS, with_for_update=True)
 
 
 def set_status(participant: Participant, status: str) -> None:
@@ -336,5 +336,7 @@ def forget(session: Session, participant: Participant) -> Deleted:
     participant.token_hash = digest_of(new_token())
     participant.consented_at = participant.practised_at = None
     participant.created_at = participant.enrolled_at = participant.seen_at = None
+    for name in (*ANSWER_COUNTS, "n_revisions"):
+        setattr(participant, name, 0)
     session.flush()
     return Deleted(n_answers or 0, releases)

@@ -8,10 +8,11 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Select, func, select, union
+from sqlalchemy import Select, case, func, select, union
 from sqlalchemy.orm import Session
 
-from hsfiq.answer_rules import ImageStates
+from hsfiq.answer_rules import are_painted
+from hsfiq.collect.answering.counts import count_of
 from hsfiq.collect.checks import check_results, is_latest
 from hsfiq.collect.leases import (
     IS_ANSWERED,
@@ -20,6 +21,7 @@ from hsfiq.collect.leases import (
 from hsfiq.collect.outcomes.questionnaire import asks_at_end, have_answered_at_end
 from hsfiq.collect.outcomes.status_changes import cause_of, latest_changes
 from hsfiq.collect.review.people_shown import among
+from hsfiq.db.rows.participants import ANSWER_COUNTS
 from hsfiq.db.tables import (
     Check,
     Form,
@@ -192,67 +194,64 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
     """Count a study's forms, participants, questions and answers.
 
     Checks and the answers of excluded participants do not count; a reassigned question counts once.
+    The rows of forms and participants have the counts of all their questions. Only the answers to
+    reassigned ones, which are few, are read.
     """
-
-    def count(counted: Select[int]) -> int:
-        return session.scalar(counted) or 0
-
-    forms = select(func.count(Form.id)).where(Form.study_id == study.id)
-    questions = (
-        select(func.count(Question.id))
-        .join(Form, Question.form_id == Form.id)
-        .where(Form.study_id == study.id, Question.reassigned.is_(False), ~IS_CHECK)
-    )
-    counting = questions.join(Participant, Form.participant_id == Participant.id).where(
-        Participant.status != "excluded"
-    )
-    skipped, painted = count_latest(session, counting)
+    forms, forms_taken, questions = session.execute(
+        select(
+            func.count(), func.count(Form.participant_id),
+            func.coalesce(func.sum(Form.n_questions), 0),
+        ).where(Form.study_id == study.id)
+    ).one()  # fmt: skip
+    counted = case((Participant.status == "excluded", 0), else_=1)
+    participants, *sums = session.execute(
+        select(
+            func.count(),
+            *(func.sum(counted * getattr(Participant, name)) for name in ANSWER_COUNTS),
+        ).where(Participant.study_id == study.id)
+    ).one()
+    answers = Counter({name: n or 0 for name, n in zip(ANSWER_COUNTS, sums, strict=True)})
+    n_reassigned, again = count_reassigned(session, study)
+    answers.subtract(again)
     return StudyProgress(
         study=study.name,
         title=study.title,
         status=study.status,
         origin=study.origin,
-        forms=count(forms),
-        forms_taken=count(forms.where(Form.participant_id.is_not(None))),
-        participants=count(
-            select(func.count(Participant.id)).where(Participant.study_id == study.id)
-        ),
-        questions=count(questions),
-        answered=skipped + painted.total(),
-        images_painted=painted[True],
-        images_not_painted=painted[False],
-        images_unknown=painted[None],
-        skipped=skipped,
+        forms=forms,
+        forms_taken=forms_taken,
+        participants=participants,
+        questions=questions - n_reassigned,
+        answered=answers.total(),
+        images_painted=answers["n_painted"],
+        images_not_painted=answers["n_not_painted"],
+        images_unknown=answers["n_painting_unknown"],
+        skipped=answers["n_skipped"],
         platform_study_id=study.platform_study_id,
     )
 
 
-def count_latest(session: Session, questions: Select[int]) -> tuple[int, Counter[bool | None]]:
-    """Count the latest answers to questions in one pass, for a study may have millions.
+def count_reassigned(session: Session, study: Study) -> tuple[int, Counter[str]]:
+    """Count the reassigned questions, and those of them that a participant has answered, too.
 
-    The number of skipped questions, and of the others those whose images were all painted, were
-    not, or of which this is unknown.
+    Who has answered them was excluded then, and is no longer.
     """
-    is_skipped = Response.skipped.is_not(None)
-    groups = session.execute(
-        questions.join(Response, Response.question_id == Question.id)
-        .where(IS_LATEST)
-        .with_only_columns(is_skipped, Response.images, func.count())
-        .group_by(is_skipped, Response.images)
+    reassigned = (
+        select(func.count(Question.id))
+        .join(Form, Question.form_id == Form.id)
+        .where(Form.study_id == study.id, Question.reassigned, ~IS_CHECK)
     )
-    skipped = 0
-    painted: Counter[bool | None] = Counter()
-    for was_skipped, letters, number in groups:
-        if was_skipped:
-            skipped += number
-        else:
-            painted[are_painted(letters)] += number
-    return skipped, painted
-
-
-def are_painted(letters: str | None) -> bool | None:
-    """Whether every image was painted, by the letters that the database stores."""
-    return None if letters is None else ImageStates.from_letters(letters).are_painted
+    answers = (
+        reassigned.join(Participant, Form.participant_id == Participant.id)
+        .join(Response, Response.question_id == Question.id)
+        .where(Participant.status != "excluded", IS_LATEST)
+        .with_only_columns(Response.skipped, Response.images, func.count())
+        .group_by(Response.skipped, Response.images)
+    )
+    counts: Counter[str] = Counter()
+    for skipped, letters, number in session.execute(answers):
+        counts[count_of(skipped, letters)] += number
+    return session.scalar(reassigned) or 0, counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Insert, Select, bindparam, insert, select
+from sqlalchemy import Select, bindparam, insert, select
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningInsert
 
 from hsfiq.answer_rules import (
     CONFIRMED_DIFFERENCE,
@@ -23,13 +24,14 @@ from hsfiq.answer_rules import (
     contradicts,
     require_integer,
 )
+from hsfiq.collect.answering.counts import count_answer
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.outcomes.check_rule import apply_check_rule
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.steps import Steps, require_reached
 from hsfiq.db.rows.executing import execute
 from hsfiq.db.rows.participants import AnyParticipant, AnyStudy
-from hsfiq.db.tables import Response
+from hsfiq.db.tables import Check, Response
 from hsfiq.errors import Conflict, Refused
 from hsfiq.kinds import Judgement
 from hsfiq.study.config import config_of
@@ -117,7 +119,9 @@ def submit(
         "images": images_seen(answer.images, latest),
         "text_version": text_version,
     }
-    execute(session, _new_response(), stored)
+    is_check = execute(session, _new_response(), {"question": question_id, **stored}).scalar_one()
+    if not is_check:
+        count_answer(participant, latest, stored)
     submitted_at = values["submitted_at"]
     if submitted_at is not None:
         extend_lease(participant, submitted_at)
@@ -127,8 +131,10 @@ def submit(
 
 
 @cache
-def _new_response() -> Insert:
-    return insert(Response)
+def _new_response() -> ReturningInsert[bool]:
+    """Store an answer; return whether its question is a check."""
+    check = select(Check.id).where(Check.question_id == bindparam("question")).exists()
+    return insert(Response).returning(check)
 
 
 def revisions_of(session: Session, question_id: int) -> Sequence[Response]:

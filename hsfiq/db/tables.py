@@ -41,40 +41,15 @@ from hsfiq.db.source_tables import (
     Triplet,
     corpus_images,
 )
-from hsfiq.db.types import Base, KeyedBase, UtcTime, WithToken, partial_index
+from hsfiq.db.types import Base, CountsAnswers, KeyedBase, UtcTime, WithToken, partial_index
 
 __all__ = [
-    "Base",
-    "Check",
-    "CheckAnswer",
-    "Corpus",
-    "Dataset",
-    "Extension",
-    "Form",
-    "FurtherSet",
-    "Image",
-    "Message",
-    "MessageRecipient",
-    "Pair",
-    "Participant",
-    "PracticeQuestion",
-    "Query",
-    "Question",
-    "QuestionnaireAnswers",
-    "RankedList",
-    "Response",
-    "RetrievedImage",
-    "RetrievedSet",
-    "SearchTurn",
-    "Setting",
-    "StatusChange",
-    "Study",
-    "System",
-    "TextVersion",
-    "Triplet",
-    "UtcTime",
-    "corpus_images",
-]
+    "Base", "Check", "CheckAnswer", "Corpus", "Dataset", "Extension", "Form", "FurtherSet",
+    "Image", "Message", "MessageRecipient", "Pair", "Participant", "PracticeQuestion", "Query",
+    "Question", "QuestionnaireAnswers", "RankedList", "Response", "RetrievedImage",
+    "RetrievedSet", "SearchTurn", "Setting", "StatusChange", "Study", "System", "TextVersion",
+    "Triplet", "UtcTime", "corpus_images",
+]  # fmt: skip
 
 
 class Study(KeyedBase):
@@ -205,7 +180,7 @@ class PracticeQuestion(Base):
     pair: Mapped[Pair] = relationship()
 
 
-class Participant(WithToken):
+class Participant(WithToken, CountsAnswers):
     """An annotator, known only by a random token and the id of a recruitment platform.
 
     `name` is the pseudonym in releases. `seen_at` is the time of the last activity: the lease
@@ -251,7 +226,8 @@ class Form(KeyedBase):
     """Questions in a fixed order; without a participant until it is assigned.
 
     Forms with one `batch` number are assigned to one participant together, with no triplet twice.
-    `number` counts the study's forms, `position` those of its participant.
+    `number` counts the study's forms, `position` those of its participant. `n_questions` is the
+    number of questions that it was made with, without checks: it does not change.
     """
 
     __tablename__ = "forms"
@@ -276,6 +252,7 @@ class Form(KeyedBase):
     participant_id: Mapped[int | None] = mapped_column(ForeignKey("participants.id"))
     position: Mapped[int | None]
     name: Mapped[str | None] = mapped_column(String(80))
+    n_questions: Mapped[int] = mapped_column(default=0, server_default="0")
 
     participant: Mapped[Participant | None] = relationship()
 

@@ -102,3 +102,20 @@ class WithToken(KeyedBase):
     def __init__(self, *, token: str | None = None, **values: Any) -> None:
         self.token = token or new_token()
         super().__init__(token_hash=digest_of(self.token), **values)
+
+
+class CountsAnswers(Base):
+    """A participant's answered questions by what was seen, without checks; reassigned ones count.
+
+    Every image was painted, or not, or this is unknown, or the question was skipped: by the latest
+    revisions, of whose numbers `n_revisions` is the sum. `hsfiq.collect.answering.counts` keeps
+    them, so that nobody counts the answers of a large study.
+    """
+
+    __abstract__ = True
+
+    n_painted: Mapped[int] = mapped_column(default=0, server_default="0")
+    n_not_painted: Mapped[int] = mapped_column(default=0, server_default="0")
+    n_painting_unknown: Mapped[int] = mapped_column(default=0, server_default="0")
+    n_skipped: Mapped[int] = mapped_column(default=0, server_default="0")
+    n_revisions: Mapped[int] = mapped_column(default=0, server_default="0")

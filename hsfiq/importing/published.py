@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.collect.responses import response_of
 from hsfiq.db.engine import added
 from hsfiq.db.tables import (
@@ -93,7 +94,7 @@ class StudyWriter:
         row = added(self.session, Form(
             study_id=self.study.id, number=number, batch=participant.id, category=form.category,
             participant_id=participant.id, position=self.positions[form.participant],
-            name=form.name,
+            name=form.name, n_questions=len(form.questions),
         ))  # fmt: skip
         questions = [
             self._question(row.id, place, form.category, judged)
@@ -114,6 +115,7 @@ class StudyWriter:
         if self.responses:
             self.session.add_all(self.responses)
             self.session.flush()
+        count_stored_answers(self.session, self.study)
 
     def _participant(self, form: PublishedForm) -> Participant:
         if form.participant not in self.participants:

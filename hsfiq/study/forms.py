@@ -49,14 +49,15 @@ class FormWriter:
         triplets = {triplet for _, triplet in pairs}
         size = self.config.design.questions_per_form
         for start in range(0, len(pairs), size):
+            own = [pair_id for pair_id, _ in pairs[start : start + size]]
             form = Form(
-                study_id=self.study.id, number=self._next_number, batch=batch, category=category
-            )
+                study_id=self.study.id, number=self._next_number, batch=batch, category=category,
+                n_questions=len(own),
+            )  # fmt: skip
             self._next_number += 1
             self.session.add(form)
             self.session.flush()
-            plain = self._plain([pair_id for pair_id, _ in pairs[start : start + size]])
-            asked = self._with_repeats(self._with_gold(plain, category, triplets))
+            asked = self._with_repeats(self._with_gold(self._plain(own), category, triplets))
             self._store(form, asked)
 
     def _plain(self, pair_ids: Sequence[int]) -> list[DrawnQuestion]:

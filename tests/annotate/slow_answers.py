@@ -13,12 +13,14 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import Assignment, read_assignment
 from hsfiq.annotate.handlers import Reassigned, Services
+from hsfiq.answer_rules import are_painted
 from hsfiq.collect.answering.given import given_answer
 from hsfiq.collect.outcomes.check_rule import apply_check_rule
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.responses import JUDGEMENT_COLUMNS, images_seen, require_storable, response_of
 from hsfiq.collect.steps import AskedQuestion, load_question, shown_images
 from hsfiq.db.tables import (
+    Check,
     Form,
     Image,
     Message,
@@ -65,8 +67,26 @@ def slow_submit(
     if person.seen_at is not None:
         person.seen_at = now
     session.flush()
+    count_answers(session, person)
     apply_check_rule(session, person, now)
     return reply(session, services, person, row.revision, number, now)
+
+
+def count_answers(session: Session, person: Participant) -> None:
+    """Count all answers of a participant again, but those to checks."""
+    asked = select(Question).join(Form).where(Form.participant_id == person.id)
+    checks = set(session.scalars(select(Check.question_id)))
+    revisions = [
+        revisions_of(session, question)
+        for question in session.scalars(asked)
+        if question.id not in checks
+    ]
+    latest = [own[-1] for own in revisions if own]
+    painted = [are_painted(row.images) for row in latest if row.skipped is None]
+    person.n_painted, person.n_not_painted = painted.count(True), painted.count(False)
+    person.n_painting_unknown = painted.count(None)
+    person.n_skipped = len(latest) - len(painted)
+    person.n_revisions = sum(row.revision for row in latest)
 
 
 def as_asked(question: Question) -> AskedQuestion:

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import func, literal, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.exports.runs import revision_at
-from hsfiq.collect.leases import IS_CHECK
 from hsfiq.db.change_tables import ExportedForm, ExportedRelease
-from hsfiq.db.tables import Form, Question, Response, Study
+from hsfiq.db.rows.participants import ANSWER_COUNTS
+from hsfiq.db.tables import Participant, Question, Study
 from hsfiq.text import count_text
 
 
@@ -112,18 +112,10 @@ def record_of(
 
 
 def totals_now(session: Session, study: Study) -> Totals:
-    latest = (
-        select(func.max(Response.revision).label("revision"))
-        .join(Question, Response.question_id == Question.id)
-        .join(Form, Question.form_id == Form.id)
-        .where(Form.study_id == study.id, ~IS_CHECK)
-        .group_by(Response.question_id)
-        .subquery()
-    )
-    answered, revisions = session.execute(
-        select(func.count(), func.coalesce(func.sum(latest.c.revision), 0)).select_from(latest)
-    ).one()
-    return Totals(int(answered), int(revisions))
+    answered = sum((getattr(Participant, name) for name in ANSWER_COUNTS), literal(0))
+    sums = select(func.sum(answered), func.sum(Participant.n_revisions))
+    row = session.execute(sums.where(Participant.study_id == study.id)).one()
+    return Totals(*(int(number or 0) for number in row))
 
 
 def totals_then(session: Session, release: ExportedRelease) -> Totals:

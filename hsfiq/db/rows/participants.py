@@ -36,7 +36,7 @@ class StudyRow:
 
 @dataclass(slots=True)
 class ParticipantRow:
-    """Columns of a `Participant`; `store` writes what answers change, the status and `seen_at`."""
+    """Columns of a `Participant`; `store` writes those that answers change."""
 
     study: StudyRow
     id: int
@@ -46,17 +46,24 @@ class ParticipantRow:
     consented_at: datetime | None
     practised_at: datetime | None
     seen_at: datetime | None
+    n_painted: int
+    n_not_painted: int
+    n_painting_unknown: int
+    n_skipped: int
+    n_revisions: int
     has_unread_messages: bool
 
     def store(self, session: Session) -> None:
-        values = {"participant": self.id, "new_status": self.status, "new_seen_at": self.seen_at}
-        execute(session, _changed(), values)
+        changed = {f"new_{name}": getattr(self, name) for name in CHANGED_BY_ANSWERS}
+        execute(session, _changed(), {"participant": self.id, **changed})
 
 
 AnyParticipant = Participant | ParticipantRow
 AnyStudy = Study | StudyRow
 
 N_STUDY = len(StudyRow.__dataclass_fields__)
+ANSWER_COUNTS = ("n_painted", "n_not_painted", "n_painting_unknown", "n_skipped")
+CHANGED_BY_ANSWERS = ("status", "seen_at", *ANSWER_COUNTS, "n_revisions")
 
 
 def participant_row(session: Session, digest: str, *, lock: bool = False) -> ParticipantRow | None:
@@ -84,6 +91,8 @@ def _row() -> Select[*tuple[Any, ...]]:
             cast(Study.design, Text),
             *(Participant.id, Participant.token_hash, Participant.status, Participant.language),
             *(Participant.consented_at, Participant.practised_at, Participant.seen_at),
+            *(Participant.n_painted, Participant.n_not_painted),
+            *(Participant.n_painting_unknown, Participant.n_skipped, Participant.n_revisions),
             unread,
         )
         .join(Study, Participant.study_id == Study.id)
@@ -101,5 +110,5 @@ def _changed() -> Update:
     return (
         update(Participant)
         .where(Participant.id == bindparam("participant"))
-        .values(status=bindparam("new_status"), seen_at=bindparam("new_seen_at"))
+        .values({name: bindparam(f"new_{name}") for name in CHANGED_BY_ANSWERS})
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.db.engine import added, open_database
 from hsfiq.db.tables import Participant, Study, TextVersion
 from hsfiq.errors import UnreadableInput
@@ -134,6 +135,7 @@ def merged_study(
         restorer = StudyRestorer(session, study, part, items, people, n_forms)
         restorer.restore()
         n_forms = restorer.n_forms
+    count_stored_answers(session, study)
     return study
 
 

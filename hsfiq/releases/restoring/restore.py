@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
+from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.db.engine import added
 from hsfiq.db.tables import (
     Check,
@@ -84,6 +85,7 @@ def restore(session: Session, release: ReleaseFolder, name: str | None = None) -
     items = Items(session, study)
     items.add(release)
     StudyRestorer(session, study, release, items).restore()
+    count_stored_answers(session, study)
     return Restored(study_name, n_questions, is_new=True)
 
 
@@ -172,7 +174,7 @@ class StudyRestorer:
         form = added(self.session, Form(
             study_id=self.study.id, number=self.n_forms, batch=person, participant_id=person,
             category=categories(self.category_of[row["query_id"]] for row in rows),
-            position=position, name=name,
+            position=position, name=name, n_questions=len(rows),
         ))  # fmt: skip
         self.n_forms += 1
         if not rows:

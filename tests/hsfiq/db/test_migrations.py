@@ -23,6 +23,7 @@ from hsfiq.access.roles import Role
 from hsfiq.audit.actions import Action
 from hsfiq.audit.actors import OWNER
 from hsfiq.audit.log import record
+from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.collect.participants import by_token
 from hsfiq.db.change_tables import AllowedPerson, EnrolmentByAddress, StudyCreation
 from hsfiq.db.engine import Database, connect
@@ -353,6 +354,8 @@ def test_flags_of_searches_become_unknown(database: Database) -> None:
             Response(question_id=question, revision=1, submit_key="press", irrelevant=None,
                      judgement={"success": 4, "ease": 2, "would_go_on": False, "why": "enough"})
         )  # fmt: skip
+        session.flush()
+        count_stored_answers(session, session.get_one(Question, question).pair.study)
     before = all_rows(database.engine)
     downgrade(database.engine, "0021")
     with database.reading() as session:

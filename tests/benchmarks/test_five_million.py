@@ -1,0 +1,94 @@
+"""The database of `five-million` is a valid one, and what it times can be done with it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, text
+
+from benchmarks.drawn_rows import drawn_number
+from benchmarks.five_million import markdown, measure_database
+from benchmarks.many_answers import make_database, parts_of
+from hsfiq.collect.studies import list_studies
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Base, Response
+from tests.hsfiq.collect.slow_progress import assert_counts
+
+N_ANSWERS = 7000
+
+
+def test_a_filled_database(empty_url: str) -> None:
+    parts = make_database(empty_url, N_ANSWERS, seed=1)
+    with closing(open_database(empty_url)) as database:
+        assert broken_references(database) == {}
+        with database.reading() as session:
+            studies = {study.name: study for study in list_studies(session)}
+            assert list(studies) == [part.name for part in parts]
+            progress = assert_counts(session, studies["full"])
+            assert progress.forms == progress.forms_taken
+            assert min(progress.images_painted, progress.images_not_painted) > 100
+            revisions = session.scalars(select(Response.revision)).all()
+            assert set(revisions) == {1, 2}
+            assert 0.03 < revisions.count(2) / revisions.count(1) < 0.07
+            scores = set(session.scalars(select(Response.score_1)))
+            assert scores == {1, 2, 3, 4, 5}
+            earliest, latest = session.execute(
+                select(func.min(Response.submitted_at), func.max(Response.submitted_at))
+            ).one()
+            assert earliest < latest
+    with closing(open_database(empty_url)) as database, database.reading() as session:
+        first = session.scalars(select(Response).order_by(Response.id).limit(1)).one()
+        assert first.submitted_at is not None
+        assert first.served_at is not None
+        spent = (first.submitted_at - first.served_at).total_seconds()
+        assert spent == pytest.approx(first.active_seconds, abs=0.002)
+
+
+def broken_references(database: Database) -> dict[str, int]:
+    """How many rows of each column refer to a row that is not there."""
+    broken = {}
+    with database.engine.connect() as connection:
+        for table in Base.metadata.sorted_tables:
+            for column in table.columns:
+                for key in column.foreign_keys:
+                    other = key.column.table.alias()
+                    missing = (
+                        select(func.count())
+                        .select_from(table.outerjoin(other, column == other.c[key.column.name]))
+                        .where(column.is_not(None), other.c[key.column.name].is_(None))
+                    )
+                    if n := connection.scalar(missing):
+                        broken[str(column)] = n
+    return broken
+
+
+def test_drawn_numbers_are_spread_evenly_in_both_databases(database: Database) -> None:
+    with database.engine.connect() as connection:
+        number = drawn_number("id", 3, "pair")
+        of_keys = text(
+            "with recursive keys (id) as"
+            " (select 1 union all select id + 1 from keys where id < 2000)"
+            f" select {number} from keys"
+        )
+        numbers = connection.scalars(of_keys).all()
+        (last,) = connection.scalars(text(f"select {drawn_number('16000000', 3, 'pair')}"))
+    assert all(0 <= each < 2**22 for each in (*numbers, last))
+    for parts in (2, 5, 7, 20):
+        counts = [sum(each % parts == place for each in numbers) for place in range(parts)]
+        assert max(counts) < 1.4 * 2000 / parts
+    assert len(set(numbers)) > 1900
+
+
+@pytest.mark.slow
+def test_what_is_timed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'answers.db'}"
+    parts = {part.name: part for part in make_database(url, N_ANSWERS, seed=1)}
+    rows = measure_database(url, tmp_path, parts)
+    works = [row["work"] for row in rows]
+    assert "dashboard, large study" in works
+    cases = [{"database": "sqlite", "first_ms": row["ms"], "growth": 1.0, **row} for row in rows]
+    table = markdown({"sizes": [N_ANSWERS], "load": 0.0, "cases": cases})
+    assert "hsfiq db backup" in table
+    assert len(parts_of(N_ANSWERS)) == 4
