@@ -148,7 +148,7 @@ def works(
 
     def show_dashboard(study: str) -> object:
         with database.reading() as session:
-            return dashboard.study_outputs(session, study, User("owner", Role.OWNER))
+            return dashboard.study_outputs(session, study, User("owner", Role.OWNER, 1))
 
     def progress(study: str) -> object:
         with database.reading() as session:

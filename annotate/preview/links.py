@@ -66,8 +66,8 @@ def read_place(database: Database, signer: Signer, signed: str) -> PreviewPlace 
     parts = text.split(":") if text else []
     if len(parts) != len(fields(PreviewPlace)):  # also those from before they named the account
         return None
-    *numbers, language = parts
-    place = PreviewPlace(*map(int, numbers), language=language)
+    study_id, batch, expires, account, reached = map(int, parts[:-1])
+    place = PreviewPlace(study_id, batch, expires, account, reached, parts[-1])
     is_over = place.expires <= time.time() or not may_preview(database, place.account)
     return None if is_over else place
 
