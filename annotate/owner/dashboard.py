@@ -1,4 +1,4 @@
-"""The event handlers of the dashboard. They keep no state outside the database.
+"""The event handlers of the dashboard. They keep no state outside the database but what they share.
 
 Whoever reaches the app can call Gradio's events, so every handler finds out itself who calls it,
 and what their role may do, before it reads or changes anything.
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 from sqlalchemy.orm import Session
 
-from hsfiq.access.roles import Permission, User
+from hsfiq.access.roles import Permission, Role, User
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.owner import actions, cards, tables
 from hsfiq.annotate.owner.fragments import empty, line, render_fragment
@@ -25,6 +24,7 @@ from hsfiq.annotate.owner.kind_plots.figures import KindFigures
 from hsfiq.annotate.owner.kind_plots.retrievers import retrievers_card
 from hsfiq.annotate.owner.preferences.card import preferences_card, too_many_answers_card
 from hsfiq.annotate.owner.running.changed_images import changed_images_card
+from hsfiq.annotate.owner.running.shared import Outputs, SharedOutputs
 from hsfiq.annotate.serving.remote_user import remote_user
 from hsfiq.audit.actors import Actor
 from hsfiq.collect.checks import check_results
@@ -41,8 +41,6 @@ from hsfiq.errors import Refused
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import config_of
 
-Outputs = list[Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
@@ -51,6 +49,7 @@ class Dashboard:
     identities: Identities
     images: ImageStore
     kind_figures: KindFigures = field(default_factory=KindFigures)
+    shared: SharedOutputs = field(default_factory=SharedOutputs)
 
     @property
     def database(self) -> Database:
@@ -80,11 +79,20 @@ class Dashboard:
             choices = [(f"{study.title} ({study.name})", study.name) for study in rows]
             candidates = [study for study in rows if study.status == "open"] or rows
             name = candidates[-1].name if candidates else None
-            dropdown = gr.Dropdown(choices=choices, value=name)
-            return [dropdown, *self.study_outputs(session, name, user)]
+        return [gr.Dropdown(choices=choices, value=name), *self.outputs_now(name, user)]
 
     def refreshed(self, study: str, request: gr.Request) -> Outputs:
+        return self.outputs_now(study, self.require(request))
+
+    def ticked(self, study: str, request: gr.Request) -> Outputs:
+        """What the page's timer shows: all open pages of a role share one computation."""
         user = self.require(request)
+        return self.shared.recent(shared_key(study, user), lambda: self.computed(study, user))
+
+    def outputs_now(self, study: str | None, user: User) -> Outputs:
+        return self.shared.now(shared_key(study, user), lambda: self.computed(study, user))
+
+    def computed(self, study: str | None, user: User) -> Outputs:
         with self.database.reading() as session:
             return self.study_outputs(session, study, user)
 
@@ -107,7 +115,7 @@ class Dashboard:
         shown = people_shown(session, study)
         answers = answers_of(session, study, shown)
         checks = list(check_results(session, study, shown))
-        people = participants_of(session, study, shown)
+        people = participants_of(session, study, shown, checks)
         headline = headline_of(session, study, answers, now=now)
         if shown is not None:
             updated = line(f"{as_of}; {shown_note(len(people), headline)}", "updated")
@@ -212,12 +220,16 @@ class Dashboard:
             notice = line(f"Done. {result}", "done", role="status")
         except Refused as error:
             notice = refusal(error)
-        with self.database.reading() as session:
-            return [*no_confirmation(notice), *self.study_outputs(session, study, user)]
+        return [*no_confirmation(notice), *self.outputs_now(study, user)]
 
     def cancelled(self, request: gr.Request) -> Outputs:
         self.require(request)
         return no_confirmation("")
+
+
+def shared_key(study: object, user: User) -> tuple[object, Role]:
+    """What the outputs depend on; whatever else than text a page sends as the study is none."""
+    return (study if isinstance(study, str) else None), user.role
 
 
 def shown_note(n_shown: int, headline: Headline) -> str:

@@ -106,7 +106,7 @@ def dashboard_page(dashboard: Dashboard) -> gr.Blocks:
         opened = dashboard.opening(tuple(parts.values()))
         blocks.load(opened, outputs=[study, *shown, who, *parts], **EVENT)
         refresh.click(dashboard.refreshed, study, shown, **EVENT)
-        gr.Timer(REFRESH_SECONDS).tick(dashboard.refreshed, study, shown, **EVENT)
+        gr.Timer(REFRESH_SECONDS).tick(dashboard.ticked, study, shown, **EVENT)
         cleared = [participant, reason, question, history]
         study.input(dashboard.study_chosen, study, [*shown, *cleared, *confirm], **EVENT)
         people.select(dashboard.participant_clicked, outputs=participant, **EVENT)

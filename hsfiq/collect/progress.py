@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from statistics import median
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import are_painted
 from hsfiq.collect.answering.counts import count_of
-from hsfiq.collect.checks import check_results, is_latest
+from hsfiq.collect.checks import CheckResult, check_results, is_latest
 from hsfiq.collect.leases import (
     IS_ANSWERED,
     IS_CHECK,
@@ -85,12 +86,15 @@ class ParticipantRow:
 
 
 def participants_of(
-    session: Session, study: Study, shown: Select[int] | None = None
+    session: Session,
+    study: Study,
+    shown: Select[int] | None = None,
+    results: Iterable[CheckResult] | None = None,
 ) -> list[ParticipantRow]:
-    """The participants, or only those whose keys are `shown`."""
+    """The participants, or only those whose keys are `shown`; `results` are of their checks."""
     answered, questions = counts(session, study, shown)
     checks: dict[int, list[bool]] = defaultdict(list)
-    for result in check_results(session, study, shown):
+    for result in check_results(session, study, shown) if results is None else results:
         checks[result.participant_id].append(result.passed)
     seconds, changes = seconds_of(session, study, shown), latest_changes(session, study)
     asks, done = asks_at_end(study), have_answered_at_end(session, study)
