@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from hsfiq.db.engine import Database
 from tests.browser import new_context_of
-from tests.databases import PostgresServer, ReusedPostgres, ReusedSqlite
+from tests.databases import PostgresServer, ReusedPostgres, ReusedSqlite, share_statements
 from tests.processes import started_server, use_server
 
 ROOT = Path(__file__).parent.parent
@@ -30,6 +30,8 @@ gc.disable()
 
 # Test workers already use every core, and tests' tensors are small. Subprocesses inherit this.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+share_statements()
 
 # A busy machine is no failure.
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,7 +1,8 @@
 """Databases that the tests of one process use in turn.
 
 Making a database for each test takes longer than emptying one. SQLAlchemy also keeps compiled
-statements with an engine, so a new engine for each test compiles every statement again.
+statements with an engine, and commands open databases of their own, so without `share_statements`
+each command would compile every statement again.
 """
 
 from __future__ import annotations
@@ -13,12 +14,47 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sqlalchemy import Engine, text
-from sqlalchemy.engine import make_url
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.engine import Compiled, make_url
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.util import LRUCache
 
 from hsfiq.db.engine import connect, open_database
 from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Base
+
+STATEMENTS: LRUCache[object, Compiled] = LRUCache(3000)
+"""The compiled statements of all engines in this process."""
+
+
+class SharedStatements:
+    """A dialect that equals each other one of its class: it is part of a statement's key."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    @classmethod
+    def engine_created(cls, engine: Engine) -> None:
+        engine.update_execution_options(compiled_cache=STATEMENTS)
+
+
+class Sqlite(SharedStatements, SQLiteDialect_pysqlite):
+    supports_statement_cache = True  # each class of SQLAlchemy's dialects has to say this itself
+
+
+class Postgres(SharedStatements, PGDialect_psycopg):
+    supports_statement_cache = True
+
+
+def share_statements() -> None:
+    """Let the engines that are made from now on share their compiled statements."""
+    registry.register("sqlite", __name__, Sqlite.__name__)
+    registry.register("postgresql.psycopg", __name__, Postgres.__name__)
 
 
 @cache

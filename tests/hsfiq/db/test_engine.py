@@ -22,6 +22,7 @@ from hsfiq.db.engine import BUSY_SECONDS, Database, connect, open_database
 from hsfiq.db.schema import current_revision, differences, head_revision, upgrade
 from hsfiq.db.tables import Setting
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
+from tests.databases import STATEMENTS
 from tests.processes import Fork
 from tests.studies import own_environment
 
@@ -419,3 +420,19 @@ def test_a_fault_at_the_end_of_a_transaction_quotes_no_row(database: Database) -
             connection.commit()
     assert "duplicate key" in printed(error_info.value)
     assert "telltale" not in printed(error_info.value)
+
+
+def test_databases_share_statements_in_tests_and_no_rows(
+    database: Database, empty_url: str
+) -> None:
+    keep(database, "first")
+    assert kept(database) == {"first"}
+    engine = connect(empty_url)
+    upgrade(engine)
+    engine.dispose()
+    with opened(empty_url) as other:
+        compiled = set(STATEMENTS)
+        keep(other, "second")
+        assert kept(other) == {"second"}
+        assert set(STATEMENTS) == compiled
+    assert kept(database) == {"first"}
