@@ -85,7 +85,7 @@ def add_login(app: FastAPI, identities: Identities) -> None:
     async def login(request: Request, body: Body) -> Response:
         name, password = name_and_password(body)
         async with counting:
-            delay = await run_in_threadpool(throttle.delay_for, client_address(request))
+            delay = await run_in_threadpool(throttle.delay_for, client_address(request), name)
         if delay is None:
             notice = f"Too many failed logins. Wait {RETRY_AFTER} seconds, then try again."
             headers = {"Retry-After": str(RETRY_AFTER)}

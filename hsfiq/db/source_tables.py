@@ -49,10 +49,10 @@ class Login(Base):
 
 
 class LoginAttempts(Base):
-    """A client's attempts to log in at the dashboard, for some minutes after the last one.
+    """Attempts to log in at the dashboard, of one client or for one account, for some minutes.
 
-    `client` is a keyed digest of the address. The next attempt is made `delay` seconds after
-    `free_at`, when the last one was made.
+    `client` is a keyed digest of the client's address, or of the account's name. The next attempt
+    is made `delay` seconds after `free_at`, when the last one was made.
     """
 
     __tablename__ = "login_attempts"

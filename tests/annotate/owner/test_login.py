@@ -47,6 +47,7 @@ SCRYPT_HASH = (
 """Of `PASSWORD`, as revisions before 0033 stored it."""
 
 HOME, AWAY = "203.0.113.9", "198.51.100.7"
+NAME = "owner"
 
 
 @pytest.fixture
@@ -224,17 +225,17 @@ def throttle(database: Database, clock: Clock) -> LoginThrottle:
 
 
 def test_each_failed_attempt_waits_longer(throttle: LoginThrottle) -> None:
-    waits = [throttle.delay_for(HOME) or 0.0 for _ in range(5)]
+    waits = [throttle.delay_for(HOME, NAME) or 0.0 for _ in range(5)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
     assert waits[0] == 0
     assert gaps == [0.25, 0.5, 1, 2]
-    while (wait := throttle.delay_for(HOME)) is not None:
+    while (wait := throttle.delay_for(HOME, NAME)) is not None:
         assert wait < login_throttle.LONGEST_QUEUE
 
 
 def test_right_passwords_do_not_wait(throttle: LoginThrottle) -> None:
     for _ in range(5):
-        assert throttle.delay_for(HOME) == 0
+        assert throttle.delay_for(HOME, NAME) == 0
         throttle.succeeded(HOME)
 
 
@@ -245,7 +246,7 @@ def test_a_right_password_does_not_end_the_wait_after_wrong_ones(
     waits = []
     for _ in range(12):
         for is_right in (False, False, True):
-            waits.append(throttle.delay_for(HOME) or 0.0)
+            waits.append(throttle.delay_for(HOME, NAME) or 0.0)
             clock.pass_seconds(waits[-1])
             if is_right:
                 throttle.succeeded(HOME)
@@ -258,7 +259,7 @@ def test_delays_double_up_to_the_longest(
 ) -> None:
     monkeypatch.setattr(login_throttle, "LONGEST_DELAY", longest_delay)
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", math.inf)
-    waits = [throttle.delay_for(HOME) or 0.0 for _ in range(15)]
+    waits = [throttle.delay_for(HOME, NAME) or 0.0 for _ in range(15)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
     doubled = [login_throttle.FIRST_DELAY * 2**n for n in range(14)]
     assert gaps == [min(delay, longest_delay) for delay in doubled]
@@ -267,10 +268,10 @@ def test_delays_double_up_to_the_longest(
 def test_a_refused_client_can_try_again_after_the_wait_that_it_is_told(
     throttle: LoginThrottle, clock: Clock
 ) -> None:
-    while throttle.delay_for(HOME) is not None:
+    while throttle.delay_for(HOME, NAME) is not None:
         pass
     clock.pass_seconds(login_throttle.RETRY_AFTER)
-    assert throttle.delay_for(HOME) == login_throttle.LONGEST_DELAY
+    assert throttle.delay_for(HOME, NAME) == login_throttle.LONGEST_DELAY
 
 
 def attempts_in(database: Database) -> list[LoginAttempts]:
@@ -283,28 +284,48 @@ def test_old_failures_are_forgotten_and_those_of_a_wrong_clock(
     throttle: LoginThrottle, clock: Clock, database: Database, passed: timedelta
 ) -> None:
     for address in (HOME, AWAY):
-        while throttle.delay_for(address) is not None:
+        while throttle.delay_for(address, NAME) is not None:
             pass
     clock.now += passed
-    assert throttle.delay_for(HOME) == 0
+    assert throttle.delay_for(HOME, NAME) == 0
     assert len(attempts_in(database)) == 1
 
 
 def test_one_clients_attempts_do_not_delay_another(throttle: LoginThrottle) -> None:
-    while throttle.delay_for(HOME) is not None:
+    while throttle.delay_for(HOME, NAME) is not None:
         pass
-    assert throttle.delay_for(AWAY) == 0
+    assert throttle.delay_for(AWAY, NAME) == 0
     throttle.succeeded(AWAY)
-    assert throttle.delay_for(HOME) is None
+    assert throttle.delay_for(HOME, NAME) is None
 
 
-def test_no_address_is_stored(throttle: LoginThrottle, database: Database) -> None:
+@pytest.mark.parametrize("name", ["owner", "nobody"])
+def test_clients_that_go_on_guessing_wait_for_each_other_at_one_account(
+    throttle: LoginThrottle, clock: Clock, name: str
+) -> None:
+    """Each alone, a client would wait for two seconds."""
+    guessers = [f"192.0.2.{n}" for n in range(24)]
+    for address in guessers:
+        own = [throttle.delay_for(address, name) for _ in range(login_throttle.OWN_ATTEMPTS)]
+        assert own == [0, 0.25, 0.75]
+    waits = [throttle.delay_for(address, name) for address in guessers]
+    assert waits[:22] == [1.75, 1.75, *range(2, 21), None]
+    assert throttle.delay_for(guessers[0], "another name") is not None
+    # Nobody else is locked out, nor is a guesser for long.
+    assert throttle.delay_for(HOME, name) == 0
+    clock.pass_seconds(login_throttle.FORGET_AFTER.total_seconds() + 1)
+    assert throttle.delay_for(guessers[0], name) == 0
+
+
+def test_no_address_and_no_name_is_stored(throttle: LoginThrottle, database: Database) -> None:
     other_key = LoginThrottle(database, Signer(b"another key"))
     for each in (throttle, other_key):
-        assert each.delay_for(HOME) == 0
-    first, second = attempts_in(database)
-    assert first.client != second.client
-    assert len(first.client) == 64
+        assert each.delay_for(HOME, NAME) == 0
+        for _ in range(login_throttle.OWN_ATTEMPTS):
+            assert each.delay_for(HOME, NAME) is not None
+    keys = {attempts.client for attempts in attempts_in(database)}
+    assert {len(key) for key in keys} == {64}
+    assert len(keys) == 4
 
 
 @pytest.mark.parametrize(

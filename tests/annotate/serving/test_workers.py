@@ -215,11 +215,13 @@ def test_guessing_passwords_is_no_faster_at_several_processes(
     throttles = [LoginThrottle(database, signer_of(database)) for database in databases]
     expected = [0.0, 0.25, 0.75, 1.75, 3.75, 7.75, 12.75, 17.75]
     with ThreadPoolExecutor(len(throttles)) as attackers:
-        delays = attackers.map(lambda n: throttles[n % 6].delay_for("192.0.2.1"), range(20))
+        delays = attackers.map(
+            lambda n: throttles[n % 6].delay_for("192.0.2.1", "owner"), range(20)
+        )
         assert sorted(delay for delay in delays if delay is not None) == expected
     for throttle in throttles:
-        assert throttle.delay_for("192.0.2.2") is not None
+        assert throttle.delay_for("192.0.2.2", "owner") is not None
         throttle.succeeded("192.0.2.1")
-    assert throttles[0].delay_for("192.0.2.1") == 0
+    assert throttles[0].delay_for("192.0.2.1", "owner") == 0
     for database in databases:
         database.close()
