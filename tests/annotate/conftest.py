@@ -21,8 +21,7 @@ from playwright.sync_api import (
 )
 
 from hsfiq.annotate.app import build_app
-from hsfiq.db.engine import Database, connect, open_database
-from hsfiq.db.schema import upgrade
+from hsfiq.db.engine import Database, open_database
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import (
     Place,
@@ -132,12 +131,9 @@ def process_server(copied: Place) -> Iterator[Server]:
 
 
 @pytest.fixture
-def server_of_kind(empty_url: str, tmp_path: Path) -> Iterator[Server]:
+def server_of_kind(database_url: str, tmp_path: Path) -> Iterator[Server]:
     """A study on each kind of database, served by a process that can be killed."""
-    engine = connect(empty_url)
-    upgrade(engine)
-    engine.dispose()
-    place = PlaceOfKind(tmp_path / "study", empty_url)
+    place = PlaceOfKind(tmp_path / "study", database_url)
     make_study(place).close()
     server = Server(place)
     server.start()

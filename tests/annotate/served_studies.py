@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ from hsfiq.study.design import draw_study
 from hsfiq.study.instrument.questionnaire import Questionnaire
 from tests.annotate.page_requests import begin_form
 from tests.databases import migrated_sqlite
-from tests.processes import Fork, start_command
+from tests.processes import Fork, run_command_line
 
 STOP_SECONDS = 300
 """A server that has not stopped by then never will."""
@@ -296,8 +296,10 @@ class Server:
     What it prints is in `log`, in the place's folder.
     """
 
-    def __init__(self, place: Place, *words: str) -> None:
-        self.place = place
+    def __init__(
+        self, place: Place, *words: str, command: Callable[[], object] = run_command_line
+    ) -> None:
+        self.place, self.command = place, command
         self.log = place.folder / "server.log"
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
@@ -307,7 +309,7 @@ class Server:
         self.process: Fork | None = None
 
     def start(self) -> None:
-        self.process = start_command(*self.words, log=self.log)
+        self.process = Fork(self.command, self.words, self.log)
         while self.process.poll() is None:
             try:
                 with urllib.request.urlopen(f"{self.url}/healthz", timeout=1):

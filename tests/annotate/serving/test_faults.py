@@ -26,7 +26,6 @@ from hsfiq.db import engine as engine_module
 from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.failures import timeouts
 from hsfiq.db.failures.timeouts import limit_waiting
-from hsfiq.db.schema import upgrade
 from tests.annotate.page_requests import answer_body, begin_form, stored, view
 from tests.annotate.private_texts import quoted_in
 from tests.annotate.served_studies import (
@@ -45,16 +44,13 @@ PAGE = {"Accept": "text/html"}
 
 @pytest.fixture
 def open_study(
-    kind: str, empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Database]:
     """A study on each kind of database, which waits for a lock for a moment only."""
     monkeypatch.setattr(timeouts, "LOCK_SECONDS", 1)
     monkeypatch.setattr(engine_module, "BUSY_SECONDS", 1)
-    engine = connect(empty_url)
-    upgrade(engine)
-    engine.dispose()
-    make_study(PlaceOfKind(tmp_path / "study", empty_url)).close()
-    database = open_database(empty_url)
+    make_study(PlaceOfKind(tmp_path / "study", database_url)).close()
+    database = open_database(database_url)
     limit_waiting(database.engine)
     yield database
     database.engine.dispose()

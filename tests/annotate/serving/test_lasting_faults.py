@@ -20,16 +20,16 @@ from sqlalchemy import select
 from benchmarks.nginx import Nginx
 from benchmarks.tcp_proxy import TcpProxy, postgres_behind_proxy
 from hsfiq.annotate.app import build_app
-from hsfiq.db.engine import connect, open_database
+from hsfiq.db.engine import open_database
 from hsfiq.db.failures import limited_connection
 from hsfiq.db.failures.timeouts import limit_waiting
-from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Response
 from tests.annotate.conftest import running
 from tests.annotate.page_requests import answer_body, view
 from tests.annotate.private_texts import quoted_in
 from tests.annotate.question_page import TEXT, answer, expect_step
 from tests.annotate.served_studies import PlaceOfKind, Server, ThreadServer, make_study, newcomer
+from tests.annotate.serving.forked_workers import run_with_forked_workers
 from tests.annotate.serving.proxies import WITHOUT_TLS, free_port, tool
 from tests.annotate.serving.test_workers import answer_all
 
@@ -39,9 +39,6 @@ REASON = "telltale-reason"
 
 def prepared(folder: Path, url: str) -> PlaceOfKind:
     """A study in this database."""
-    engine = connect(url)
-    upgrade(engine)
-    engine.dispose()
     place = PlaceOfKind(folder, url)
     make_study(place, queries=60).close()
     return place
@@ -88,6 +85,12 @@ class People:
         return Counter(self.acknowledged)
 
 
+@pytest.fixture
+def kind() -> str:
+    """Only the connections to a database server can break."""
+    return "postgresql"
+
+
 @dataclass(frozen=True)
 class Lab:
     """Two workers behind nginx, and PostgreSQL behind a proxy of the test."""
@@ -105,14 +108,14 @@ class Lab:
 @pytest.mark.postgres
 @pytest.mark.parametrize("fault", [TcpProxy.reset, TcpProxy.fall_silent])
 def test_a_page_and_other_people_wait_for_postgresql(
-    empty_postgres: str,
+    database_url: str,
     tmp_path: Path,
     fault: Callable[[TcpProxy], None],
     open_page: Callable[..., Page],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    place = prepared(tmp_path / "study", empty_postgres)
+    place = prepared(tmp_path / "study", database_url)
     with ExitStack() as stack:
         url, proxy = stack.enter_context(postgres_behind_proxy(place.url, connect_timeout="5"))
         database = open_database(url)
@@ -152,11 +155,12 @@ def test_a_page_and_other_people_wait_for_postgresql(
 
 
 @pytest.fixture
-def lab(empty_postgres: str, tmp_path: Path) -> Iterator[Lab]:
-    place = prepared(tmp_path / "study", empty_postgres)
+def lab(database_url: str, tmp_path: Path) -> Iterator[Lab]:
+    place = prepared(tmp_path / "study", database_url)
     with ExitStack() as stack:
         url, proxy = stack.enter_context(postgres_behind_proxy(place.url))
-        server = Server(place, "serve", "--database", url, "--workers", "2")
+        words = ("serve", "--database", url, "--workers", "2")
+        server = Server(place, *words, command=run_with_forked_workers)
         server.start()
         stack.callback(server.kill)
         port = free_port()

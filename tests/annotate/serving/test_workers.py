@@ -26,12 +26,12 @@ from hsfiq.annotate.owner import login_throttle
 from hsfiq.annotate.owner.login_throttle import LoginThrottle
 from hsfiq.collect.protocol import Opening
 from hsfiq.db.engine import Database, connect, open_database
-from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Response
 from hsfiq.simulate.client import CannotContinue, RefusedRequest, StudyClient
 from tests.annotate.page_requests import answer_body, check_body
 from tests.annotate.question_page import answer, expect_step
 from tests.annotate.served_studies import PlaceOfKind, Server, make_study, newcomer
+from tests.annotate.serving.forked_workers import run_with_forked_workers
 
 WORKERS, PEOPLE = 2, 4
 
@@ -39,18 +39,16 @@ METRICS_TOKEN = "0123456789abcdef-token"
 
 
 @pytest.fixture
-def server(empty_url: str, tmp_path: Path) -> Iterator[Server]:
+def server(database_url: str, tmp_path: Path) -> Iterator[Server]:
     """A study on each kind of database, served by several processes."""
-    engine = connect(empty_url)
-    upgrade(engine)
-    engine.dispose()
-    place = PlaceOfKind(tmp_path / "study", empty_url)
+    place = PlaceOfKind(tmp_path / "study", database_url)
     make_study(place, queries=24).close()
     token = tmp_path / "token"
     token.write_text(METRICS_TOKEN)
     token.chmod(0o600)
-    words = ("--workers", str(WORKERS), "--metrics-token-file", str(token))
-    server = Server(place, "serve", "--database", place.url, *words)
+    options = ("--workers", str(WORKERS), "--metrics-token-file", str(token))
+    words = ("serve", "--database", place.url, *options)
+    server = Server(place, *words, command=run_with_forked_workers)
     server.start()
     yield server
     server.kill()
