@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,12 +21,15 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.serving.json_log import log_as_json, log_request
 from hsfiq.annotate.serving.requests import AnsweredRequest, RequestObserver
 from hsfiq.annotate.serving.slow_statements import log_slow_statements
+from hsfiq.atomic_files import locked
 from hsfiq.errors import UnreadableInput
 
 TOKEN = re.compile(r"[!-~]{16,200}")
 
 METRICS_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """Names the folder to prometheus_client, whose values are then in files that all workers read."""
+
+METRICS_FOLDERS = "hsfiq-metrics-"
 
 MAKE_ONE = "make one with `(umask 077; openssl rand -hex 32 > FILE)`"
 
@@ -68,12 +74,13 @@ def add_watching(app: FastAPI, services: Services, watching: Watching) -> None:
 def shared_metrics(watching: Watching) -> Iterator[tuple[Watching, Callable[[int], None]]]:
     """What to watch in each of several workers, and what to call with the id of one that ended.
 
-    Their metrics are in a private folder, which is deleted at the end.
+    Their metrics are in a private folder, which is deleted at the end, or else by the next server.
     """
     if watching.metrics_token is None:
         yield watching, lambda _pid: None
         return
-    with TemporaryDirectory(prefix="hsfiq-metrics-") as folder:
+    clear_metrics()
+    with TemporaryDirectory(prefix=METRICS_FOLDERS) as folder, locked(Path(folder)):
 
         def forget(pid: int) -> None:
             from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415
@@ -81,6 +88,17 @@ def shared_metrics(watching: Watching) -> Iterator[tuple[Watching, Callable[[int
             mark_process_dead(pid, folder)  # type: ignore[no-untyped-call]
 
         yield replace(watching, metrics_folder=Path(folder)), forget
+
+
+def clear_metrics() -> None:
+    """Delete the folders of servers that were killed; running ones have locked theirs."""
+    if sys.platform == "win32":  # where nothing is locked
+        return
+    for folder in Path(tempfile.gettempdir()).glob(f"{METRICS_FOLDERS}*"):
+        with suppress(OSError):
+            if any(folder.iterdir()):  # it may be new, and not locked yet
+                with locked(folder):
+                    shutil.rmtree(folder)
 
 
 def start_logs(engine: Engine, watching: Watching) -> None:

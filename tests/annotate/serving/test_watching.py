@@ -24,7 +24,7 @@ from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.serving.json_log import REQUESTS, JsonFormatter
 from hsfiq.annotate.serving.requests import RequestObserver
 from hsfiq.annotate.serving.slow_statements import log_slow_statements
-from hsfiq.annotate.serving.watching import Watching, add_watching
+from hsfiq.annotate.serving.watching import Watching, add_watching, shared_metrics
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, connect
 from tests.annotate.page_requests import answer_body, view
@@ -154,6 +154,26 @@ def test_a_database_that_is_away_is_a_number(
         file.write_bytes(content)
     assert after["hsfiq_database_up", ""] == 0
     assert ("hsfiq_answers", "") not in after
+
+
+def test_metrics_of_servers_that_were_killed_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed, foreign = tmp_path / "hsfiq-metrics-killed", tmp_path / "hsfiq-other"
+    for folder in (killed, foreign):
+        folder.mkdir()
+        (folder / "counter_1.db").touch()
+    (tmp_path / "hsfiq-metrics-link").symlink_to(foreign)
+    with shared_metrics(Watching(metrics_token=TOKEN)) as (first, _):
+        assert first.metrics_folder is not None
+        (first.metrics_folder / "counter_2.db").touch()
+        assert not killed.exists()
+        with shared_metrics(Watching(metrics_token=TOKEN)) as (second, _):
+            assert second.metrics_folder != first.metrics_folder
+            assert list(first.metrics_folder.iterdir()) != []
+    assert {path.name for path in tmp_path.iterdir()} == {foreign.name, "hsfiq-metrics-link"}
+    assert list(foreign.iterdir()) != []
 
 
 # ---------------------------------------------------------------------------------- logs

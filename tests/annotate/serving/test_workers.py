@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -24,6 +25,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.owner import login_throttle
 from hsfiq.annotate.owner.login_throttle import LoginThrottle
+from hsfiq.atomic_files import locked
 from hsfiq.collect.protocol import Opening
 from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.tables import Response
@@ -166,6 +168,12 @@ def answered_questions(server: Server) -> tuple[dict[str, float], str]:
     return counted, shown.text
 
 
+def metrics_folder_of(worker: int) -> Path:
+    mapped = [line.split()[-1] for line in Path(f"/proc/{worker}/maps").read_text().splitlines()]
+    (folder,) = {Path(name).parent for name in mapped if "hsfiq-metrics-" in name}
+    return folder
+
+
 @pytest.mark.parametrize("kind", ["sqlite"])
 def test_metrics_are_those_of_all_workers(server: Server) -> None:
     first = workers_of(server)[0]
@@ -174,8 +182,7 @@ def test_metrics_are_those_of_all_workers(server: Server) -> None:
     for number in range(1, 7):  # each on a connection of its own, which any worker may take
         assert httpx.get(f"{server.url}/question", timeout=600).status_code == 401
         assert answered_questions(server)[0] == {"401": number}
-    mapped = [line.split()[-1] for line in Path(f"/proc/{first}/maps").read_text().splitlines()]
-    (folder,) = {Path(name).parent for name in mapped if "hsfiq-metrics-" in name}
+    folder = metrics_folder_of(first)
     assert folder.stat().st_mode & 0o077 == 0
     kill(first)
     while "hsfiq_workers 2.0" not in answered_questions(server)[1]:
@@ -191,9 +198,15 @@ def test_metrics_are_those_of_all_workers(server: Server) -> None:
 
 def test_workers_end_with_their_parent(server: Server) -> None:
     workers = workers_of(server)
+    answered_questions(server)
+    folder = metrics_folder_of(workers[0])
+    with pytest.raises(OSError, match="temporarily unavailable"), locked(folder):
+        pass
     server.stop(signal.SIGKILL)
     while parents_of_processes().keys() & set(workers):
         time.sleep(0.05)
+    with locked(folder):  # as the next server does, which deletes it
+        shutil.rmtree(folder)
 
 
 def test_the_connections_of_a_process_have_a_limit(empty_postgres: str) -> None:
