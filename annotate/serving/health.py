@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 from anyio import CapacityLimiter
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from sqlalchemy import text
 
@@ -26,12 +26,19 @@ OK = "ok"
 
 
 def add_health(app: FastAPI, database: Database, image_copies: Path) -> None:
-    """Add the two routes; neither waits for the threads that answer other requests."""
+    """Add the routes; none waits for the threads that answer other requests."""
     threads = CapacityLimiter(CHECKS_AT_ONCE)
 
     @app.get("/healthz")
     async def health() -> dict[str, bool]:
         return {"ok": True}
+
+    @app.get("/healthz/client")
+    async def client(request: Request) -> JSONResponse:
+        """What `hsfiq doctor` needs to see whether a proxy tells the client's address."""
+        port = request.client.port if request.client else 0
+        content = {"is_told": "x-forwarded-for" in request.headers, "port": port}
+        return JSONResponse(content, headers={"Cache-Control": "no-store"})
 
     @app.get("/readyz")
     async def ready() -> JSONResponse:

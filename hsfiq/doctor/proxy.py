@@ -30,6 +30,8 @@ class Reply:
     body: bytes
     location: str
     certificate_end: datetime | None
+    port: int
+    """That from which the request was sent."""
 
     @property
     def is_healthy(self) -> bool:
@@ -51,6 +53,7 @@ def examine_proxy(public: PublicUrl | None) -> Iterator[Finding]:
         redirect = asked(public, "/healthz/")
         own = asked(public, "/healthz", "POST", {"Origin": public.origin})
         ready = asked(public, "/readyz")
+        client = asked(public, "/healthz/client")
     except ssl.SSLCertVerificationError as error:
         what = f"{public}: browsers refuse the certificate ({error.verify_message})"
         yield Finding("proxy", "problem", what, "install a valid certificate in the proxy")
@@ -63,6 +66,7 @@ def examine_proxy(public: PublicUrl | None) -> Iterator[Finding]:
         )
         return
     yield answer_finding(public, reply, redirect, own)
+    yield from client_findings(public, client)
     if reply.is_healthy and ready.status != HTTPStatus.OK:
         yield unready_finding(public, ready)
     yield from certificate_findings(public, reply.certificate_end)
@@ -89,6 +93,23 @@ def answer_finding(public: PublicUrl, reply: Reply, redirect: Reply, own: Reply)
         what = f"{public}: the server refuses its own pages, because the proxy hides their address"
         return Finding("proxy", "problem", what, start)
     return Finding("proxy", "ok", f"{public}: answers, and knows its address")
+
+
+def client_findings(public: PublicUrl, client: Reply) -> Iterator[Finding]:
+    """Whether the server takes the proxy for the client of all requests."""
+    try:
+        seen = json.loads(client.body)
+        is_told, port = bool(seen["is_told"]), int(seen["port"])
+    except (ValueError, TypeError, KeyError):  # it was not hsfiq that answered
+        return
+    if port in (0, client.port):  # told by the proxy, or there is none
+        return
+    why = "the server does not trust" if is_told else "the proxy does not pass on"
+    what = f"{public}: all browsers count as one client, because {why} their addresses"
+    fix = "proxy_set_header X-Forwarded-For $remote_addr; in nginx, at proxy_pass"
+    if is_told:
+        fix = "set FORWARDED_ALLOW_IPS to the proxy's address before hsfiq serve"
+    yield Finding("proxy", "problem", what, fix)
 
 
 def unready_finding(public: PublicUrl, ready: Reply) -> Finding:
@@ -124,12 +145,12 @@ def asked(
         connection = HTTPConnection(public.host, timeout=SECONDS)
     try:
         connection.connect()
-        end = certificate_end(connection)
+        end, port = certificate_end(connection), connection.sock.getsockname()[1]
         sent = {"Connection": "close", **headers}
         connection.request(method, public.path + path, headers=sent)
         answer = connection.getresponse()
         body = answer.read(LONGEST_REPLY)
-        return Reply(answer.status, body, answer.getheader("location", ""), end)
+        return Reply(answer.status, body, answer.getheader("location", ""), end, port)
     finally:
         connection.close()
 

@@ -48,8 +48,8 @@ DASHBOARD: dict[str, set[Role]] = {
 
 ACCESS: dict[str, set[str]] = {
     ANYBODY: {
-        "/", "/enrol", "/start", "/start/{token}", "/healthz", "/readyz", "/leaderboard/{name}",
-        "/owner/login",
+        "/", "/enrol", "/start", "/start/{token}", "/healthz", "/healthz/client", "/readyz",
+        "/leaderboard/{name}", "/owner/login",
         # What the address itself proves is in its token or its signature.
         "/owner/link/{token}",
         "/preview/open/{signed}", "/framed/{address:path}",

@@ -103,10 +103,38 @@ def test_a_proxy_that_does_not_say_what_browsers_use(
 ) -> None:
     server = BARE.replace("7860; }", f"7860; {setting} }}")
     url = proxied(server, knows_its_address=False)
-    answer, _ = examined(url)
+    answer, clients, _ = examined(url)
+    assert clients.status == "problem"
     assert answer.status == "problem"
     assert words in answer.what
     assert answer.fix == f"hsfiq serve --public-url {url}"
+
+
+def test_a_proxy_that_hides_the_clients(
+    proxied: Callable[..., str], trusted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = proxied(BARE, knows_its_address=True)
+    answer, client, _ = examined(url)
+    assert answer.status == "ok"
+    assert client.status == "problem"
+    assert client.what.startswith(f"{url}: all browsers count as one client, because the proxy")
+    setting, _, _ = client.fix.partition(" in nginx")
+    assert setting in documented()[0]
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "192.0.2.1")
+    server = BARE.replace("7860; }", f"7860; {setting} }}")
+    _, client, _ = examined(proxied(server, knows_its_address=True))
+    assert (client.status, "does not trust their" in client.what) == ("problem", True)
+    monkeypatch.delenv("FORWARDED_ALLOW_IPS")
+    answer, _ = examined(proxied(server, knows_its_address=True))
+    assert answer.status == "ok"
+
+
+def test_without_a_proxy_the_clients_are_known(database: Database) -> None:
+    app: FastAPI = plain_app(Services.of(database))
+    app.add_middleware(StudyMiddleware, pages={})
+    with serving(app) as url:
+        (answer,) = examined(url)
+    assert answer.status == "ok"
 
 
 def test_a_proxy_with_another_path_and_one_that_reaches_nothing(
