@@ -104,7 +104,7 @@ def add_login(app: FastAPI, identities: Identities) -> None:
                 record(session, NOBODY, Action.LOGIN, about=about, outcome=Outcome.REFUSED)
             return HTMLResponse(login_page(request, name, notice="Wrong name or password."), 401)
         with database.writing() as session:
-            account = find_account(session, name)
+            account = find_account(session, name, lock=True)
             if account is None or account.is_disabled or account.password != stored:
                 return HTMLResponse(login_page(request, name, notice="Try again."), 401)
             token = log_in(session, account, datetime.now(UTC))

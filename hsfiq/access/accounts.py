@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from hsfiq.access.roles import Role
@@ -37,8 +38,15 @@ def accounts(session: Session) -> Sequence[Account]:
     return session.scalars(select(Account).order_by(Account.name)).all()
 
 
-def find_account(session: Session, name: str) -> Account | None:
-    return session.scalars(select(Account).where(Account.name == name)).one_or_none()
+def find_account(session: Session, name: str, *, lock: bool = False) -> Account | None:
+    """The account with this name; with `lock`, nobody else changes it before the transaction ends.
+
+    Whoever logs an account in or changes it locks it first: no login outlives a reset.
+    """
+    if not NAME.fullmatch(name):
+        return None
+    named = select(Account).where(Account.name == name)
+    return session.scalars(named.with_for_update() if lock else named).one_or_none()
 
 
 def has_password(session: Session) -> bool:
@@ -65,11 +73,15 @@ def invite(session: Session, name: str, role: Role, expires_at: datetime) -> str
             f"{name[:80]!r} is no name of an account",
             "use up to 64 letters, digits and ._@+-, such as kim or kim@example.org",
         )
+    taken = Conflict(f"there is an account {stored_name} already", remedy="choose another name")
     if find_account(session, stored_name) is not None or stored_name == OWNER:
-        raise Conflict(f"there is an account {stored_name} already", remedy="choose another name")
+        raise taken
     account = Account(name=stored_name, role=role)
     session.add(account)
-    return new_link(session, account, expires_at)
+    try:
+        return new_link(session, account, expires_at)
+    except IntegrityError as error:  # somebody else was faster
+        raise taken from error
 
 
 def reset(session: Session, name: str, expires_at: datetime) -> str:
@@ -96,7 +108,7 @@ def change_role(session: Session, name: str, role: Role) -> None:
 def other_account(session: Session, name: str) -> Account:
     """An account that is not the owner's own; `Refused` if there is none."""
     stored_name = account_name(name)
-    account = find_account(session, stored_name)
+    account = find_account(session, stored_name, lock=True)
     if stored_name == OWNER:
         raise Refused(
             f"the account {OWNER} cannot be changed",
@@ -135,7 +147,7 @@ def set_password(session: Session, account: Account, password_hash: str) -> None
 
 
 def set_owner_password(session: Session, password_hash: str) -> None:
-    account = find_account(session, OWNER)
+    account = find_account(session, OWNER, lock=True)
     if account is None:
         account = Account(name=OWNER, role=Role.OWNER)
         session.add(account)
