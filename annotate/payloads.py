@@ -183,6 +183,8 @@ def checked_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         raise ValueError("a key is repeated")
     for key, value in pairs:
+        if not is_storable_text(key):
+            raise ValueError("a key has characters that cannot be stored")
         if isinstance(value, str) and not is_storable_text(value):
             raise Refused(f"{key} has characters that cannot be stored")
     return values

@@ -8,7 +8,6 @@ from functools import partial
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
@@ -19,7 +18,7 @@ from hsfiq.annotate.leaderboard.standings import Standings, standings_of
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.texts import language_for, language_in, study_texts
-from hsfiq.db.tables import Study
+from hsfiq.collect.studies import find_study
 from hsfiq.study.config import config_of
 
 PATH = "/leaderboard"
@@ -59,7 +58,7 @@ def add_leaderboards(app: FastAPI, identities: Identities) -> None:
 
 def shown_of(session: Session, name: str, headers: Mapping[str, str], wanted: str) -> Shown | None:
     """The leaderboard of an arena; None if no arena has this name."""
-    study = session.scalars(select(Study).where(Study.name == name)).one_or_none()
+    study = find_study(session, name)
     if study is None or study.kind != "arena":
         return None
     visible, has_ended = config_of(study).searches.leaderboard, study.status == "closed"

@@ -79,8 +79,9 @@ def from_json(given: object) -> OwnerAction:
         text_of(action)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Refused("no action is waiting for confirmation") from error
-    fields = (action.study, action.participant or "", action.status_seen, action.reason)
-    if not all(isinstance(value, str) for value in fields):
+    fields = (action.study, action.status_seen, action.reason)
+    is_about = action.participant is None or isinstance(action.participant, str)
+    if not is_about or not all(isinstance(value, str) for value in fields):
         raise Refused("no action is waiting for confirmation")
     return action
 

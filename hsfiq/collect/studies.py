@@ -11,6 +11,7 @@ from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.rows.participants import AnyStudy
 from hsfiq.db.tables import Study
 from hsfiq.errors import NotOpen, Refused
+from hsfiq.text import is_storable_text
 
 
 class OtherPlatformStudy(Refused):
@@ -28,6 +29,8 @@ def list_studies(session: Session) -> Sequence[Study]:
 
 
 def find_study(session: Session, name: str) -> Study | None:
+    if not is_storable_text(name):
+        return None
     return session.scalars(select(Study).where(Study.name == name)).one_or_none()
 
 

@@ -56,6 +56,7 @@ def test_nobody_can_close_the_messages_of_others(
     assert other.post("/messages-seen", json={"messages": [message["id"]]}).status_code == 200
     assert view(annotator)["messages"] == [message]
     assert other.post("/messages-seen", json={"messages": ["1"]}).status_code == 422
+    assert other.post("/messages-seen", json={"messages": [2**63, -(2**70), 0]}).status_code == 200
     assert browser_of(app).post("/messages-seen", json={"messages": []}).status_code == 401
 
 

@@ -190,6 +190,8 @@ def test_a_bad_body_is_refused(annotator: TestClient, database: Database) -> Non
     assert send(annotator, text.replace('{"score_1": 4', '{"score_1": 4, "score_1": 5')) == 400
     assert send(annotator, text.replace("null", '"\\ud800"', 1)) == 422
     assert send(annotator, text.replace("0.0", "1e999")) == 422
+    assert send(annotator, text.replace('"score_1"', '"\\ud800"')) == 400
+    assert send(annotator, text.replace('"score_1": 4', '"\\ud800": "\\u0000"')) == 400
     assert send(annotator, json.dumps(good | {"extra": 1})) == 422
     assert send(annotator, json.dumps(good | {"submit_key": "short"})) == 422
     assert send(annotator, json.dumps(good | {"assignment": 5})) == 422

@@ -26,6 +26,9 @@ from hsfiq.text import is_storable_text
 LONGEST_MESSAGE = 5_000
 """Characters."""
 
+LARGEST_KEY = 2**31 - 1
+"""A page may send any number; databases refuse larger ones."""
+
 
 def send_message(
     session: Session, study: Study, text: str, *, to: Participant | None, now: datetime
@@ -99,11 +102,12 @@ def mark_seen(
     session: Session, participant: Participant, messages: Sequence[int], now: datetime
 ) -> None:
     """Record when a participant first closed these messages; those of others are left alone."""
+    possible = [message for message in messages if 0 < message <= LARGEST_KEY]
     session.execute(
         update(MessageRecipient)
         .where(
             MessageRecipient.participant_id == participant.id,
-            MessageRecipient.message_id.in_(messages),
+            MessageRecipient.message_id.in_(possible),
             MessageRecipient.seen_at.is_(None),
         )
         .values(seen_at=now)

@@ -6,10 +6,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-from hsfiq.errors import Busy, Unavailable
+from hsfiq.errors import Busy, Refused, Unavailable
 
 SQLITE_REASONS = {
     sqlite3.SQLITE_BUSY: "the database is locked",
@@ -45,11 +45,22 @@ NOT_ALLOWED = "42501"
 LOCKS = ("locked", "changed", "took too long")
 
 
+UNSTORABLE = ("surrogates not allowed", "cannot contain NUL")
+"""What drivers say of a text that no database can hold, before they send it."""
+
+
 @contextmanager
 def unavailable() -> Iterator[None]:
-    """Raise `Unavailable` or `Busy` for failures that pass without a change of the program."""
+    """Raise `Unavailable` or `Busy` for failures that pass without a change of the program.
+
+    A text that cannot be stored, which whoever sends a request can put into a name, is `Refused`.
+    """
     try:
         yield
+    except (UnicodeEncodeError, DataError) as error:
+        if not any(words in str(error) for words in UNSTORABLE):
+            raise
+        raise Refused("a text has characters that cannot be stored") from error
     except NoFreeConnection as error:
         raise Busy("the database is busy; please try again") from error
     except DBAPIError as error:

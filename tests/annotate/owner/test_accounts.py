@@ -302,6 +302,19 @@ def test_a_forged_confirmation_is_refused(analyst: TestClient, database: Databas
         assert session.scalars(select(Study.status)).one() == "open"
 
 
+@pytest.mark.parametrize("participant", ["0", "[]", "false", "{}"])
+def test_a_confirmation_names_a_participant_or_none(
+    helper: TestClient, database: Database, participant: str
+) -> None:
+    study = study_name(database)
+    pending = (
+        f'{{"study": "{study}", "participant": {participant}, "name": "pause", '
+        '"status_seen": "active"}'
+    )
+    values = Events(helper).call("yes", "click", pending, study)
+    assert "No action is waiting" in values[0]
+
+
 def test_a_helper_invites_participants(
     helper: TestClient, new_browser: TestClient, database: Database, app: FastAPI
 ) -> None:

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from hsfiq.db.engine import BUSY_SECONDS, Database, connect, open_database
 from hsfiq.db.schema import current_revision, differences, head_revision, upgrade
 from hsfiq.db.tables import Setting
-from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
+from hsfiq.errors import HsfiqError, NothingToDo, Refused, UnreadableInput
 from tests.databases import STATEMENTS
 from tests.processes import Fork
 from tests.studies import own_environment
@@ -436,3 +436,12 @@ def test_databases_share_statements_in_tests_and_no_rows(
         assert kept(other) == {"second"}
         assert set(STATEMENTS) == compiled
     assert kept(database) == {"first"}
+
+
+@pytest.mark.parametrize("key", ["a\0b", "\ud800"])
+def test_a_text_that_no_database_holds_is_refused(database: Database, kind: str, key: str) -> None:
+    if kind == "sqlite" and "\0" in key:
+        return  # SQLite compares it
+    for transaction in (database.reading, database.writing):
+        with pytest.raises(Refused, match="cannot be stored"), transaction() as session:
+            session.get(Setting, key)
