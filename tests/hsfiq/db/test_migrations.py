@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +72,6 @@ def downgrade(engine: Engine, revision: str = "base") -> None:
             command.downgrade(alembic_config(connection), revision)
 
 
-def run_all_revisions(engine: Engine) -> None:
-    """Run every revision on an empty database, which `upgrade` does not do."""
-    with engine.execution_options(hsfiq_writes=True).begin() as connection:
-        command.upgrade(alembic_config(connection), "head")
-
-
 def schema(engine: Engine) -> dict[str, Any]:
     """The description of all tables, with constraints by name."""
     inspector = inspect(engine)
@@ -112,11 +106,6 @@ def by_name(constraints: list[Any]) -> dict[str, Any]:
     return {str(constraint["name"]): constraint for constraint in constraints}
 
 
-def test_autogenerate_proposes_no_change(engine: Engine) -> None:
-    upgrade(engine)
-    assert differences(engine) == []
-
-
 def test_autogenerate_would_find_a_forgotten_column(engine: Engine) -> None:
     upgrade(engine)
     with engine.begin() as connection:
@@ -129,45 +118,78 @@ def test_autogenerate_would_find_a_forgotten_column(engine: Engine) -> None:
     assert "forgotten" in second
 
 
-def test_migrations_create_the_tables_of_the_models(
-    engine: Engine, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    """Autogenerate ignores check constraints, so the complete schemas are compared."""
-    run_all_revisions(engine)
-    migrated = schema(engine)
+@dataclass(frozen=True)
+class Upgraded:
+    """A database's tables, its revision, and what autogenerate would change."""
+
+    tables: dict[str, Any]
+    revision: str | None
+    differences: list[str]
+
+    @classmethod
+    def of(cls, engine: Engine) -> Upgraded:
+        return cls(schema(engine), current_revision(engine), differences(engine))
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """What one empty database has after each step; the revisions take seconds."""
+
+    created: Upgraded
+    upgraded_again: Upgraded
+    downgraded: tuple[dict[str, Any], str | None]
+    of_models: dict[str, Any]
+    migrated: Upgraded
+
+
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+)
+def schemas(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Schemas:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('schemas') / 'empty.db'}"
+    else:
+        url = request.getfixturevalue("postgres_server").make()
+    engine = connect(url)
+    upgrade(engine)
+    created = Upgraded.of(engine)
+    upgrade(engine)
+    upgraded_again = Upgraded.of(engine)
     downgrade(engine)
+    downgraded = schema(engine), current_revision(engine)
     Base.metadata.create_all(engine)
-    assert schema(engine) == migrated
+    of_models = schema(engine)
+    Base.metadata.drop_all(engine)
+    upgrade(engine)  # Alembic's own table is there, so that the revisions run
+    migrated = Upgraded.of(engine)
+    engine.dispose()
+    return Schemas(created, upgraded_again, downgraded, of_models, migrated)
+
+
+def test_autogenerate_proposes_no_change(schemas: Schemas) -> None:
+    assert schemas.created.differences == []
+    assert schemas.migrated.differences == []
+
+
+def test_migrations_create_the_tables_of_the_models(schemas: Schemas) -> None:
+    """Autogenerate ignores check constraints, so the complete schemas are compared."""
+    migrated = schemas.migrated.tables
+    assert schemas.of_models == migrated
     assert set(migrated) == set(Base.metadata.tables)
     assert "ck_responses_score_1" in migrated["responses"]["checks"]
 
 
-def test_an_empty_database_gets_what_the_revisions_make(engine: Engine) -> None:
-    upgrade(engine)
-    created = schema(engine)
-    assert current_revision(engine) == head_revision()
-    downgrade(engine)  # leaves Alembic's own table, so that the revisions run
-    upgrade(engine)
-    assert schema(engine) == created
+def test_an_empty_database_gets_what_the_revisions_make(schemas: Schemas) -> None:
+    assert schemas.migrated == schemas.created
+    assert schemas.created.revision == head_revision()
 
 
-def test_a_second_upgrade_changes_nothing(engine: Engine) -> None:
-    upgrade(engine)
-    expected = schema(engine)
-    upgrade(engine)
-    assert schema(engine) == expected
-    assert current_revision(engine) == head_revision()
+def test_a_second_upgrade_changes_nothing(schemas: Schemas) -> None:
+    assert schemas.upgraded_again == schemas.created
 
 
-def test_downgrade_to_the_base_and_upgrade(engine: Engine) -> None:
-    upgrade(engine)
-    before = schema(engine)
-    downgrade(engine)
-    assert schema(engine) == {}
-    assert current_revision(engine) is None
-    upgrade(engine)
-    assert schema(engine) == before
-    assert differences(engine) == []
+def test_a_downgrade_to_the_base_leaves_no_table(schemas: Schemas) -> None:
+    assert schemas.downgraded == ({}, None)
 
 
 def test_a_failed_upgrade_changes_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,9 +314,11 @@ def keys_are_on(engine: Engine) -> bool:
         return connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
 
 
-def answered(database: Database) -> None:
+def answered(database: Database, name: str = "small") -> None:
     """Fill a database with a study, participants, answers and checks."""
-    seat = Seat.taken(database, draw(database, make_queries(database), checks=Checks(repeated=1)))
+    systems = [f"{name} {system}" for system in SYSTEMS]
+    queries = make_queries(database, dataset=name, systems=systems)
+    seat = Seat.taken(database, draw(database, queries, checks=Checks(repeated=1), name=name))
     seat.answer_all()
 
 
@@ -312,21 +336,23 @@ def test_answers_from_before_the_states_of_images_are_kept_and_unknown(database:
 
 
 def test_flags_of_imported_answers_become_unknown(database: Database) -> None:
-    answered(database)
-    before = all_rows(database.engine)["responses"]
-    downgrade(database.engine, "0015")
-    upgrade(database.engine)
-    assert all_rows(database.engine)["responses"] == before  # the study was not imported
+    answered(database, "collected")
+    collected = all_rows(database.engine)["responses"]
+    answered(database, "imported")
     with database.writing() as session:
-        session.execute(update(Study).values(origin="imported"))
+        imported = update(Study).where(Study.name == "imported").values(origin="imported")
+        session.execute(imported)
     downgrade(database.engine, "0015")
     upgrade(database.engine)
+    flags = select(Response.irrelevant).order_by(Response.id).offset(len(collected))
+    assert all_rows(database.engine)["responses"][: len(collected)] == collected
     with database.reading() as session:
-        assert set(session.scalars(select(Response.irrelevant))) == {None}
+        assert set(session.scalars(flags)) == {None}
     downgrade(database.engine, "0015")
     with database.engine.connect() as connection:
-        flags = connection.exec_driver_sql("SELECT irrelevant FROM responses").scalars()
-        assert {bool(flag) for flag in flags if flag is not None} == {False}
+        stored = connection.execute(text("SELECT irrelevant FROM responses ORDER BY id")).scalars()
+        known = [flag for flag in stored.all()[len(collected) :] if flag is not None]
+        assert {bool(flag) for flag in known} == {False}
     upgrade(database.engine)
 
 
