@@ -7,6 +7,7 @@ bisection on one large simulated study, always with the same random numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
@@ -19,6 +20,7 @@ SIZE = (4000, 10)  # participants and questions of the large study
 BISECTIONS = 14
 
 
+@lru_cache(maxsize=16)
 def calibrate(population: Population, seed: int) -> Slopes:
     """Find the slopes for a population.
 
