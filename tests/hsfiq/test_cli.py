@@ -214,8 +214,11 @@ def test_the_commands_of_the_schema() -> None:
     assert "the tables match it" in hsfiq("db", "check").out
 
 
-def test_the_demo_command_writes_simulated_answers(need: Callable[..., None]) -> None:
+def test_the_demo_command_writes_simulated_answers(
+    need: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     need("PIL")
+    monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40)
     command = hsfiq("demo", "--answers", "3", "--seed", "3", "--dir", "simulated")
     assert (command.code, command.err) == (0, "")
     assert command.out.endswith("simulated/hsfiq.db: 3 answers by simulated annotators (seed 3)\n")

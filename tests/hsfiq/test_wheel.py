@@ -204,7 +204,7 @@ def target(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     succeed(
         *(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"),
-        *("--target", folder, wheel),
+        *("--no-compile", "--target", folder, wheel),
         cwd=folder,
     )
     return folder

@@ -32,9 +32,11 @@ def fault(check: str, status: str, words: str, *options: str) -> str:
     return str(finding["fix"])
 
 
-def is_well(check: str, *options: str) -> bool:
-    of_this_check = of_check(check, *options)
-    return bool(of_this_check) and all(each["status"] == "ok" for each in of_this_check)
+def is_well(*checks: str) -> bool:
+    """Whether each of these checks was made and found no fault."""
+    made = [finding for finding in findings() if finding["check"] in checks]
+    faults = [finding for finding in made if finding["status"] != "ok"]
+    return not faults and {finding["check"] for finding in made} == set(checks)
 
 
 def repair(commands: str, **replaced: str) -> None:

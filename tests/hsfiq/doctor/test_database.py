@@ -37,8 +37,7 @@ def chosen(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_database_that_works_has_no_problem(chosen: Database) -> None:
-    for check in ("database", "migrations", "clock", "images", "disk", "proxy"):
-        assert is_well(check), check
+    assert is_well("database", "migrations", "clock", "images", "disk", "proxy")
 
 
 @on_sqlite
@@ -65,8 +64,7 @@ def test_a_missing_sqlite_file_is_told_and_not_made(
     fix = fault("database", "problem", "no database yet")
     assert not file.parent.exists()
     repair(fix)
-    assert is_well("database")
-    assert is_well("migrations")
+    assert is_well("database", "migrations")
 
 
 @on_sqlite
