@@ -15,8 +15,9 @@ from sqlalchemy import Column, UniqueConstraint, select, text
 
 from benchmarks.query_plans import full_scans, recorded_statements
 from hsfiq.collect.checks import check_results
+from hsfiq.collect.exports.records import totals_now
 from hsfiq.collect.participants import enrol, has_free_place
-from hsfiq.collect.progress import answers_of, participants_of
+from hsfiq.collect.progress import answers_of, participants_of, progress_of
 from hsfiq.collect.review.headline import headline_of
 from hsfiq.collect.review.win_shares import win_shares
 from hsfiq.collect.stages import completion_of, current_position
@@ -106,6 +107,25 @@ def test_the_dashboard_reads_no_other_studies_answers(database: Database, study_
             win_shares(session, study)
 
     assert "responses" not in tables_read_from_end_to_end(database, show)
+
+
+def test_the_progress_reads_only_the_answers_to_reassigned_questions(
+    database: Database, study_id: int
+) -> None:
+    Seat.taken(database, study_id).answer_all()
+
+    def show() -> None:
+        with database.reading() as session:
+            study = session.get_one(Study, study_id)
+            assert progress_of(session, study).answered == 6
+            assert totals_now(session, study).answered == 6
+
+    with recorded_statements() as recorded:
+        show()
+    reading = [query.text for query in recorded.queries() if "FROM questions" in query.text]
+    assert len(reading) == 2
+    assert all("questions.handed_on" in query for query in reading)
+    assert not {"responses", "questions"} & tables_read_from_end_to_end(database, show)
 
 
 @pytest.mark.parametrize("table", [Question, RetrievedSet, Form])
