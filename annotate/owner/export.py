@@ -52,7 +52,8 @@ def add_export(app: FastAPI, identities: Identities) -> None:
         with ExitStack() as on_error:
             on_error.enter_context(archive)
             about = f"{source.name} {LIVE}"
-            actor = identities.actor_of(request)
+            # Writing it may take minutes: the account may have been disabled.
+            actor = identities.actor_of(request, Permission.EXPORT)
             with identities.database.writing() as session:
                 record(session, actor, Action.DATA_EXPORT, study=study.name, about=about)
             on_error.pop_all()

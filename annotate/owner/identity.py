@@ -13,7 +13,7 @@ from hsfiq.access.roles import Permission, User
 from hsfiq.annotate.cookies import Signer, place_of_cookies
 from hsfiq.annotate.security import is_same_origin
 from hsfiq.annotate.serving.remote_user import remote_user
-from hsfiq.audit.actors import NOBODY, Actor
+from hsfiq.audit.actors import Actor
 from hsfiq.db.engine import Database
 from hsfiq.errors import Forbidden, Refused
 
@@ -41,10 +41,9 @@ class Identities:
                 return user_named(session, name)
             return user_of_login(session, token, datetime.now(UTC)) if token else None
 
-    def actor_of(self, request: HTTPConnection) -> Actor:
-        """The user as the audit log names them."""
-        user = self.user_of(request)
-        return NOBODY if user is None else Actor(user.name)
+    def actor_of(self, request: HTTPConnection, permission: Permission | None = None) -> Actor:
+        """The user as the audit log names them; an error as in `require`."""
+        return Actor(self.require(request, permission).name)
 
     def login_token(self, request: HTTPConnection) -> str | None:
         """The token in this browser's cookie, None if its signature is not valid."""

@@ -16,7 +16,6 @@ from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import LINK, OWNER
 from hsfiq.annotate.pages import render
 from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
 from hsfiq.audit.log import record
 from hsfiq.errors import HsfiqError, Refused, Unavailable, UnreadableInput
 
@@ -37,7 +36,7 @@ def add_accounts(app: FastAPI, identities: Identities) -> None:
         name: Annotated[str, Form()] = "",
         role: Annotated[str, Form()] = "",
     ) -> Response:
-        actor = Actor(identities.require(request, Permission.MANAGE).name)
+        actor = identities.actor_of(request, Permission.MANAGE)
         try:
             with database.writing() as session:
                 token = perform(session, action, name, role)

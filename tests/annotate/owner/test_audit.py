@@ -17,14 +17,21 @@ from playwright.sync_api import BrowserContext, expect
 
 from hsfiq.access import accounts
 from hsfiq.access.roles import Role
-from hsfiq.annotate.owner import actions
+from hsfiq.annotate.owner import actions, export
 from hsfiq.audit.actions import Action
 from hsfiq.audit.actors import NOBODY, OWNER, Actor
 from hsfiq.audit.log import Selection, entries, facts, record
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from tests.annotate.owner.studies_in_progress import PASSWORD, Events, log_in, set_owner
+from hsfiq.releases import Source
+from tests.annotate.owner.studies_in_progress import (
+    PASSWORD,
+    Events,
+    add_account,
+    log_in,
+    set_owner,
+)
 from tests.annotate.owner.test_text_form import content
 from tests.annotate.served_studies import ThreadServer, browser_of
 from tests.annotate.test_routes import paths_of
@@ -185,6 +192,26 @@ def test_nothing_leaves_without_an_entry(
     for path in ("/owner/export/1/hp", "/owner/audit/1/csv"):
         with pytest.raises(Exception, match="no more"):
             owner.get(path)
+    assert log(database) == before
+
+
+def test_an_export_is_not_sent_to_an_account_that_was_disabled_meanwhile(
+    app: FastAPI, database: Database, study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export of a large study takes minutes."""
+    zipped = export.zipped
+
+    def disabled(source: Source) -> Any:
+        with database.writing() as session:
+            accounts.disable(session, "ana")
+        return zipped(source)
+
+    add_account(database, "ana", Role.ANALYST)
+    with browser_of(app) as client:
+        assert log_in(client, name="ana").status_code == 303
+        before = log(database)
+        monkeypatch.setattr(export, "zipped", disabled)
+        assert client.get("/owner/export/1/hp").status_code == 401
     assert log(database) == before
 
 
