@@ -8,7 +8,7 @@ added to the cloth's colour; multiplied, it would leave no folds visible on blac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -37,12 +37,14 @@ class Layers:
     """The layers of one cut, all of the frame's size.
 
     Attributes:
+        box: the part of the frame with all of the cloth; left, top, right and bottom.
         unpatterned: mask of the collar and of the inside seen through the neck, which a pattern
             would make hard to distinguish from the front.
         sleeves: masks of the parts that the body does not cover.
     """
 
     cloth: Image.Image
+    box: tuple[int, int, int, int]
     unpatterned: Image.Image
     sleeves: tuple[Image.Image, ...]
     shading: Image.Image
@@ -56,6 +58,7 @@ def layers(category: Category, sleeve: Sleeve, neckline: Neckline) -> Layers:
     cloth = polygon_mask([shape.body, *shape.sleeves, *shape.collar])
     return Layers(
         cloth=cloth,
+        box=cloth.getbbox() or (0, 0, *FRAME),
         unpatterned=polygon_mask([shape.inside, *shape.collar]),
         sleeves=tuple(_visible_sleeve(path, shape.body) for path in shape.sleeves),
         shading=Image.merge("RGB", [_shading(shape, cloth)] * 3),
@@ -150,6 +153,7 @@ def _shade_collar(shading: Image.Image, shape: Cut, collar: Image.Image) -> Imag
     return ImageChops.subtract(shading, _line_mask(outlines, 1.2, 40))
 
 
+@cache
 def _side_light() -> Image.Image:
     """Light from the left, slightly darker towards the bottom."""
     across = Image.linear_gradient("L").rotate(90).resize(FRAME)
@@ -177,22 +181,32 @@ def _folds(shape: Cut) -> Image.Image:
     return image.filter(ImageFilter.GaussianBlur(3.2)).resize(FRAME, Image.Resampling.BICUBIC)
 
 
+@lru_cache(maxsize=2)  # the sleeves of one cut
 def _visible_sleeve(sleeve: Path, body: Path) -> Image.Image:
     return ImageChops.subtract(polygon_mask([sleeve]), polygon_mask([body]))
 
 
 def _shadow_on_sleeve(sleeve: Path, body: Path) -> Image.Image:
     """The body's soft shadow on a sleeve."""
-    shadow = ImageChops.offset(polygon_mask([body]), 0, 3).filter(ImageFilter.GaussianBlur(5))
     visible = _visible_sleeve(sleeve, body)
-    return ImageChops.multiply(shadow, visible).point(lambda value: value * 0.16)
+    return ImageChops.multiply(_shadow_of(body), visible).point(lambda value: value * 0.16)
+
+
+@lru_cache(maxsize=1)  # falls on both sleeves
+def _shadow_of(body: Path) -> Image.Image:
+    return ImageChops.offset(polygon_mask([body]), 0, 3).filter(ImageFilter.GaussianBlur(5))
 
 
 def _backdrop(cloth: Image.Image) -> Image.Image:
     """Off-white, with the garment's soft shadow."""
-    top, bottom = (Image.new("RGB", FRAME, rgb) for rgb in (_BACKDROP_TOP, _BACKDROP_BOTTOM))
-    image = Image.composite(bottom, top, Image.linear_gradient("L").resize(FRAME))
+    image = _empty_backdrop().copy()
     small = cloth.resize((WIDTH // 2, HEIGHT // 2)).filter(ImageFilter.GaussianBlur(6))
     shadow = ImageChops.offset(small.resize(FRAME), 5, 9).point(lambda value: value * 0.3)
     image.paste(_BACKDROP_SHADOW, mask=shadow)
     return image
+
+
+@cache
+def _empty_backdrop() -> Image.Image:
+    top, bottom = (Image.new("RGB", FRAME, rgb) for rgb in (_BACKDROP_TOP, _BACKDROP_BOTTOM))
+    return Image.composite(bottom, top, Image.linear_gradient("L").resize(FRAME))

@@ -114,16 +114,18 @@ def draw(garment: Garment, size: tuple[int, int] = SIZE) -> Image.Image:
     """
     palette = PALETTES[garment.colour]
     shared = layers(garment.category, garment.sleeve, garment.neckline)
-    cloth = Image.new("RGB", FRAME, palette.cloth)
+    box = shared.box
+    cloth = Image.new("RGB", (box[2] - box[0], box[3] - box[1]), palette.cloth)
     for role, mask in (
         *pattern_parts(garment.category, garment.sleeve, garment.pattern),
         ("cloth", shared.unpatterned),
         *logo_parts(garment.category, garment.neckline, garment.logo),
     ):
-        _fill(cloth, getattr(palette, role), mask)
-    _fill(cloth, palette.button, shared.buttons)
-    shaded = ImageChops.add(cloth, shared.shading, 1, -NEUTRAL)
-    picture = Image.composite(shaded, shared.backdrop, shared.cloth)
+        _fill(cloth, getattr(palette, role), mask.crop(box))
+    _fill(cloth, palette.button, shared.buttons.crop(box))
+    shaded = ImageChops.add(cloth, shared.shading.crop(box), 1, -NEUTRAL)
+    picture = shared.backdrop.copy()
+    picture.paste(shaded, box, shared.cloth.crop(box))
     return picture if size == FRAME else picture.resize(size, Image.Resampling.LANCZOS)
 
 
