@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,19 @@ import torch
 from hsfiq.model.data.datasets import drawn as draw
 from hsfiq.model.features.cache import FeatureCache
 from hsfiq.model.features.tokens import TokenSource
+from hsfiq.model.retrieval.backbones import pretraining
 from hsfiq.model.scorer.loading import new_scorer
 from tests.model.preference.helpers import Answered, make_answered
 from tests.model.retrieval.helpers import train
 from tests.model.training.helpers import CPU, SMALL, Drawn, Recorder
+
+PRETRAINING = replace(pretraining.STAGE, epochs=6)
+"""A tenth of the epochs: tests train small backbones, and do not ask how well they retrieve."""
+
+
+@pytest.fixture(autouse=True)
+def _brief_pretraining(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pretraining, "STAGE", PRETRAINING)
 
 
 @pytest.fixture
@@ -63,6 +73,8 @@ def clip4cir(drawn: Drawn, losses: list[float], tmp_path_factory: pytest.TempPat
     torch.set_num_threads(1)
     recorder = Recorder()
     out = tmp_path_factory.mktemp("clip4cir") / "run"
-    train(drawn, out, callback=recorder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretraining, "STAGE", PRETRAINING)
+        train(drawn, out, callback=recorder)
     losses.extend(recorder.losses)
     return out

@@ -52,7 +52,7 @@ def pretrain(
     tokens: TokenSource,
     seed: int,
     on_progress: Callable[[int, int], None],
-    stage: Stage = STAGE,
+    stage: Stage,
 ) -> None:
     """Train a backbone, which is changed; `on_progress` is given epochs done and epochs in all."""
     optimizer = torch.optim.AdamW(
@@ -116,7 +116,7 @@ def load_pretrained(
     digest = sha256(json.dumps(content).encode()).hexdigest()[:16]
     kept = folder / f"{type(backbone).__name__}-{digest}"
     if not (kept / f"{BEST}.json").is_file():
-        pretrain(backbone, garments, tokens, seed, on_progress)
+        pretrain(backbone, garments, tokens, seed, on_progress, STAGE)
         about = {"pretraining": {"seed": seed, "n_garments": len(garments), **asdict(STAGE)}}
         checkpoints.save(kept, BEST, about, {"scorer": backbone.state_dict()})
     backbone.load_state_dict(checkpoints.read(kept).tensors("scorer"))

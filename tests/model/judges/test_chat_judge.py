@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,6 +18,7 @@ from hsfiq.releases.reader import read_sets
 from tests.model.judges.chat_server import ChatServer, Parts, pictures_of, texts_of
 from tests.model.release_scores.scored_release import about, assert_refused, lines, set_scores
 from tests.model.training.helpers import CommandResult, hsfiq
+from tests.processes import start_command
 
 pytest.importorskip("openai")
 
@@ -151,11 +150,11 @@ def test_a_broken_endpoint_ends_the_run_and_the_next_one_goes_on(release: Path) 
         assert len(stored(release)) == 2 * N_PAIRS
 
 
-def test_no_answer_is_lost_by_a_kill(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_is_lost_by_a_kill(release: Path, tmp_path: Path) -> None:
     server = ChatServer(most=3)
     with server.running() as url:
         command = ("score", release, "--judge", "chat:m", "--endpoint", url, "--parallel", "1")
-        process = subprocess.Popen([sys.executable, "-m", "hsfiq", *map(str, command)])
+        process = start_command(*command, log=tmp_path / "log.txt")
         while len(server.asked) < 4 and process.poll() is None:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)

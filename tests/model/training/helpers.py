@@ -7,12 +7,9 @@ import os
 import pickle
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
-from functools import partial
 from io import StringIO
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -270,19 +267,6 @@ def hsfiq(*words: str | Path) -> CommandResult:
     with redirect_stdout(out), redirect_stderr(err):
         code = cli.run([str(word) for word in words])
     return CommandResult(code, out.getvalue(), err.getvalue())
-
-
-def started(*words: str | Path) -> subprocess.Popen[str]:
-    """Start a command in a separate process, with one thread as in the tests."""
-    return subprocess.Popen(
-        [sys.executable, "-u", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        # What a shell runs in the background ignores interrupts, and so would its children.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
 
 
 def options(drawn: Drawn, out: Path, *extra: str | Path) -> tuple[str | Path, ...]:

@@ -23,10 +23,10 @@ from tests.model.training.helpers import (
     in_processes,
     logged,
     options,
-    started,
     train,
     train_shared,
 )
+from tests.processes import Fork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -136,14 +136,21 @@ def test_three_processes_equal_one(drawn: Drawn, tmp_path: Path) -> None:
     assert_same_course(recorders["run"].losses, single_run.recorder.losses)
 
 
+def torchrun() -> None:
+    """Do what the program of this name does; its workers are new interpreters."""
+    from torch.distributed.run import main
+
+    main()
+
+
 def test_torchrun_equals_one_process(drawn: Drawn, tmp_path: Path) -> None:
     single = hsfiq(*options(drawn, tmp_path / "alone", "--device", "cpu", "--json"))
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     command = options(drawn, tmp_path / "two", "--device", "cpu", "--json")
-    with started(*torchrun, "-m", "hsfiq", *command) as process:
-        out, err = process.communicate()
-    assert process.returncode == 0, err
-    result = json.loads(out)  # printed once, by the first
+    words = ("--standalone", "--nproc-per-node", "2", "-m", "hsfiq", *command)
+    out, errors = tmp_path / "out.txt", tmp_path / "err.txt"
+    assert Fork(torchrun, words, out, errors).wait() == 0, errors.read_text()
+    err = errors.read_text()
+    result = json.loads(out.read_text())  # printed once, by the first
     assert result["loss"] == pytest.approx(single.result["loss"], abs=TOLERANCE)
     assert_same_definitions(result["definitions"], single.result["definitions"])
     assert [line for line in err.splitlines() if line.startswith("epoch")] == [
