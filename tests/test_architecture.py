@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -67,44 +68,62 @@ def test_each_contract_can_fail(need: Callable[..., None], tmp_path: Path) -> No
     assert f"0 kept, {len(VIOLATIONS)} broken" in process.stdout
 
 
+HELPS = [
+    "--help",
+    "--version",
+    "db --help",
+    "import --help",
+    "import hpfiq --help",
+    "export --help",
+    "analyze --help",
+    "demo --help",
+    "evaluate --help",
+    "evaluate fashioniq --help",
+    "serve --help",
+    "study list --help",
+]
+
 IMPORTED = """
-import sys
+import contextlib, io, json, os, sys
 from hsfiq.cli import run
-code = run(sys.argv[1:])
-names = {name if name.startswith("hsfiq.") else name.partition(".")[0] for name in sys.modules}
-print("\\n".join(sorted(names)), file=sys.stderr)
-sys.exit(code)
+
+def examined(words):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        code = run(words)
+    names = {name if name.startswith("hsfiq.") else name.partition(".")[0] for name in sys.modules}
+    return [code, output.getvalue(), sorted(names)]
+
+for arguments in sys.argv[1:]:
+    process = os.fork()  # each command in a process that no other has run in
+    if process == 0:
+        print(json.dumps([arguments, examined(arguments.split())]), flush=True)
+        os._exit(0)
+    os.waitpid(process, 0)
 """
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "--help",
-        "--version",
-        "db --help",
-        "import --help",
-        "import hpfiq --help",
-        "export --help",
-        "analyze --help",
-        "demo --help",
-        "evaluate --help",
-        "evaluate fashioniq --help",
-        "serve --help",
-        "study list --help",
-    ],
-)
-def test_help_imports_no_package_and_nothing_heavy(arguments: str) -> None:
+@pytest.fixture(scope="module")
+def helps() -> dict[str, tuple[int, str, list[str]]]:
+    """The exit code, the output and the imported modules of each command in a new interpreter."""
     process = subprocess.run(
-        [sys.executable, "-c", IMPORTED, *arguments.split()],
+        [sys.executable, "-c", IMPORTED, *HELPS],
         env=own_environment(),
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
     )
-    assert process.returncode == 0
-    assert "hsfiq" in process.stdout
-    assert HEAVY & set(process.stderr.split()) == set()
+    return dict(map(json.loads, process.stdout.splitlines()))
+
+
+@pytest.mark.parametrize("arguments", HELPS)
+def test_help_imports_no_package_and_nothing_heavy(
+    arguments: str, helps: dict[str, tuple[int, str, list[str]]]
+) -> None:
+    code, output, modules = helps[arguments]
+    assert code == 0
+    assert "hsfiq" in output
+    assert HEAVY & set(modules) == set()
 
 
 # ------------------------------------------------------------------------------------- structure

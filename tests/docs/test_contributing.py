@@ -96,7 +96,7 @@ def test_the_recipe_works(recipe: str, tmp_path: Path, monkeypatch: pytest.Monke
             ROOT / package,
             tmp_path / "code" / package,
             symlinks=True,
-            ignore=shutil.ignore_patterns("__pycache__"),
+            ignore=shutil.ignore_patterns("*.pyc.*"),  # bytecode that another process is writing
         )
     for diff in blocks(recipe, "diff"):
         subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -113,14 +114,40 @@ def run_small_loop() -> None:
 
     The steps' processes fork from this one.
     """
+    from hsfiq.model.retrieval.backbones import pretraining  # torch is there, as in each process
+
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     steps = small_loop(folder, port)
     if sys.argv[3:] == ["slowly"]:
         served, answered = serving(steps)
         steps = [served, replace(answered, words=(*answered.words, "--speed", "600"))]
     forking = SimpleNamespace(Popen=fork_step, TimeoutExpired=subprocess.TimeoutExpired)
-    with patch.object(processes, "subprocess", forking):
+    brief = replace(pretraining.STAGE, epochs=6)
+    with (
+        patch.object(processes, "subprocess", forking),
+        patch.object(pretraining, "STAGE", brief),
+    ):
         run_loop(steps, folder, port, write, warn)
+
+
+class Command(Fork):
+    """What `Popen` starts for `python -m hsfiq WORDS`, forked from the server of the tests."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        stdout: IO[bytes] | None = None,
+        stderr: IO[bytes] | None = None,  # noqa: ARG002 -- the same file
+    ) -> None:
+        assert command[:3] == [sys.executable, "-m", "hsfiq"]
+        log = os.devnull if stdout is None else stdout.name
+        super().__init__(run_command_line, command[3:], Path(log))
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 def fork_step(

@@ -35,7 +35,7 @@ from tests.whole_loop.small_loop import (
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("patient", "forked_commands")
 def test_a_killed_server_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder, port = tmp_path / "demo", free_port()
     steps = loop_steps(folder, port, SEED, replace(TINY, systems=(), participants=4))

@@ -226,7 +226,7 @@ def test_the_server_has_ended(small_run: SmallRun) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("patient", "forked_commands")
 def test_a_server_that_does_not_start_says_why(
     small_run: SmallRun, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
