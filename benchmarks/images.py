@@ -40,11 +40,15 @@ SIDES = {"database": "/by-database/", "signed": "/image/"}
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
+    """So many requests of each client and side."""
+    return measure(CLIENTS, FULL_REQUESTS if full else REQUESTS, seed)
+
+
+def measure(n_clients: int, requests: int, seed: int) -> dict[str, Any]:
     """Time both sides; the ratio is that of the server's CPU time per image."""
-    requests = FULL_REQUESTS if full else REQUESTS
     with tempfile.TemporaryDirectory() as name:
         place = Place(Path(name))
-        tokens = make_study(place, CLIENTS, QUESTIONS, seed)
+        tokens = make_study(place, n_clients, QUESTIONS, seed)
         with served(place) as (port, pid, statements):
             people = [Annotator(port, token, Random(n)) for n, token in enumerate(tokens)]
             shown = [images_of(person) for person in people]
@@ -61,7 +65,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
                 time_cycles(clients, QUESTIONS, 0)
                 begun, used = statements.value, cpu_of(pid)
                 seconds = time_cycles(clients, requests, 0)
-                n = CLIENTS * requests
+                n = n_clients * requests
                 p50, p95 = quantiles(seconds)
                 cases.append({
                     "side": side,
@@ -75,7 +79,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
     before, after = cases
     return {
         "name": "images",
-        "unit": "per image, of 32 clients",
+        "unit": f"per image, of {n_clients} clients",
         "ratio": round(before["cpu_ms"] / after["cpu_ms"], 2),
         "equal": is_equal,
         "cases": cases,
