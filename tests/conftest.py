@@ -97,9 +97,11 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def reused_postgres(postgres_server: PostgresServer) -> ReusedPostgres:
+def reused_postgres(postgres_server: PostgresServer) -> Iterator[ReusedPostgres]:
     """The PostgreSQL database that the tests of this process use in turn."""
-    return ReusedPostgres(postgres_server)
+    database = ReusedPostgres(postgres_server)
+    yield database
+    database.close()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -130,9 +130,14 @@ class PostgresServer:
 class ReusedPostgres:
     """A migrated PostgreSQL database that is emptied after each test.
 
-    It is made again after a test that has changed its schema.
+    It is made again after a test that has changed its schema. The connection that empties it stays
+    open: the server reads its catalogue for each new connection, which takes longer than the rest.
     """
 
+    OTHERS_END = text(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
     SCHEMA = text(
         "SELECT concat_ws(' ', table_name, column_name, data_type) FROM information_schema.columns"
         " WHERE table_schema = 'public' UNION SELECT version_num FROM alembic_version"
@@ -152,26 +157,31 @@ class ReusedPostgres:
         self.url = self.server.make()
         self.engine: Engine = connect(self.url)
         upgrade(self.engine)
-        self.schema = self.read_schema()
         self.engine.dispose()
+        self.keeper = connect(self.url).execution_options(isolation_level="AUTOCOMMIT")
+        with self.keeper.connect() as connection:
+            self.schema = self.read_schema(connection)
 
-    def read_schema(self) -> set[str] | None:
+    def read_schema(self, connection: Connection) -> set[str] | None:
         """Tables, columns, constraints, triggers and the revision; None without tables."""
         try:
-            with self.engine.connect() as connection:
-                return set(connection.scalars(self.SCHEMA))
+            return set(connection.scalars(self.SCHEMA))
         except DBAPIError:
             return None
 
     def clean(self) -> None:
         self.engine.dispose()
-        self.server.end_connections(self.url)
-        if self.read_schema() == self.schema:
-            with self.engine.begin() as connection:
+        with self.keeper.connect() as connection:
+            connection.execute(self.OTHERS_END)
+            is_same = self.read_schema(connection) == self.schema
+            if is_same:
                 connection.execute(self.EMPTY)
                 connection.execute(self.RESTART)
-            self.engine.dispose()
-        else:
-            self.engine.dispose()
+        if not is_same:
+            self.close()
             self.server.drop(self.url)
             self.make()
+
+    def close(self) -> None:
+        self.engine.dispose()
+        self.keeper.dispose()
