@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI, Request, Response
+from gradio import blocks as gradio_blocks
+from gradio.routes import App
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -110,7 +113,8 @@ def mount_gradio(
     """
 
     async def mount() -> None:
-        blocks = page()
+        with without_own_apps():
+            blocks = page()
         blocks.extra_startup_events.append(partial(stop_queue, blocks))
         gr.mount_gradio_app(
             app,
@@ -133,6 +137,26 @@ def mount_gradio(
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(asyncio.run, mount()).result()
     app.add_middleware(HeadMiddleware, path=f"{path}/", head=head)
+
+
+class NoApp:
+    @staticmethod
+    def create_app(*_: object, **_options: object) -> None:
+        """Make no app."""
+
+
+@contextmanager
+def without_own_apps() -> Iterator[None]:
+    """Within the block, Gradio's Blocks make no apps of their own.
+
+    Each makes two, with all of Gradio's routes, and mounting makes a third, the only one that is
+    served: without this, a server starts half a second later.
+    """
+    vars(gradio_blocks)["App"] = NoApp
+    try:
+        yield
+    finally:
+        vars(gradio_blocks)["App"] = App
 
 
 async def stop_queue(blocks: gr.Blocks) -> None:

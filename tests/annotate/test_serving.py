@@ -7,10 +7,15 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import gradio
 import pytest
 from fastapi import FastAPI
+from gradio.routes import App
+from starlette.routing import Mount
 
+from hsfiq.annotate.app import build_app
 from hsfiq.cli import run
+from hsfiq.db.engine import Database
 from tests.annotate.served_studies import Place
 
 
@@ -34,6 +39,23 @@ def test_an_address_of_another_machine_is_reported_in_one_line(
     assert "--host: 192.0.2.1 is no address of this machine" in capsys.readouterr().err
     assert run(["serve", "--host", "999.1.1.1", "--database", copied.url]) == 2
     assert "--host: 999.1.1.1 is no address" in capsys.readouterr().err
+
+
+def test_each_page_has_one_app_of_gradio(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with all of Gradio's routes takes a tenth of a second, and it would make three."""
+    made: list[Any] = []
+    create_app = App.create_app
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        made.append(create_app(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(App, "create_app", counted)
+    pages = [route for route in build_app(database).routes if isinstance(route, Mount)]
+    assert [page.app for page in pages] == made
+    assert vars(gradio.blocks)["App"] is App
 
 
 def test_gradio_looks_for_no_queued_events(app: FastAPI) -> None:
