@@ -44,7 +44,7 @@ FIRST_TRY_MS = 30_000
 def usual_study(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """The usual study, made once: tests copy its database and share its images."""
     place = Place(tmp_path_factory.mktemp("study"))
-    make_study(place).close()
+    make_study(place, image_width=300).close()
     return place
 
 

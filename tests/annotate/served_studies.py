@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,11 +20,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import anyio
 import uvicorn
+from anyio.from_thread import BlockingPortal
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from PIL import ImageDraw
+from PIL.Image import Resampling
 from starlette.types import ASGIApp
 
 from hsfiq.collect import participants
@@ -91,7 +95,7 @@ class PlaceOfKind(Place):
 
 
 @cache
-def garment(number: int) -> bytes:
+def garment(number: int, width: int = 300) -> bytes:
     """The PNG of a plain garment whose colour and stripes depend on its number."""
     red, green, blue = colorsys.hsv_to_rgb(number * 0.137 % 1, 0.45, 0.85)
     tone = (int(255 * red), int(255 * green), int(255 * blue))
@@ -102,7 +106,7 @@ def garment(number: int) -> bytes:
     for stripe in range(number % 5):
         pen.line([(88, 190 + 34 * stripe), (212, 190 + 34 * stripe)], fill="white", width=7)
     png = BytesIO()
-    picture.save(png, "PNG")
+    picture.resize((width, width * 4 // 3), Resampling.NEAREST).save(png, "PNG")
     return png.getvalue()
 
 
@@ -112,6 +116,7 @@ def make_study(
     queries: int = QUERIES,
     missing: frozenset[int] = frozenset(),
     n_identical: int = 0,
+    image_width: int = 90,
     texts: Sequence[str] = TEXTS,
     presentation: Mapping[str, Any] | None = None,
     recruitment: Mapping[str, Any] | None = None,
@@ -122,7 +127,8 @@ def make_study(
 ) -> Database:
     """Twelve queries, three systems, one open study, and image files but for some.
 
-    For the first `n_identical` queries all systems return the same images.
+    For the first `n_identical` queries all systems return the same images. Images are small,
+    because servers and browsers decode each of them.
     """
     place.images.mkdir(parents=True)
     if place.url == f"sqlite:///{place.file}":
@@ -140,7 +146,7 @@ def make_study(
         session.flush()
         for number, image in enumerate(images):
             if number not in missing:
-                (place.images / f"{image.name}.png").write_bytes(garment(number))
+                (place.images / f"{image.name}.png").write_bytes(garment(number, image_width))
         triplets = [
             Triplet(
                 dataset_id=dataset.id,
@@ -191,7 +197,26 @@ def make_study(
 
 def browser_of(app: FastAPI) -> TestClient:
     """A browser without a cookie, whose address no other has: the app throttles by address."""
-    return TestClient(app, follow_redirects=False, client=(secrets.token_hex(8), 50000))
+    browser = TestClient(app, follow_redirects=False, client=(secrets.token_hex(8), 50000))
+    browser.portal = usual_portal()
+    return browser
+
+
+@cache
+def usual_portal() -> BlockingPortal:
+    """An event loop in a thread, for the requests of all browsers of this process.
+
+    A browser without it starts a thread with an event loop, and one for the handler, each time.
+    """
+    started: Future[BlockingPortal] = Future()
+
+    async def run() -> None:
+        async with BlockingPortal() as portal:
+            started.set_result(portal)
+            await portal.sleep_until_stopped()
+
+    threading.Thread(target=anyio.run, args=(run,), daemon=True).start()
+    return started.result()
 
 
 def begin(client: TestClient, database: Database) -> TestClient:
