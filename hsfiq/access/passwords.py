@@ -39,7 +39,7 @@ def matches(stored: str | None, password: str) -> bool:
     """
     from argon2.exceptions import VerifyMismatchError  # noqa: PLC0415 (the extra may be absent)
 
-    if len(password) > LONGEST:
+    if len(normalized(password)) > LONGEST:
         return False
     if stored is not None and stored.startswith("scrypt$"):
         return matches_scrypt(stored, password)
