@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from hsfiq.demo.folder import DATABASE_FILE
 from tests.annotate.page_requests import answer_body, view
 from tests.annotate.served_studies import Place, Server, newcomer
+from tests.processes import run_command_line
 
 MOST_REVISIONS = 2000
 """So that the test ends even if the server does not."""
@@ -77,10 +79,16 @@ def test_the_main_file_alone_has_every_acknowledged_answer_after_a_stop(
     assert beside(place.file) == {"study.db"}
 
 
+def run_small_demo() -> None:
+    """Do what the installed command does, with fewer garments to draw."""
+    with patch("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40):
+        run_command_line()
+
+
 @pytest.mark.slow
 def test_other_signals_stop_the_server_too(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
-    server = Server(Place(tmp_path), "demo", "--dir", str(folder))
+    server = Server(Place(tmp_path), "demo", "--dir", str(folder), command=run_small_demo)
     for number in (signal.SIGINT, signal.SIGHUP):
         server.start()
         modes = {path.name: f"{stat.S_IMODE(path.stat().st_mode):o}" for path in folder.iterdir()}

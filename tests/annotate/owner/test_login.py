@@ -33,6 +33,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Login, LoginAttempts
 from hsfiq.db.types import digest_of
 from hsfiq.errors import UnreadableInput
+from hsfiq.live.certificates import certificates
 from tests.annotate.owner.studies_in_progress import PASSWORD, log_in, set_owner
 from tests.annotate.served_studies import Place, ThreadServer, enrol
 from tests.annotate.test_cross_site import FOREIGN_HEADERS, OWN_HEADERS
@@ -404,6 +405,7 @@ def test_the_owner_can_log_in_during_a_flood_from_other_addresses(
             data={"password": password},
             headers={"X-Forwarded-For": address},
             timeout=600,
+            verify=certificates(),  # read once for all requests
         ).status_code
 
     with ThreadPoolExecutor(40) as flood:
