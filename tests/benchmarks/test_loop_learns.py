@@ -20,7 +20,7 @@ RESAMPLES = 20
 def test_a_small_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_learns, "hsfiq", run_command)
     monkeypatch.setattr(agreement, "RESAMPLES", RESAMPLES)
-    monkeypatch.setattr(study, "GARMENTS_PER_CATEGORY", 80)
+    monkeypatch.setattr(study, "GARMENTS_PER_CATEGORY", 40)
     plan = Plan(
         seeds=1, answers=100, test_share=0.4, sizes=(30, 60), limit=60,
         training=("--set", "epochs=2", "--set", "n_def=1"), values={"epochs": "2"}, follow_up=3,
