@@ -23,10 +23,12 @@ PRELOADED = {
     "gradio": ["hsfiq.annotate.app"],
     "torch": ["hsfiq.model.training.run", "torch._dynamo"],
     "pandas": ["hsfiq.analysis.analyze"],
+    "PIL": ["tests.drawn_shapes"],
 }
 """The modules that the server imports, by the library that each needs.
 
-torch._dynamo is what an optimiser's first step imports, for seconds.
+torch._dynamo is what an optimiser's first step imports, for seconds; what pictures of garments
+share, the first pictures draw for a second.
 """
 
 
