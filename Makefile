@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
+HASHED := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --no-deps --require-hashes
 INPUTS := pyproject.toml constraints.txt
 
 # The installation holds no bytecode. Without this, each process compiles all that it imports again.
@@ -31,7 +32,9 @@ $(VENV)/.test: $(BIN)/python $(INPUTS)
 	$(PIP) --editable '.[test]'
 	@touch $@ $(VENV)/.annotate $(VENV)/.arena
 
-$(VENV)/.dev: $(BIN)/python $(INPUTS)
+# First all but torch and what it brings along for GPUs, each file with its hash (make lock).
+$(VENV)/.dev: $(BIN)/python $(INPUTS) requirements-dev.txt
+	$(HASHED) --requirement requirements-dev.txt
 	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.test $(VENV)/.annotate $(VENV)/.arena
 
@@ -76,11 +79,19 @@ docs: $(VENV)/.dev  ## Write the reference of the commands (docs/cli.md) and of 
 	$(BIN)/python -W ignore -m pdoc --docformat google --output-directory build/api hsfiq '!hsfiq.model.encoders.lavis.model'
 
 # Of the public index, whatever mirror this machine has. hatchling makes the wheel of hsfiq where it is installed.
-lock: $(VENV)/.dev  ## Write the packages of a server with their hashes (requirements-server.txt)
-	echo hatchling | $(BIN)/uv pip compile --quiet --no-config --default-index https://pypi.org/simple \
-		--universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' \
-		--constraint constraints.txt --extra annotate --extra postgres pyproject.toml - \
-		--output-file requirements-server.txt
+LOCK := $(BIN)/uv pip compile --quiet --no-config --default-index https://pypi.org/simple \
+	--universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' \
+	--constraint constraints.txt
+
+# torch is another file on machines without a GPU, and its libraries for GPUs take gigabytes.
+OF_TORCH := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cublas nvidia-cuda-cupti \
+	nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cudnn-cu13 nvidia-cufft nvidia-cufile nvidia-curand \
+	nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink \
+	nvidia-nvshmem-cu13 nvidia-nvtx
+
+lock: $(VENV)/.dev  ## Write the packages of a server, and those of development, with their hashes (requirements-*.txt)
+	echo hatchling | $(LOCK) --extra annotate --extra postgres pyproject.toml - --output-file requirements-server.txt
+	$(LOCK) --extra dev $(addprefix --no-emit-package ,$(OF_TORCH)) pyproject.toml --output-file requirements-dev.txt
 
 screenshots: $(VENV)/.test  ## Take screenshots of the pages for docs/
 	$(BIN)/python -m docs.screenshots

@@ -1,6 +1,7 @@
 """pyproject.toml declares what is imported; constraints.txt names all packages that this brings.
 
-requirements-server.txt has the hashes of those that a server needs.
+requirements-server.txt has the hashes of those that a server needs, requirements-dev.txt those of
+all but torch.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, distribution, packages_dist
 from pathlib import Path
 from typing import Any
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -61,9 +63,9 @@ def pins() -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pairs}
 
 
-def locked() -> dict[str, tuple[str, list[str]]]:
-    """The version of each package of a server, and the digests of its files."""
-    text = (ROOT / "requirements-server.txt").read_text().replace("\\\n", " ")
+def locked(file: str) -> dict[str, tuple[str, list[str]]]:
+    """The version of each package in a file, and the digests of its files."""
+    text = (ROOT / file).read_text().replace("\\\n", " ")
     packages = {}
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -124,13 +126,24 @@ def test_the_constraints_are_complete() -> None:
     assert {name: pinned.get(name) for name in versions} == versions
 
 
-def test_a_server_gets_the_versions_of_the_constraints_with_hashes() -> None:
+def test_a_server_gets_all_with_hashes() -> None:
     """After a change of the extras or of the constraints, `make lock` is needed."""
-    packages, pinned = locked(), pins()
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     needed = installed([*wanted_by(SERVER_EXTRAS), *map(Requirement, build)])
-    assert needed.keys() <= packages.keys()
-    for name, (version, digests) in packages.items():
+    assert needed.keys() <= locked("requirements-server.txt").keys()
+
+
+def test_development_gets_all_but_torch_with_hashes() -> None:
+    needed = installed(wanted_by(EXTRAS)).keys() - {"torch"}
+    packages = locked("requirements-dev.txt").keys()
+    assert needed <= packages
+    assert [name for name in packages if name.startswith(("torch", *OF_TORCH_FOR_GPUS))] == []
+
+
+@pytest.mark.parametrize("file", ["requirements-server.txt", "requirements-dev.txt"])
+def test_what_is_locked_has_the_versions_of_the_constraints(file: str) -> None:
+    pinned = pins()
+    for name, (version, digests) in locked(file).items():
         assert version == pinned.get(name), name
         assert digests, name
         assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests), name

@@ -81,10 +81,11 @@ def test_the_source_distribution_has_what_make_needs(
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         held = {name.partition("/")[2] for name in opened.getnames()}
-    needed = {"Makefile", "LICENSE", "requirements-server.txt"}
+    needed = {"Makefile", "LICENSE"}
     needed |= {file.name for file in ROOT.glob("constraints*.txt")}
     needed |= {
         "requirements-server.txt",
+        "requirements-dev.txt",
         "package.json",
         "package-lock.json",
         "hsfiq/annotate/app.py",
