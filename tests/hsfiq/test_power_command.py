@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hsfiq.samples import HPFIQ, hsfiq
+from tests.hsfiq.imported_answers import write_imported_answers
+from tests.hsfiq.samples import hsfiq
 
 SMALL = ("--participants", "10", "--participants", "20", "--questions", "5")
 
@@ -35,7 +36,7 @@ def test_the_text_output_of_power() -> None:
 def test_from_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert hsfiq("import", "hpfiq", HPFIQ).code == 0
+    write_imported_answers()
     assert hsfiq("export", "--release", "hp", "--out", "r").code == 0
     command = hsfiq("power", "--from", "r", *SMALL, "--metric", "recall@5", "--json")
     assert command.code == 0
@@ -48,7 +49,7 @@ def test_from_a_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_details_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert hsfiq("import", "hpfiq", HPFIQ).code == 0
+    write_imported_answers()
     assert hsfiq("export", "--release", "hp", "--out", "r").code == 0
     plain = hsfiq("analyze", "r", "--metric", "recall@5", "--json").result
     details = hsfiq("analyze", "r", "--metric", "recall@5", "--details", "--json").result

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from hsfiq.releases.splits import verify_no_leak
 from tests.hsfiq.samples import CommandResult, hsfiq, imported
 
 pytestmark = pytest.mark.shared
@@ -75,3 +78,24 @@ def test_the_papers_figures(need: Callable[..., None]) -> None:
     assert rates == {"ge": (0.5899, 1702), "gt": (0.8125, 304), "symmetric": (0.7774, 602)}
     assert round(figures["position_bias"]["rate"], 4) == 0.5405
     assert "0.1554" in hsfiq("analyze", "--metric", "recall@5", *FEW).out
+
+
+def test_repeated_published_triplets_stay_in_one_part(shared: Path) -> None:
+    source = shared / "data" / "hpfiq" / "hpfiq_users_1_40.json"
+    assert hsfiq("export", "--release", "hp", "--split", "triplet", "--out", "split").code == 0
+    parts = verify_no_leak(Path("split"))
+    # By the file's own images and captions, knowing nothing of ids of triplets or queries.
+    images, texts = defaultdict(list), defaultdict(set)
+    for user, forms in json.loads(source.read_bytes()).items():
+        for name, form in forms.items():
+            for place, (reference, target, text) in enumerate(
+                zip(form["ref_img_paths"], form["targ_img_paths"], form["sentences"], strict=True)
+            ):
+                part = parts[f"{user}.{name}.{place}"]
+                images[reference, target].append(part)
+                texts[reference, tuple(sorted(text.lower().split()))].add(part)
+    repeated = [parts for parts in images.values() if len(parts) == 2]
+    assert (len(images), len(repeated)) == (1710, 290)
+    assert all(len(set(parts)) == 1 for parts in images.values())
+    assert all(len(parts) == 1 for parts in texts.values())
+    assert sum(parts[0] == "test" for parts in images.values()) == 342

@@ -7,7 +7,9 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +17,12 @@ import pyarrow.parquet as pq
 from sqlalchemy import select
 
 from hsfiq.answer_rules import Answer
-from hsfiq.db.engine import Database
+from hsfiq.db.engine import Database, open_database
 from hsfiq.db.searches.tables import SearchFeedback, SearchList, SearchTurn
 from hsfiq.db.tables import Image, Question, Study
 from hsfiq.kinds import Judgement
 from hsfiq.releases import Filters, Split, export_releases
+from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.layouts.options import Extras
 from hsfiq.releases.manifest import content_digest
 from hsfiq.study.config import Checks, Design
@@ -27,6 +30,7 @@ from hsfiq.study.design import draw_study
 from hsfiq.study.searching.config import Retriever, Searches
 from hsfiq.study.searching.drawing import Described
 from tests.arenas import Voter, draw_arena
+from tests.databases import migrated_sqlite
 from tests.studies import NOW, Seat, config, draw, make_queries, set_status
 
 Rows = list[dict[str, Any]]
@@ -131,6 +135,44 @@ def write_release(
         row = session.get_one(Study, study)
         export_releases(session, row, [kind], filters or Filters(), split, extras, folder=folder)
     return folder
+
+
+@cache
+def small_study_file(kind: str) -> tuple[bytes, int]:
+    """The content of a SQLite file with the small study of a kind, and the study's key."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "study.db"
+        path.write_bytes(migrated_sqlite())
+        database = open_database(f"sqlite:///{path}")
+        key = small_study_of(database, kind)
+        database.close()
+        return path.read_bytes(), key
+
+
+def small_study_at(path: Path, kind: str) -> tuple[Database, int]:
+    """A copy of the database with the small study of a kind, and the study's key."""
+    content, key = small_study_file(kind)
+    path.write_bytes(content)
+    return open_database(f"sqlite:///{path}"), key
+
+
+@cache
+def small_release_files(kind: str) -> dict[str, bytes]:
+    """The files of a release of a kind, of its small study."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        database, key = small_study_at(folder / "study.db", RELEASE_KINDS[kind].question_kind)
+        write_release(database, key, kind, folder / "release")
+        database.close()
+        return {path.name: path.read_bytes() for path in (folder / "release").iterdir()}
+
+
+def small_release(kind: str, folder: Path) -> OnDisk:
+    """A copy of the release of a kind; it has no folders within."""
+    folder.mkdir()
+    for name, content in small_release_files(kind).items():
+        (folder / name).write_bytes(content)
+    return OnDisk(folder)
 
 
 class OnDisk:

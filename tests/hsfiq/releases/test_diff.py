@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hsfiq.db.engine import open_database
-from tests.databases import migrated_sqlite
-from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_study_of, write_release
+from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_release
 from tests.hsfiq.samples import hsfiq
 
 
 @pytest.fixture
 def releases(tmp_path: Path) -> tuple[OnDisk, OnDisk]:
     """A release of pairs, and a copy."""
-    path = tmp_path / "study.db"
-    path.write_bytes(migrated_sqlite())
-    database = open_database(f"sqlite:///{path}")
-    study = small_study_of(database, "pair")
-    before = write_release(database, study, "hs", tmp_path / "a")
-    database.close()
-    shutil.copytree(before, tmp_path / "b")
-    return OnDisk(before), OnDisk(tmp_path / "b")
+    return small_release("hs", tmp_path / "a"), small_release("hs", tmp_path / "b")
 
 
 def compared(before: OnDisk, after: OnDisk, *options: str) -> Any:

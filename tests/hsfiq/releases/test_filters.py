@@ -19,7 +19,8 @@ from hsfiq.releases.filters import parse_filters
 from hsfiq.releases.reading.questions import QuestionRows
 from hsfiq.releases.rows import QueryRow, QuestionRow, RetrievedSetRow
 from hsfiq.study.config import Design
-from tests.hsfiq.samples import HPFIQ, hsfiq, on_sqlite, release_of, rows
+from tests.hsfiq.imported_answers import write_imported_answers
+from tests.hsfiq.samples import hsfiq, on_sqlite, release_of, rows
 from tests.studies import NOW, Seat, draw, make_queries
 
 # -------------------------------------------------------------------------------------------- names
@@ -197,7 +198,7 @@ def test_explain_prints_the_funnel_and_writes_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
-    assert hsfiq("import", "hpfiq", HPFIQ).code == 0
+    write_imported_answers()
     before = sorted(tmp_path.rglob("*"))
     chosen = ("--filter", "invalid", "--filter", "straight-lining(run=2)")
     split = ("--split", "triplet", "--test-share", "0.5")
@@ -219,7 +220,7 @@ def test_the_older_options_are_the_same_filters(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
-    assert hsfiq("import", "hpfiq", HPFIQ).code == 0
+    write_imported_answers()
     older = ("--filter-invalid", "--drop-failed-checks", "--drop-unseen", "--min-seconds", "2")
     names = ("invalid", "failed-checks", "unseen", "too-fast(seconds=2)")
     assert hsfiq("export", *older).code == 0

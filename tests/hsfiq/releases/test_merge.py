@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hsfiq.db.engine import open_database
-from tests.databases import migrated_sqlite
-from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_study_of, write_release
+from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_release
 from tests.hsfiq.samples import hsfiq
-
-KINDS = {"hp": "pair", "hs": "pair", "single": "single", "ranking": "ranking",
-         "images": "images", "query": "query", "search": "search", "arena": "arena"}  # fmt: skip
 
 
 @pytest.fixture
@@ -23,17 +17,11 @@ def groups(tmp_path: Path) -> Callable[[str], tuple[OnDisk, OnDisk]]:
     """The releases of two groups that use the same ids; the second is called another release."""
 
     def make(kind: str) -> tuple[OnDisk, OnDisk]:
-        path = tmp_path / "study.db"
-        path.write_bytes(migrated_sqlite())
-        database = open_database(f"sqlite:///{path}")
-        write_release(database, small_study_of(database, KINDS[kind]), kind, tmp_path / "a")
-        database.close()
-        shutil.copytree(tmp_path / "a", tmp_path / "b")
-        other = OnDisk(tmp_path / "b")
+        other = small_release(kind, tmp_path / "b")
         for file in ("manifest.json", "croissant.json"):
             other.json(file, lambda value: value.update(name="other"))
         other.agree()
-        return OnDisk(tmp_path / "a"), other
+        return small_release(kind, tmp_path / "a"), other
 
     return make
 
@@ -52,7 +40,7 @@ MAIN = {"hp": "preferences", "hs": "preferences", "single": "scores", "ranking":
         "arena": "sessions"}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MAIN)
 def test_every_kind_is_merged(groups: Callable[[str], tuple[OnDisk, OnDisk]], kind: str) -> None:
     first, second = groups(kind)
     both = merged(first, second)

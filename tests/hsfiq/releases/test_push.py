@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.db.engine import open_database
 from hsfiq.releases.layouts.options import Extras
 from hsfiq.study.publishing.publication import Publication
-from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.hub_server import TOKEN, Hub, served_hub
-from tests.hsfiq.releases.small_releases import OnDisk, small_study_of, write_release
+from tests.hsfiq.releases.small_releases import OnDisk, small_study_at, write_release
 from tests.hsfiq.samples import hsfiq
 
 LICENCE = "CC-BY-4.0"
@@ -20,10 +18,7 @@ LICENCE = "CC-BY-4.0"
 
 @pytest.fixture
 def release(tmp_path: Path) -> OnDisk:
-    path = tmp_path / "study.db"
-    path.write_bytes(migrated_sqlite())
-    database = open_database(f"sqlite:///{path}")
-    study = small_study_of(database, "query")
+    database, study = small_study_at(tmp_path / "study.db", "query")
     extras = Extras(publication=Publication(licence=LICENCE))
     folder = write_release(database, study, "query", tmp_path / "release", extras=extras)
     database.close()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from hsfiq.collect.progress import progress_of
 from hsfiq.collect.steps import load_question, shown_images
@@ -121,36 +121,33 @@ def checks_of(database: Database, study: int) -> list[tuple[int, int, str, str |
 def test_a_study_of_the_papers_size(database: Database) -> None:
     """3,050 of 6,000 queries with every check."""
     with database.writing() as session:
-        source = Dataset(name="large")
-        systems = [System(name=name) for name in SYSTEMS]
-        session.add_all([source, *systems])
+        session.add(Dataset(id=1, name="large"))
+        session.add_all(System(id=n, name=name) for n, name in enumerate(SYSTEMS, start=1))
         session.flush()
-        images = [Image(dataset_id=source.id, name=f"image-{n}") for n in range(3_000)]
-        session.add_all(images)
-        session.flush()
+        images = range(1, 3_001)
+        rows = [{"id": n, "dataset_id": 1, "name": f"image-{n}"} for n in images]
+        session.execute(insert(Image), rows)
         triplets = [
-            Triplet(
-                dataset_id=source.id, external_id=f"val.{n}", category=("dress", "shirt")[n % 2],
-                split="val", reference_id=images[n % 3_000].id, target_id=images[-1 - n % 2].id,
-                captions=[],
-            )
+            {
+                "id": n + 1, "dataset_id": 1, "external_id": f"val.{n}",
+                "category": ("dress", "shirt")[n % 2], "split": "val",
+                "reference_id": images[n % 3_000], "target_id": images[-1 - n % 2], "captions": [],
+            }
             for n in range(6_000)
         ]  # fmt: skip
-        session.add_all(triplets)
-        session.flush()
-        queries = [Query(triplet_id=triplet.id, suffix="", text="") for triplet in triplets]
-        session.add_all(queries)
-        session.flush()
+        session.execute(insert(Triplet), triplets)
+        queries = [{"id": n, "triplet_id": n, "suffix": "", "text": ""} for n in range(1, 6_001)]
+        session.execute(insert(Query), queries)
         rng = Random(1)
-        session.add_all(
-            RankedList(
-                system_id=system.id,
-                query_id=query.id,
-                image_ids=[image.id for image in rng.sample(images[n % 2 : 2_900 : 2], 10)],
-            )
-            for n, query in enumerate(queries)
-            for system in systems
-        )
+        lists = [
+            {
+                "system_id": system, "query_id": n + 1,
+                "image_ids": rng.sample(images[n % 2 : 2_900 : 2], 10),
+            }
+            for n in range(6_000)
+            for system in range(1, len(SYSTEMS) + 1)
+        ]  # fmt: skip
+        session.execute(insert(RankedList), lists)
     study_config = config(
         Design(image_order="shuffled", annotators_per_query=2, overlap_share=0.1),
         checks=Checks(gold=2, repeated=2),
