@@ -24,8 +24,8 @@ from hsfiq.releases import Filters, Release
 from hsfiq.releases.kinds.pair import HP
 from hsfiq.study.config import Design
 from tests.databases import migrated_sqlite
+from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import (
-    HPFIQ,
     hsfiq,
     import_fashioniq,
     import_hpfiq,
@@ -346,21 +346,21 @@ def test_another_database_gives_the_same_bytes(database: Database, tmp_path: Pat
 
 
 def test_every_process_gives_the_same_bytes(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'it.db'}"
-    assert hsfiq("import", "hpfiq", HPFIQ, "--database", url).code == 0
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "hsfiq", "export", "--out", seed, "--database", url],
-            cwd=tmp_path,
-            env=own_environment(PYTHONHASHSEED=seed),
-            stdout=subprocess.DEVNULL,
-        )
-        for seed in ("1", "2")
-    ]
-    assert [run.wait() for run in runs] == [0, 0]
+    """This process has other hashes, and the split is drawn in both."""
+    write_imported_answers(tmp_path / "it.db")
+    export = ("export", "--split", "triplet", "--test-share", "0.5")
+    arguments = (*export, "--database", f"sqlite:///{tmp_path / 'it.db'}", "--out")
+    subprocess.run(
+        [sys.executable, "-m", "hsfiq", *arguments, tmp_path / "there"],
+        env=own_environment(PYTHONHASHSEED="1"),
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    assert hsfiq(*arguments, tmp_path / "here").code == 0
     first, second = (
         {path.relative_to(folder): path.read_bytes() for path in folder.glob("*/*")}
-        for folder in (tmp_path / "1", tmp_path / "2")
+        for folder in (tmp_path / "there", tmp_path / "here")
     )
-    assert len(first) == 2 * len(FILES) + 1
+    for folder in ("hpfiq-hs-1.0.0", "hpfiq-hp-1.0.0"):
+        assert {Path(folder, name) for name in (*FILES, "splits.parquet")} <= set(first)
     assert first == second

@@ -27,9 +27,10 @@ from hsfiq.study.design import draw_study
 from hsfiq.study.instrument.extra_questions import ExtraQuestion
 from hsfiq.study.instrument.questionnaire import Questionnaire
 from tests.databases import ReusedPostgres, migrated_sqlite
+from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.releases.random_searches import random_searches
-from tests.hsfiq.releases.small_releases import OnDisk, small_study_of, write_release
-from tests.hsfiq.samples import HPFIQ, hsfiq, import_hpfiq
+from tests.hsfiq.releases.small_releases import small_release, small_study_at, write_release
+from tests.hsfiq.samples import HPFIQ, hsfiq
 from tests.studies import Seat, config, make_queries, set_status
 
 KINDS = {"pair": "hp", "single": "single", "ranking": "ranking", "images": "images",
@@ -76,8 +77,7 @@ def require_same(before: Path, after: Path) -> None:
 
 @pytest.mark.parametrize("question_kind", KINDS)
 def test_every_kind_comes_back(question_kind: str, database: Database, tmp_path: Path) -> None:
-    own = new_database(tmp_path, "own.db")
-    study = small_study_of(own, question_kind)
+    own, study = small_study_at(tmp_path / "own.db", question_kind)
     before = write_release(own, study, KINDS[question_kind], tmp_path / "before")
     own.close()
     require_same(before, released_again(before, database, tmp_path / "after", Filters()))
@@ -202,8 +202,8 @@ def test_random_answers_come_back_in_postgresql(
 
 
 def test_an_imported_arena_is_finished_and_has_its_leaderboard(tmp_path: Path) -> None:
-    own, other = new_database(tmp_path, "own.db"), new_database(tmp_path, "other.db")
-    studies = [small_study_of(own, "arena")]
+    own, study_of_arena = small_study_at(tmp_path / "own.db", "arena")
+    other, studies = new_database(tmp_path, "other.db"), [study_of_arena]
     before = write_release(own, studies[0], "arena", tmp_path / "before")
     with other.writing() as session:
         restore(session, open_valid(before))
@@ -224,9 +224,7 @@ def test_an_imported_arena_is_finished_and_has_its_leaderboard(tmp_path: Path) -
 
 
 def test_the_published_file_comes_back_by_command(database: Database, tmp_path: Path) -> None:
-    own = new_database(tmp_path, "own.db")
-    import_hpfiq(own)
-    own.close()
+    write_imported_answers(tmp_path / "own.db")
     url = f"sqlite:///{tmp_path / 'own.db'}"
     other = f"sqlite:///{tmp_path / 'other.db'}"
     before, after = tmp_path / "before", tmp_path / "after"
@@ -244,17 +242,13 @@ def test_the_published_file_comes_back_by_command(database: Database, tmp_path: 
 
 
 def test_broken_and_older_releases_are_refused(tmp_path: Path) -> None:
-    own = new_database(tmp_path, "own.db")
-    query = OnDisk(write_release(own, small_study_of(own, "query"), "query", tmp_path / "query"))
-    own.close()
-    live = new_database(tmp_path, "live.db")
-    arena = write_release(live, small_study_of(live, "arena"), "arena", tmp_path / "arena")
-    live.close()
+    query = small_release("query", tmp_path / "query")
+    arena = small_release("arena", tmp_path / "arena")
     (query.folder / "queries.jsonl").unlink()
     url = f"sqlite:///{tmp_path / 'new.db'}"
     broken = hsfiq("import", "release", query.folder, "--database", url)
     assert (broken.code, "queries.jsonl: is missing" in broken.err) == (1, True)
-    OnDisk(arena).json("manifest.json", lambda manifest: manifest.pop("retrievers"))
-    refused = hsfiq("import", "release", arena, "--database", url)
+    arena.json("manifest.json", lambda manifest: manifest.pop("retrievers"))
+    refused = hsfiq("import", "release", arena.folder, "--database", url)
     assert (refused.code, "does not say what the retrievers were" in refused.err) == (2, True)
     assert not (tmp_path / "new.db").exists()

@@ -29,7 +29,8 @@ from hsfiq.releases.folder import content_of
 from hsfiq.releases.reading import forms
 from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.writing.json_lines import json_lines
-from tests.hsfiq.samples import HPFIQ, hsfiq, import_hpfiq, release_of
+from tests.hsfiq.imported_answers import write_imported_answers
+from tests.hsfiq.samples import hsfiq, import_hpfiq, release_of
 from tests.processes import Fork
 from tests.studies import NOW
 
@@ -179,7 +180,7 @@ def test_an_export_killed_at_random_moments(
     """No folder or a whole one remains, and the next export clears away what was left."""
     monkeypatch.chdir(tmp_path)
     url = f"sqlite:///{tmp_path / 'study.db'}"
-    assert hsfiq("import", "hpfiq", HPFIQ, "--database", url).code == 0
+    write_imported_answers(tmp_path / "study.db")
     arguments = ["--database", url, "--release", "hp", "--out", "releases/hp"]
     start = monotonic()
     assert Fork(export, arguments, Path("log.txt")).wait() == 0
@@ -218,7 +219,7 @@ def test_what_was_being_replaced_comes_back(
 ) -> None:
     """A process was killed between the two renamings of a folder that replaces another."""
     url = f"sqlite:///{tmp_path / 'study.db'}"
-    assert hsfiq("import", "hpfiq", HPFIQ, "--database", url).code == 0
+    write_imported_answers(tmp_path / "study.db")
     arguments = ("export", "--database", url, "--release", "hp", "--out", tmp_path / "hp")
     assert hsfiq(*arguments).code == 0
     (tmp_path / "hp").rename(tmp_path / ".hp-abcdefgh.draft-old")
@@ -230,7 +231,7 @@ def test_what_was_being_replaced_comes_back(
 
 def test_other_hidden_folders_stay(abandoned: Callable[[str], Path], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'study.db'}"
-    assert hsfiq("import", "hpfiq", HPFIQ, "--database", url).code == 0
+    write_imported_answers(tmp_path / "study.db")
     others = [abandoned(name) for name in (".hp-mine", ".hp-abcdefgh", ".hp2-abcdefgh.draft")]
     abandoned(".hp-abcdefgh.draft")
     out = ("--release", "hp", "--out", tmp_path / "hp")
