@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, select, true
+from sqlalchemy import ColumnElement, select, true
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import require_active
-from hsfiq.collect.review.people_shown import among
+from hsfiq.collect.review.people_shown import Shown, among
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.rows.participants import AnyStudy
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
@@ -55,23 +55,23 @@ class CheckResult:
 
 
 def check_results(
-    session: Session, study: Study, shown: Select[int] | None = None
+    session: Session, study: Study, shown: Shown | None = None
 ) -> Iterator[CheckResult]:
     """The results of every attempt at a sum, and of every answered gold or repeated question.
 
     Those of all participants, or of those whose keys are `shown`.
     """
     yield from sum_tries(session, study, shown)
-    yield from question_checks(session, study, among(Participant.id, shown))
+    yield from question_checks(session, study, among(Form.participant_id, shown))
 
 
-def sum_tries(session: Session, study: Study, shown: Select[int] | None) -> Iterator[CheckResult]:
+def sum_tries(session: Session, study: Study, shown: Shown | None) -> Iterator[CheckResult]:
     rows = session.execute(
         select(Participant.id, Form.id, CheckAnswer.passed)
         .join(Check, CheckAnswer.check_id == Check.id)
         .join(Form, Check.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
-        .where(Form.study_id == study.id, among(Participant.id, shown))
+        .where(Form.study_id == study.id, among(Form.participant_id, shown))
         .order_by(CheckAnswer.id)
     )
     for participant_id, form_id, passed in rows:

@@ -11,7 +11,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from sqlalchemy import Select, case, func, select, union
+from sqlalchemy import case, func, select, union
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import are_painted
@@ -23,7 +23,7 @@ from hsfiq.collect.leases import (
 )
 from hsfiq.collect.outcomes.questionnaire import asks_at_end, have_answered_at_end
 from hsfiq.collect.outcomes.status_changes import cause_of, latest_changes
-from hsfiq.collect.review.people_shown import among
+from hsfiq.collect.review.people_shown import Shown, among
 from hsfiq.db.rows.participants import ANSWER_COUNTS
 from hsfiq.db.tables import (
     Check,
@@ -90,7 +90,7 @@ class ParticipantRow:
 def participants_of(
     session: Session,
     study: Study,
-    shown: Select[int] | None = None,
+    shown: Shown | None = None,
     results: Iterable[CheckResult] | None = None,
 ) -> list[ParticipantRow]:
     """The participants, or only those whose keys are `shown`; `results` are of their checks."""
@@ -128,7 +128,7 @@ def participants_of(
 
 
 def counts(
-    session: Session, study: Study, shown: Select[int] | None = None
+    session: Session, study: Study, shown: Shown | None = None
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Answered questions and all questions of each participant, by database key."""
     held = (
@@ -147,9 +147,7 @@ def counts(
     return answered, questions
 
 
-def medians_of(
-    session: Session, study: Study, shown: Select[int] | None = None
-) -> dict[int, float]:
+def medians_of(session: Session, study: Study, shown: Shown | None = None) -> dict[int, float]:
     """The median of the active seconds of the first revisions, by the participant's database key.
 
     A participant's rows are read together, for a study may have millions.
@@ -169,7 +167,7 @@ def medians_of(
         .execution_options(yield_per=10_000)
     )
     return {
-        person: median(seconds for _, seconds in own)
+        person: median(seconds for _, seconds in own if seconds is not None)
         for person, own in groupby(rows, key=itemgetter(0))
     }
 
@@ -295,7 +293,7 @@ class AnswerRow:
     confirmed: bool | None = None
 
 
-def answers_of(session: Session, study: Study, shown: Select[int] | None = None) -> list[AnswerRow]:
+def answers_of(session: Session, study: Study, shown: Shown | None = None) -> list[AnswerRow]:
     """Every answered or skipped question of the study, in the order of the first answers.
 
     Those of all participants, or of those whose keys are `shown`.
@@ -356,7 +354,7 @@ def summary_of(study: Study, judgement: dict[str, Any] | None) -> str | None:
 
 
 def images_of_sets(
-    session: Session, study: Study, shown: Select[int] | None
+    session: Session, study: Study, shown: Shown | None
 ) -> dict[int, tuple[int, ...]]:
     """The images of the first two sets of the questions of `shown` participants, best first.
 
