@@ -211,21 +211,35 @@ def target(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def installed(target: Path, tmp_path: Path) -> Installed:
+@pytest.fixture(scope="session")
+def installed(target: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """The installed command beside unrelated packages."""
-    return Installed(
-        target / "bin" / "hsfiq", folder_with_unrelated_packages(tmp_path / "theirs"), target
-    )
+    theirs = folder_with_unrelated_packages(tmp_path_factory.mktemp("beside") / "theirs")
+    return Installed(target / "bin" / "hsfiq", theirs, target)
 
 
-def test_every_step_works_beside_unrelated_packages(installed: Installed) -> None:
-    database = "sqlite:///hsfiq.db"
-    assert installed.succeed("db", "upgrade") == f"{database}: empty -> {head_revision()}\n"
-    assert "the tables match it" in installed.succeed("db", "check")
-    assert "3 questions added" in installed.succeed("import", "hpfiq", "published.json")
-    exported = json.loads(installed.succeed("export", "--release", "hp", "--out", "hp", "--json"))
-    assert exported["releases"][0]["kept"] == 3
+@pytest.fixture(scope="session")
+def printed(installed: Installed) -> dict[str, str]:
+    """What each command prints on the way to a release, which is then in the folder `hp`."""
+    return {
+        command: installed.succeed(*command.split())
+        for command in (
+            "db upgrade",
+            "db check",
+            "import hpfiq published.json",
+            "export --release hp --out hp --json",
+        )
+    }
+
+
+def test_every_step_works_beside_unrelated_packages(
+    installed: Installed, printed: dict[str, str]
+) -> None:
+    upgraded, checked, imported, exported = printed.values()
+    assert upgraded == f"sqlite:///hsfiq.db: empty -> {head_revision()}\n"
+    assert "the tables match it" in checked
+    assert "3 questions added" in imported
+    assert json.loads(exported)["releases"][0]["kept"] == 3
     assert (installed.folder / "hp" / "hpfiq.json").read_bytes() == (
         installed.folder / "published.json"
     ).read_bytes()
@@ -235,11 +249,11 @@ def test_every_step_works_beside_unrelated_packages(installed: Installed) -> Non
     assert output.startswith("hpfiq: closed, imported, 3 of 3 questions")
 
 
+@pytest.mark.usefixtures("printed")
 def test_python_m_hsfiq_works_beside_unrelated_packages(installed: Installed, target: Path) -> None:
-    module = (sys.executable, "-m", "hsfiq")
+    module, database = (sys.executable, "-m", "hsfiq"), ("--database", "sqlite:///other.db")
     folder = installed.folder
-    succeed(*module, "import", "hpfiq", "published.json", cwd=folder, path=target)
-    succeed(*module, "export", "--release", "hp", "--out", "hp", cwd=folder, path=target)
+    succeed(*module, "import", "hpfiq", "published.json", *database, cwd=folder, path=target)
     succeed(*module, "analyze", "hp", "--metric", "recall@5", cwd=folder, path=target)
 
 
