@@ -1,4 +1,4 @@
-"""The owner's login: passwords, throttling, cookies, and the routes that need them."""
+"""The owner's login: throttling, cookies, and the routes that need them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from hsfiq.access.accounts import owner_password, set_owner_password
+from hsfiq.access.accounts import set_owner_password
 from hsfiq.access.logins import LOGIN_DURATION
 from hsfiq.access.passwords import matches, new_hash
 from hsfiq.annotate.app import build_app
@@ -28,11 +28,9 @@ from hsfiq.annotate.owner.identity import COOKIE
 from hsfiq.annotate.owner.login import is_owner_path
 from hsfiq.annotate.owner.login_throttle import LoginThrottle
 from hsfiq.annotate.serving.clients import network_of
-from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Login, LoginAttempts
 from hsfiq.db.types import digest_of
-from hsfiq.errors import UnreadableInput
 from hsfiq.live.certificates import certificates
 from tests.annotate.owner.studies_in_progress import PASSWORD, log_in, set_owner
 from tests.annotate.served_studies import Place, ThreadServer, enrol
@@ -40,12 +38,6 @@ from tests.annotate.test_cross_site import FOREIGN_HEADERS, OWN_HEADERS
 
 HTML = {"Accept": "text/html"}
 
-
-SCRYPT_HASH = (
-    "scrypt$32768$8$1$000102030405060708090a0b0c0d0e0f$"
-    "c72e940880b3f15bff3fa26a3a49140f80ce9a1c4dd2d5d27bab10014071ba94"
-)
-"""Of `PASSWORD`, as revisions before 0033 stored it."""
 
 HOME, AWAY = "203.0.113.9", "198.51.100.7"
 NAME = "owner"
@@ -84,71 +76,6 @@ def board_paths(client: TestClient) -> set[str]:
     app: Any = client.app
     (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
     return gradio_paths(mount.app.routes)
-
-
-# ------------------------------------------------------------------------------------- password
-
-
-def test_a_password_is_kept_as_a_salted_hash_only() -> None:
-    hashes = [new_hash(PASSWORD) for _ in range(2)]
-    assert hashes[0] != hashes[1]
-    for stored in hashes:
-        assert stored.startswith("$argon2id$")
-        assert PASSWORD not in stored
-        assert matches(stored, PASSWORD)
-        assert not matches(stored, PASSWORD + " ")
-        assert not matches(stored, "")
-
-
-def test_a_password_from_before_accounts_is_still_right() -> None:
-    assert matches(SCRYPT_HASH, PASSWORD)
-    assert not matches(SCRYPT_HASH, PASSWORD + " ")
-
-
-def test_no_password_matches_where_none_is_stored() -> None:
-    for password in ("", PASSWORD, "x" * 2000):
-        assert not matches(None, password)
-
-
-def test_composed_and_decomposed_characters_are_the_same_password() -> None:
-    assert matches(new_hash("pass-w\u00f6rd-1234"), "pass-wo\u0308rd-1234")
-    assert matches(new_hash("o\u0308" * 1000), "o\u0308" * 1000)
-
-
-@pytest.mark.parametrize("password", ["", "123456789", "x" * 1001])
-def test_short_and_very_long_passwords_are_refused(password: str) -> None:
-    with pytest.raises(UnreadableInput, match="characters"):
-        new_hash(password)
-
-
-def test_the_command_takes_it_from_a_file(
-    database: Database, tmp_path: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, url = tmp_path / "password.txt", str(database.engine.url)
-    file.write_text(f"{PASSWORD}\r\n", encoding="utf-8")
-    assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 0
-    assert "log in at /owner" in capsys.readouterr().out
-    with database.reading() as session:
-        assert matches(owner_password(session), PASSWORD)
-    file.write_text("short\n", encoding="utf-8")
-    assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 2
-    assert "5 characters" in capsys.readouterr().err
-    assert run(["owner", "password", "--from-file", str(tmp_path / "no"), "--database", url]) == 2
-
-
-def test_the_command_asks_twice_and_shows_nothing(
-    database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prompts: list[dict[str, Any]] = []
-
-    def prompt(_text: str, **options: Any) -> str:
-        prompts.append(options)
-        return PASSWORD
-
-    monkeypatch.setattr("typer.prompt", prompt)
-    assert run(["owner", "password", "--database", str(database.engine.url)]) == 0
-    assert prompts == [{"hide_input": True, "confirmation_prompt": "Repeat it"}]
-    assert PASSWORD not in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------------------ no password

@@ -27,7 +27,7 @@ from hsfiq.releases.restoring.restore import open_valid, restore
 from hsfiq.study.config import Checks
 from tests.hsfiq.collect.slow_progress import assert_counts, slow_totals
 from tests.hsfiq.collect.study_participants import LATER, at_once, enrolled
-from tests.hsfiq.db.test_migrations import downgrade
+from tests.hsfiq.db.revisions import downgrade
 from tests.studies import (
     GOOD,
     NOW,

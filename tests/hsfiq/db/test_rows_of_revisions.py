@@ -1,0 +1,357 @@
+"""What each revision does with the rows that a database has, up and down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, insert, inspect, select, text, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from hsfiq.access.accounts import invite, set_owner_password
+from hsfiq.access.logins import log_in
+from hsfiq.access.roles import Role
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import OWNER
+from hsfiq.audit.log import record
+from hsfiq.collect.answering.counts import count_stored_answers
+from hsfiq.collect.participants import by_token
+from hsfiq.db.change_tables import AllowedPerson, EnrolmentByAddress, StudyCreation
+from hsfiq.db.engine import Database
+from hsfiq.db.schema import (
+    current_revision,
+    differences,
+    head_revision,
+    upgrade,
+)
+from hsfiq.db.searches.tables import (
+    ImportedSearch,
+    SearchEnding,
+    SearchFeedback,
+    SearchList,
+    SearchTurn,
+    SearchUpload,
+)
+from hsfiq.db.source_tables import Account, Image, ImageChange, LoginAttempts, Setting
+from hsfiq.db.tables import Question, Response, Study, TextVersion
+from hsfiq.releases import Filters, export_releases
+from hsfiq.releases.recording.record import Recorder
+from tests.arenas import ARENA, Voter, draw_arena
+from tests.hsfiq.db.revisions import all_rows, answered, downgrade
+from tests.studies import NOW, SYSTEMS, Seat, draw, make_queries
+
+
+def test_a_text_that_a_release_lacks_is_not_downgraded(database: Database) -> None:
+    voter = Voter.enrolled(database, draw_arena(database))
+    question, *_ = voter.question_ids()
+    voter.vote(question, 2)
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0023")
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    assert differences(database.engine) == []
+    with database.writing() as session:
+        session.add(ImportedSearch(question_id=question, place=1, uploaded=False, repeats=[]))
+        session.scalars(select(SearchTurn)).one().text = None
+    before = all_rows(database.engine)
+    with pytest.raises(IntegrityError):
+        downgrade(database.engine, "0023")
+    assert all_rows(database.engine) == before
+
+
+def test_answers_from_before_the_states_of_images_are_kept_and_unknown(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        session.execute(update(Response).values(images="s ss ss"))
+    with_states = all_rows(database.engine)["responses"]
+    downgrade(database.engine, "0001")
+    upgrade(database.engine)
+    position = list(Response.__table__.columns.keys()).index("images")
+    assert all_rows(database.engine)["responses"] == [
+        (*row[:position], None, *row[position + 1 :]) for row in with_states
+    ]
+
+
+def test_flags_of_imported_answers_become_unknown(database: Database) -> None:
+    answered(database, "collected")
+    collected = all_rows(database.engine)["responses"]
+    answered(database, "imported")
+    with database.writing() as session:
+        imported = update(Study).where(Study.name == "imported").values(origin="imported")
+        session.execute(imported)
+    downgrade(database.engine, "0015")
+    upgrade(database.engine)
+    flags = select(Response.irrelevant).order_by(Response.id).offset(len(collected))
+    assert all_rows(database.engine)["responses"][: len(collected)] == collected
+    with database.reading() as session:
+        assert set(session.scalars(flags)) == {None}
+    downgrade(database.engine, "0015")
+    with database.engine.connect() as connection:
+        stored = connection.execute(text("SELECT irrelevant FROM responses ORDER BY id")).scalars()
+        known = [flag for flag in stored.all()[len(collected) :] if flag is not None]
+        assert {bool(flag) for flag in known} == {False}
+    upgrade(database.engine)
+
+
+def test_studies_from_before_other_kinds_ask_about_pairs(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:  # a downgrade deletes them
+        session.execute(delete(TextVersion))
+        session.execute(update(Study).values(text_version=None))
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0004")
+    with pytest.raises(DBAPIError), database.engine.connect() as connection:
+        connection.exec_driver_sql("SELECT kind FROM studies")
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    with database.reading() as session:
+        assert session.scalars(select(Study.kind)).all() == ["pair"]
+
+
+def test_flags_of_searches_become_unknown(database: Database) -> None:
+    Seat.taken(database, draw(database, make_queries(database, dataset="pairs"))).answer_all()
+    pairs = all_rows(database.engine)["responses"]
+    question, *_ = Voter.enrolled(database, draw_arena(database)).question_ids()
+    with database.writing() as session:
+        session.add(
+            Response(question_id=question, revision=1, submit_key="press", irrelevant=None,
+                     judgement={"success": 4, "ease": 2, "would_go_on": False, "why": "enough"})
+        )  # fmt: skip
+        session.flush()
+        count_stored_answers(session, session.get_one(Question, question).pair.study)
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0021")
+    with database.reading() as session:
+        flag = select(Response.irrelevant).where(Response.question_id == question)
+        assert session.scalars(flag).one() is False
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    assert before["responses"][:-1] == pairs
+
+
+def test_searches_with_one_system_outlive_the_columns_of_arenas(database: Database) -> None:
+    study = draw_arena(database, SYSTEMS[:1], replace(ARENA, kind="search"))
+    question, *_ = Voter.enrolled(database, study).question_ids()
+    with database.writing() as session:
+        reference = session.get_one(Question, question).pair.query.triplet.reference_id
+        assert reference is not None
+        turn = SearchTurn(
+            question_id=question, number=1, submit_key="press", reference_id=reference,
+            text="is red", asked_at=NOW,
+        )  # fmt: skip
+        session.add(turn)
+        session.flush()
+        listed = SearchList(
+            turn_id=turn.id, side=1, listed_at=NOW, seconds=0.5, image_ids=[reference],
+            scores=[1.0], system_version="1", corpus_sha256="0" * 64,
+        )  # fmt: skip
+        feedback = SearchFeedback(
+            turn_id=turn.id, satisfaction=4, nearest=1, nearest_side=1, images=" s",
+            active_seconds=2.0, given_at=NOW,
+        )  # fmt: skip
+        ending = SearchEnding(
+            question_id=question, submit_key="press", reason="declared", declared_id=reference,
+            declared_side=1, ended_at=NOW,
+        )  # fmt: skip
+        session.add_all([listed, feedback, ending])
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0017")
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    assert differences(database.engine) == []
+
+
+def test_an_arena_is_not_downgraded(database: Database) -> None:
+    voter = Voter.enrolled(database, draw_arena(database))
+    voter.vote(voter.question_ids()[0], 2)
+    before = all_rows(database.engine)
+    with pytest.raises(IntegrityError):
+        downgrade(database.engine, "0017")
+    assert all_rows(database.engine) == before
+    assert current_revision(database.engine) == head_revision()
+
+
+def test_searches_without_pictures_outlive_their_table(database: Database) -> None:
+    voter = Voter.enrolled(database, draw_arena(database))
+    voter.vote(voter.question_ids()[0], 2)
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0018")
+    assert "search_uploads" not in inspect(database.engine).get_table_names()
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+    assert differences(database.engine) == []
+
+
+def test_a_search_about_a_picture_is_not_downgraded(database: Database) -> None:
+    voter = Voter.enrolled(database, draw_arena(database))
+    question, *_ = voter.question_ids()
+    voter.vote(question, 2)
+    with database.writing() as session:
+        session.add(
+            SearchUpload(
+                question_id=question, submit_key="press", content=b"\xff\x00jpeg", sha256="0" * 64,
+                width=2, height=1, uploaded_at=NOW,
+            )
+        )  # fmt: skip
+        session.scalars(select(SearchTurn)).one().reference_id = None
+    before = all_rows(database.engine)
+    with pytest.raises(IntegrityError):
+        downgrade(database.engine, "0018")
+    assert all_rows(database.engine) == before
+    assert current_revision(database.engine) == head_revision()
+
+
+def test_links_from_before_their_digests_stay_valid(database: Database) -> None:
+    answered(database)
+    token = "t" * 32
+    downgrade(database.engine, "0019")
+    with database.writing() as session:
+        session.execute(text("UPDATE participants SET token = :token"), {"token": token})
+    upgrade(database.engine)
+    with database.reading() as session:
+        person = by_token(session, token)
+        assert person is not None
+        assert token not in repr(all_rows(database.engine))
+        assert by_token(session, person.token_hash) is None
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0019")
+    upgrade(database.engine)
+    assert all_rows(database.engine) == before
+
+
+def test_attempts_to_log_in_come_and_go_with_their_revision(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        session.add(LoginAttempts(client="c" * 64, delay=0.5, last_at=NOW, free_at=NOW))
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0030")
+    upgrade(database.engine)
+    after = all_rows(database.engine)
+    assert before.pop("login_attempts")
+    assert after.pop("login_attempts") == []
+    assert after == before
+
+
+def test_a_downgrade_forgets_addresses_and_lists_of_people(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        session.add(EnrolmentByAddress(study_id=study.id, client="c" * 64, enrolled_at=NOW))
+        session.add(AllowedPerson(study_id=study.id, person_hash="p" * 43))
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0022")
+    upgrade(database.engine)
+    after = all_rows(database.engine)
+    for table in ("enrolments_by_address", "allowed_people"):
+        assert before.pop(table)
+        assert after.pop(table) == []
+    assert after == before
+
+
+def test_digests_of_images_imported_before_are_unknown(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        session.execute(update(Image).values(sha256="d" * 64))
+        session.add(ImageChange(image_id=1, found_at=NOW))
+    downgrade(database.engine, "0024")
+    upgrade(database.engine)
+    with database.reading() as session:
+        assert set(session.scalars(select(Image.sha256))) == {None}
+        assert session.scalars(select(ImageChange)).all() == []
+
+
+def test_what_a_creation_left_outlives_the_table_of_creations(database: Database) -> None:
+    answered(database)
+    with database.writing() as session:
+        session.add(
+            StudyCreation(study_id=session.scalars(select(Study.id)).one(), continued_at=NOW)
+        )
+    before = all_rows(database.engine)
+    downgrade(database.engine, "0026")
+    upgrade(database.engine)
+    after = all_rows(database.engine)
+    assert before.pop("study_creations")
+    assert after.pop("study_creations") == []
+    assert after == before
+
+
+def test_records_of_releases_come_and_go_with_their_revision(
+    database: Database, tmp_path: Path
+) -> None:
+    answered(database)
+    bare = all_rows(database.engine)
+    with database.reading() as session:
+        study = session.scalars(select(Study)).one()
+        recorder, folder = Recorder(database, OWNER), tmp_path / "release"
+        export_releases(session, study, ["hp"], Filters(), folder=folder, in_place=recorder)
+    recorded = all_rows(database.engine)
+    new = ("exported_releases", "exported_forms", "audit_entries")
+    assert all(recorded[table] for table in new)
+    assert {table: recorded[table] for table in recorded if table not in new} == {
+        table: bare[table] for table in bare if table not in new
+    }
+    downgrade(database.engine, "0027")
+    assert not set(new) & set(inspect(database.engine).get_table_names())
+    upgrade(database.engine)
+    assert all_rows(database.engine) == bare
+    assert differences(database.engine) == []
+
+
+def test_participants_outlive_the_table_of_their_hits(database: Database) -> None:
+    answered(database)
+    row = "(participant_id, assignment_id, hit_id, submit_to)"
+    with database.writing() as session:
+        key = session.scalar(text("SELECT max(id) FROM participants"))
+        hit = f"VALUES ({key}, '3XYZ', '30H4', 'https://www.mturk.com')"
+        session.execute(text(f"INSERT INTO worked_hits {row} {hit}"))
+    downgrade(database.engine, "0028")
+    upgrade(database.engine)
+    with database.reading() as session:
+        assert session.scalar(text("SELECT max(id) FROM participants")) == key
+        assert session.execute(text("SELECT * FROM worked_hits")).all() == []
+
+
+def test_the_audit_log_goes_with_its_revision(database: Database) -> None:
+    answered(database)
+    bare = all_rows(database.engine)
+    with database.writing() as session:
+        record(session, OWNER, Action.STUDY_OPEN, study="a study", about="p1")
+        record(session, OWNER, Action.LOGIN)
+    assert len(all_rows(database.engine)["audit_entries"]) == 2
+    downgrade(database.engine, "0029")
+    assert "audit_entries" not in inspect(database.engine).get_table_names()
+    upgrade(database.engine)
+    assert all_rows(database.engine) == bare
+    assert differences(database.engine) == []
+
+
+def test_the_owner_keeps_the_password_through_the_table_of_accounts(database: Database) -> None:
+    scrypt, argon2 = "scrypt$1$1$1$00$00", "$argon2id$v=19$m=1,t=1,p=1$AA$AA"
+    stored = select(Setting.value).where(Setting.key == "owner_password")
+    downgrade(database.engine, "0032")
+    with database.writing() as session:
+        session.execute(insert(Setting).values(key="owner_password", value=scrypt))
+        session.execute(text("INSERT INTO owner_sessions VALUES ('digest', '2026-01-01 00:00:00')"))
+    upgrade(database.engine)
+    with database.writing() as session:
+        owner = session.scalars(select(Account)).one()
+        assert (owner.name, owner.role, owner.password) == ("owner", "owner", scrypt)
+        assert not owner.is_disabled
+        assert session.scalars(stored).all() == []
+        log_in(session, owner, NOW)
+        invite(session, "kim", Role.ANALYST, NOW)
+    downgrade(database.engine, "0032")
+    with database.reading() as session:
+        assert session.scalars(stored).all() == [scrypt]
+        assert session.execute(text("SELECT * FROM owner_sessions")).all() == []
+    upgrade(database.engine)
+    assert differences(database.engine) == []
+    with database.writing() as session:
+        set_owner_password(session, argon2)
+    downgrade(database.engine, "0032")  # whose version cannot check this password
+    with database.reading() as session:
+        assert session.scalars(stored).all() == []
+    upgrade(database.engine)
+    with database.reading() as session:
+        assert session.scalars(select(Account)).all() == []
