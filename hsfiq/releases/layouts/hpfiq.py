@@ -95,9 +95,10 @@ class HpfiqFile:
         self.opening = "{\n"
 
     def add(self, kept: Kept) -> None:
-        self.obstacle.add(kept.questions)
-        if self.obstacle.text() is None and kept.questions:
-            self.write(kept.questions, until=kept.questions[-1].participant_id)
+        questions = list(kept.questions)
+        self.obstacle.add(questions)
+        if self.obstacle.text() is None and questions:
+            self.write(questions, until=questions[-1].participant_id)
 
     def close(self) -> list[str]:
         with self.file:

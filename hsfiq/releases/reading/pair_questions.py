@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
+from itertools import repeat
 from typing import Any, overload
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from hsfiq.answer_rules import ImageStates
 from hsfiq.ids import question_id
 from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.reading.item_columns import ItemColumns
-from hsfiq.releases.reading.question_reader import QuestionReader, Revision
+from hsfiq.releases.reading.question_reader import SELECTED, QuestionReader, Revision
 from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QueryRow, QuestionRow
 from hsfiq.releases.schemas import FLAG, TEXT, WHOLE
@@ -34,20 +35,20 @@ OF_IMAGES = {
 """For each column the attribute of `ImageStates`, and the type."""
 FEW = ("revision", "text_version", "language")
 """Columns of the answers with few values."""
-WHERE = ("form_place", "first", "end", "run")
 
 
 class Part:
-    """What was read together: forms, and the database's rows by form, place and revision."""
+    """What was read together: forms, and their questions."""
 
     def __init__(
         self,
         source: QuestionReader,
         items: ItemColumns,
         forms: Sequence[FormRow],
-        rows: Sequence[Revision],
+        questions: pa.RecordBatch,
     ) -> None:
-        self.source, self.items, self.forms, self.rows = source, items, forms, rows
+        self.source, self.items, self.forms = source, items, forms
+        self._keys = questions.select(["key", "form_place", "place"])
         self.of_forms = {
             name: distinct(pa.array([self._value(form, name) for form in forms], kind))
             for name, kind in OF_FORMS.items()
@@ -59,16 +60,18 @@ class Part:
             return self.source.failed_checks.get(form.key)
         return getattr(form, name)
 
-    def question(self, form: FormRow, revisions: Sequence[Revision]) -> QuestionRow:
-        first = self.source.repeated.get(revisions[0][0])
+    def question(self, form: FormRow, revision: Revision) -> QuestionRow:
+        first = self.source.repeated.get(revision[0])
         repeats = None if first is None else self._ids.get(first)
-        return self.source.question(form, revisions, repeats)
+        return self.source.question(form, [revision], repeats)
 
     @cached_property
     def _ids(self) -> dict[int, str]:
         """The ids of the questions by their database keys."""
-        forms = {form.key: form for form in self.forms}
-        return {row[0]: id_of(forms[row[1]], row[2]) for row in self.rows}
+        rows: Iterator[Any] = zip(
+            *(column.to_pylist() for column in self._keys.columns), strict=True
+        )
+        return {key: id_of(self.forms[form], place) for key, form, place in rows}
 
 
 def id_of(form: FormRow, place: int | str) -> str:
@@ -79,8 +82,7 @@ class PairQuestions(Questions):
     """Some questions of a part.
 
     `data` has what the database has of each question, with the places of its form in the part and
-    of its pair in `ItemColumns`, and of its rows in the part, from `first` to before `end`. The row
-    of a question is made when it is asked for.
+    of its pair in `ItemColumns`. The row of a question is made when it is asked for.
     """
 
     def __init__(self, part: Part, data: pa.RecordBatch) -> None:
@@ -96,18 +98,26 @@ class PairQuestions(Questions):
     def __getitem__(self, place: slice) -> list[QuestionRow]: ...
     def __getitem__(self, place: int | slice) -> QuestionRow | list[QuestionRow]:
         if isinstance(place, slice):
-            return [self._row(*where) for where in self._where[place]]
-        return self._row(*self._where[place])
+            return [self._row(*stored) for stored in self._stored[place]]
+        return self._row(*self._stored[place])
 
     def __iter__(self) -> Iterator[QuestionRow]:
-        return (self._row(*where) for where in self._where)
+        return (self._row(*stored) for stored in self._stored)
 
     @cached_property
-    def _where(self) -> list[tuple[Any, ...]]:
-        return list(zip(*(self.data.column(name).to_pylist() for name in WHERE), strict=True))
+    def _stored(self) -> list[tuple[int, int | None, Revision]]:
+        """For each question the place of its form, its run, and its row as the database has it."""
+        present = set(self.data.schema.names)
+        columns: list[Iterable[Any]] = [
+            self.data.column(name).to_pylist() if name in present else repeat(None)
+            for name in SELECTED
+        ]
+        forms: list[Any] = self.data.column("form_place").to_pylist()
+        runs = self.data.column("run").to_pylist()
+        return list(zip(forms, runs, zip(*columns, strict=False), strict=True))
 
-    def _row(self, form: int, first: int, end: int, run: int | None) -> QuestionRow:
-        row = self.part.question(self.part.forms[form], self.part.rows[first:end])
+    def _row(self, form: int, run: int | None, revision: Revision) -> QuestionRow:
+        row = self.part.question(self.part.forms[form], revision)
         row.run = run
         return row
 

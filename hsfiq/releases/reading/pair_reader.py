@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,12 +13,7 @@ from hsfiq.db.tables import Study
 from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.reading.item_columns import ItemColumns
 from hsfiq.releases.reading.pair_questions import PairQuestions, Part
-from hsfiq.releases.reading.question_reader import (
-    SELECTED,
-    QuestionReader,
-    Revision,
-    time_spent,
-)
+from hsfiq.releases.reading.question_reader import QuestionReader, Revision, time_spent
 from hsfiq.releases.schemas import FLAG, NUMBER, POINTS, TEXT, TIME, WHOLE
 from hsfiq.releases.writing.json_lines import Array, combined
 
@@ -38,6 +33,7 @@ TYPES: dict[str, pa.DataType] = {
     "score_2": POINTS,
     "preferred": POINTS,
     "confirmed": FLAG,
+    "extra": TEXT,
     "irrelevant": FLAG,
     "reason": TEXT,
     "skipped": TEXT,
@@ -62,33 +58,31 @@ class PairReader(QuestionReader):
     def read(self, forms: Sequence[FormRow]) -> PairQuestions:
         """The questions of forms, all forms of each of their participants."""
         keys = [form.key for form in forms]
-        rows: list[Revision] = []
-        parts = []
-        for part in self.rows(forms):
-            parts.append(as_batch(part))
-            rows += part
+        parts = [as_batch(rows) for rows in self.rows(forms, tuple(TYPES))]
         table = pa.Table.from_batches(parts, pa.schema(TYPES))
         data = {name: combined(table[name]) for name in TYPES}
-        data["form_place"] = pc.index_in(data.pop("form_key"), value_set=pa.array(keys, KEY))
+        data["form_place"] = pc.index_in(data["form_key"], value_set=pa.array(keys, KEY))
         if keys != sorted(keys):
             order = pc.array_sort_indices(data["form_place"])  # a form's rows stay in their order
             data = {name: values.take(order) for name, values in data.items()}
-            rows = [rows[place] for place in cast("list[int]", order.to_pylist())]
-        data["pair_place"] = pc.index_in(data.pop("pair_key"), value_set=self.items.keys)
+        data["pair_place"] = pc.index_in(data["pair_key"], value_set=self.items.keys)
         data["revision"] = pc.fill_null(data["revision"], 0)
-        data["run"] = pa.nulls(len(rows), WHOLE)
-        return PairQuestions(Part(self, self.items, forms, rows), of_last_revisions(data))
+        data["run"] = pa.nulls(table.num_rows, WHOLE)
+        questions = of_last_revisions(data)
+        return PairQuestions(Part(self, self.items, forms, questions), questions)
 
 
 def as_batch(rows: Sequence[Revision]) -> pa.RecordBatch:
-    columns = dict(zip(SELECTED, zip(*rows, strict=True), strict=True)) if rows else {}
-    arrays = [as_array(columns.get(name, ()), kind) for name, kind in TYPES.items()]
+    columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else ((),) * len(TYPES)
+    arrays = list(map(as_array, columns, TYPES.values()))
     return pa.RecordBatch.from_arrays(arrays, names=list(TYPES))
 
 
 def as_array(values: Sequence[Any], kind: pa.DataType) -> Array:
     """Values of the driver, which are numbers for the flags of SQLite, and texts for its times."""
-    first = next((value for value in values if value is not None), None)
+    if values.count(None) == len(values):
+        return pa.nulls(len(values), kind)  # type: ignore[call-overload] # of any type
+    first = next(value for value in values if value is not None)
     if kind == FLAG and type(first) is int:
         return pa.array(values, pa.int8()).cast(FLAG)
     if kind == TIME and isinstance(first, str):
@@ -97,23 +91,20 @@ def as_array(values: Sequence[Any], kind: pa.DataType) -> Array:
 
 
 def of_last_revisions(data: dict[str, Array]) -> pa.RecordBatch:
-    """The rows with the last revision of each question; `first` and `end` enclose all of them."""
-    keys = data["key"]
+    """The rows with the last revision of each question, and the time of all of its revisions."""
+    keys, batch = data["key"], pa.RecordBatch.from_pydict(data)
     n_rows = len(keys)
     if not n_rows:
-        empty = pa.array([], WHOLE)
-        return pa.RecordBatch.from_pydict({**data, "first": empty, "end": empty})
+        return batch
     is_last = pa.concat_arrays([pc.not_equal(keys[1:], keys[:-1]), pa.array([True])])
     ends = pc.add(pc.indices_nonzero(is_last), 1).cast(WHOLE)
+    if len(ends) == n_rows:
+        return batch
     firsts = pa.concat_arrays([pa.array([0], WHOLE), ends[:-1]])
-    every_spent = data["active_seconds"]
-    batch = pa.RecordBatch.from_pydict(data)
-    if len(ends) < n_rows:
-        batch = batch.filter(is_last)
-        spent = seconds_of_all(every_spent, batch.column("active_seconds"), firsts, ends)
-        place = batch.schema.get_field_index("active_seconds")
-        batch = batch.set_column(place, "active_seconds", spent)
-    return batch.append_column("first", firsts).append_column("end", ends)
+    batch = batch.filter(is_last)
+    last = batch.column("active_seconds")
+    spent = seconds_of_all(data["active_seconds"], last, firsts, ends)
+    return batch.set_column(batch.schema.get_field_index("active_seconds"), "active_seconds", spent)
 
 
 def seconds_of_all(every_spent: Array, last: Array, firsts: Array, ends: Array) -> Array:

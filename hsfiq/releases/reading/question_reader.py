@@ -49,10 +49,12 @@ class QuestionReader:
             key: rule_text(change) for key, change in latest_changes(session, study).items()
         }
 
-    def rows(self, forms: Sequence[FormRow]) -> Iterator[Sequence[Revision]]:
+    def rows(
+        self, forms: Sequence[FormRow], names: tuple[str, ...] = SELECTED
+    ) -> Iterator[Sequence[Revision]]:
         """The rows of each question, in parts: one without an answer, else one a revision."""
         rows = self.session.connection().execute(
-            questions_and_revisions(),
+            questions_and_revisions(names),
             {"forms": [form.key for form in forms]},
             execution_options={"yield_per": REVISIONS_AT_ONCE},
         )
@@ -123,32 +125,34 @@ def time_spent(seconds: Sequence[float | None]) -> float | None:
 
 
 @cache
-def questions_and_revisions() -> Executable:
+def questions_and_revisions(names: tuple[str, ...] = SELECTED) -> Executable:
     """Select the questions of `forms`, by form and place, each with its revisions in order.
 
-    They are columns of the tables, with flags and times as the driver gives them: rows of
-    SQLAlchemy's ORM, and values that it converts, take twice as long.
+    `names` are some of `SELECTED`. They are columns of the tables, with flags and times as the
+    driver gives them: rows of SQLAlchemy's ORM, and values that it converts, take twice as long.
     """
     question, response = Question.__table__.c, Response.__table__.c
+    columns = (
+        question.id, question.form_id, question.place, question.pair_id,
+        as_stored(question.swapped), json_text(question.order_1), json_text(question.order_2),
+        json_text(question.set_order), json_text(question.image_orders),
+        as_stored(question.handed_on), question.text,
+        response.revision, response.score_1, response.score_2, response.preferred,
+        as_stored(response.confirmed), json_text(response.judgement), json_text(response.extra),
+        as_stored(response.irrelevant), response.reason, response.skipped,
+        as_stored(response.served_at), as_stored(response.first_interaction_at),
+        as_stored(response.submitted_at), response.active_seconds,
+        response.images, response.text_version, response.language,
+    )  # fmt: skip
+    by_name = dict(zip(SELECTED, columns, strict=True))
     return (
-        select(
-            question.id, question.form_id, question.place, question.pair_id,
-            as_stored(question.swapped), json_text(question.order_1), json_text(question.order_2),
-            json_text(question.set_order), json_text(question.image_orders),
-            as_stored(question.handed_on), question.text,
-            response.revision, response.score_1, response.score_2, response.preferred,
-            as_stored(response.confirmed), json_text(response.judgement), json_text(response.extra),
-            as_stored(response.irrelevant), response.reason, response.skipped,
-            as_stored(response.served_at), as_stored(response.first_interaction_at),
-            as_stored(response.submitted_at), response.active_seconds,
-            response.images, response.text_version, response.language,
-        )
+        select(*(by_name[name] for name in names))
         .select_from(
             Question.__table__.outerjoin(Response.__table__, response.question_id == question.id)
         )
         .where(question.form_id.in_(bindparam("forms", expanding=True)))
         .order_by(question.form_id, question.place, response.revision)
-    )  # fmt: skip
+    )
 
 
 def as_stored(column: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -55,13 +55,17 @@ class TableFiles:
         )
         self._lines = self._closing.enter_context((folder / self.lines_name).open("wb"))
 
-    def write(self, part: TableRows) -> None:
-        table = as_table(part, self.schema)
+    def as_table(self, part: TableRows) -> pa.Table:
+        return as_table(part, self.schema)
+
+    def write_rows(self, table: pa.Table) -> None:
         self.n_rows += table.num_rows
         for start in range(0, table.num_rows, ROWS_AT_ONCE):
-            rows = table.slice(start, ROWS_AT_ONCE)
-            self._parquet.write_table(rows, row_group_size=ROWS_AT_ONCE)
-            text = json_lines(rows, json_of(part, start))
+            self._parquet.write_table(table.slice(start, ROWS_AT_ONCE), row_group_size=ROWS_AT_ONCE)
+
+    def write_lines(self, table: pa.Table, part: TableRows) -> None:
+        for start in range(0, table.num_rows, ROWS_AT_ONCE):
+            text = json_lines(table.slice(start, ROWS_AT_ONCE), json_of(part, start))
             self._lines.write(text)
             self._digest.update(text)
 
@@ -74,9 +78,9 @@ class TableFiles:
 
 
 class TableWriter:
-    """Writes the tables of a release into a folder, in a thread of its own.
+    """Writes the tables of a release into a folder, in two threads: Parquet, and JSON lines.
 
-    A table has its files once something was added to it, even without rows. An error of the thread
+    A table has its files once something was added to it, even without rows. An error of a thread
     is raised by a later `add` or at the end.
     """
 
@@ -85,6 +89,7 @@ class TableWriter:
         self.schemas = schemas
         self.files: dict[str, TableFiles] = {}
         self._thread = ThreadPoolExecutor(max_workers=1)
+        self._of_lines = ThreadPoolExecutor(max_workers=1)
         self._waiting: deque[Future[None]] = deque()
 
     def __enter__(self) -> Self:
@@ -94,6 +99,7 @@ class TableWriter:
         self, kind: type[BaseException] | None, _: object, _traceback: TracebackType | None
     ) -> None:
         self._thread.shutdown(wait=True, cancel_futures=kind is not None)
+        self._of_lines.shutdown(wait=True)
         try:
             while kind is None and self._waiting:
                 self._waiting.popleft().result()
@@ -115,11 +121,17 @@ class TableWriter:
         return self.files[table].n_rows if table in self.files else 0
 
     def _write(self, parts: Sequence[Tables | Callable[[], Tables]]) -> None:
+        lines = []
         for part in parts:
             for name, rows in (part() if callable(part) else part).items():
                 if name not in self.files:
                     self.files[name] = TableFiles(self.folder, name, self.schemas[name])
-                self.files[name].write(rows)
+                files = self.files[name]
+                table = files.as_table(rows)
+                lines.append(self._of_lines.submit(files.write_lines, table, rows))
+                files.write_rows(table)
+        for written in lines:
+            written.result()
 
 
 def repeating_columns(schema: pa.Schema) -> list[str]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from errno import ENOSPC
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep
@@ -29,6 +30,7 @@ from hsfiq.releases.folder import content_of
 from hsfiq.releases.reading import forms
 from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.writing.json_lines import json_lines
+from hsfiq.releases.writing.tables import TableFiles, TableWriter
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import hsfiq, import_hpfiq, release_of
 from tests.processes import Fork
@@ -165,6 +167,19 @@ def test_a_restored_and_a_copied_database_give_the_same_bytes(
         opened = open_database(url)
         assert release_of(opened).files == before
         opened.close()
+
+
+@pytest.mark.parametrize("fails", ["write_rows", "write_lines"])
+def test_an_error_of_a_thread_ends_the_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(TableFiles, fails, full)
+    schema = pa.schema({"place": pa.int64()})
+    with pytest.raises(OSError, match="No space left"), TableWriter(tmp_path, {"t": schema}) as to:
+        to.add({"t": [{"place": 1}]})
 
 
 # ---------------------------------------------------------------------------------------- kill -9
