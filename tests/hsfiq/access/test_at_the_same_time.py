@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 
@@ -12,19 +12,11 @@ from sqlalchemy.orm import Session
 from hsfiq.access.accounts import account_of_link, find_account, invite, reset, set_password
 from hsfiq.access.logins import log_in, user_of_login
 from hsfiq.access.roles import Role
-from hsfiq.db.engine import Database, open_database
+from hsfiq.db.engine import Database
 from hsfiq.errors import Conflict
 from tests.studies import NOW
 
 LATER = NOW + timedelta(days=7)
-
-
-@pytest.fixture
-def other(database_url: str) -> Iterator[Database]:
-    """The database as another process has it open."""
-    opened = open_database(database_url)
-    yield opened
-    opened.close()
 
 
 class Meanwhile:

@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from PIL import Image as Picture
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import delete, select, text, update
 from sqlalchemy.orm import Session
 
 from hsfiq.active.candidates import pairs_asked
@@ -21,13 +20,13 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db import engine as engine_module
 from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Base, Check, Dataset, Form, Pair, Question, Study
+from hsfiq.db.tables import Dataset, Pair, Study
 from hsfiq.errors import Conflict, UnreadableInput
-from hsfiq.study import design
 from hsfiq.study.config import Checks, StudyConfig
 from hsfiq.study.creation.create import create_study
 from hsfiq.study.creation.removal import LONGEST_PAUSE
 from tests.hsfiq.samples import hsfiq
+from tests.hsfiq.study.parts import between_parts, questions_of, row_counts
 from tests.processes import Fork
 from tests.studies import SMALL, Seat, config, draw, make_queries
 
@@ -49,21 +48,6 @@ def queries(database: Database) -> list[int]:
     return make_queries(database, {"shirt": 8, "dress": 8}, separate=True)
 
 
-@pytest.fixture
-def other(database_url: str) -> Iterator[Database]:
-    """The database as another process has it open."""
-    opened = open_database(database_url)
-    yield opened
-    opened.close()
-
-
-def between_parts(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
-    """Make every transaction short, and perform an action between two of them."""
-    monkeypatch.setattr(engine_module, "PART_SECONDS", 0.0)
-    monkeypatch.setattr(design, "PAIRS_AT_ONCE", 3)
-    monkeypatch.setattr(engine_module, "sleep", lambda _seconds: action())
-
-
 def create(database: Database, queries: list[int], wanted: StudyConfig = WANTED) -> None:
     create_study(database, wanted, queries, actor=OWNER, require=allow)
 
@@ -72,36 +56,9 @@ def allow(_session: Session, _study: Study) -> None:
     pass
 
 
-def rows(database: Database) -> dict[str, int]:
-    """The number of rows of each table."""
-    with database.reading() as session:
-        return {
-            table.name: session.scalar(select(func.count()).select_from(table)) or 0
-            for table in Base.metadata.sorted_tables
-        }
-
-
 def names(database: Database) -> list[str]:
     with database.reading() as session:
         return [study.name for study in list_studies(session)]
-
-
-def drawn(database: Database, name: str) -> list[tuple[object, ...]]:
-    """The study's questions, with the keys of what they show replaced by the queries."""
-    with database.reading() as session:
-        rows = session.execute(
-            select(
-                *(Form.number, Form.batch, Form.category, Question.place, Pair.query_id),
-                *(Question.swapped, Question.order_1, Question.order_2, Check.kind, Check.expected),
-            )
-            .join(Question, Question.form_id == Form.id)
-            .join(Pair, Question.pair_id == Pair.id)
-            .join(Study, Form.study_id == Study.id)
-            .outerjoin(Check, Check.question_id == Question.id)
-            .where(Study.name == name)
-            .order_by(Form.number, Question.place)
-        )
-        return [tuple(row) for row in rows]
 
 
 def test_answers_are_stored_while_a_study_is_created(
@@ -117,7 +74,7 @@ def test_answers_are_stored_while_a_study_is_created(
     between_parts(monkeypatch, answer)
     create(database, queries)
     assert len(seen) > len(seat.question_ids)
-    assert rows(database)["responses"] == len(seat.question_ids)
+    assert row_counts(database)["responses"] == len(seat.question_ids)
     assert {tuple(each) for each in seen} == {("running",)}
     assert names(other) == ["running", "second"]
 
@@ -128,7 +85,7 @@ def test_the_study_is_the_one_that_one_transaction_draws(
     between_parts(monkeypatch, lambda: None)
     create(database, queries)
     draw(database, queries, SMALL, "first", WANTED.checks)
-    assert drawn(database, "second") == drawn(database, "first")
+    assert questions_of(database, "second") == questions_of(database, "first")
     with database.reading() as session:
         study = session.scalars(select(Study).where(Study.name == "second")).one()
         assert (study.status, study.origin) == ("open", "collected")
@@ -139,14 +96,14 @@ def test_a_study_that_is_refused_leaves_nothing(
     database: Database, queries: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     between_parts(monkeypatch, lambda: None)
-    before = rows(database)
+    before = row_counts(database)
 
     def refuse(_session: Session, _study: Study) -> None:
         raise UnreadableInput("design", "is refused")
 
     with pytest.raises(UnreadableInput, match="is refused"):
         create_study(database, WANTED, queries, actor=OWNER, require=refuse)
-    assert rows(database) == before
+    assert row_counts(database) == before
 
 
 def test_a_name_that_another_study_takes_meanwhile(
@@ -162,8 +119,8 @@ def test_a_name_that_another_study_takes_meanwhile(
     with pytest.raises(UnreadableInput, match="already exists"):
         create(database, queries)
     assert names(database) == ["second"]
-    assert rows(database)["study_creations"] == 0
-    assert rows(database)["studies"] == 1
+    assert row_counts(database)["study_creations"] == 0
+    assert row_counts(database)["studies"] == 1
 
 
 def test_a_creation_that_was_removed_ends(
@@ -210,7 +167,7 @@ def test_a_killed_creation_is_invisible_and_removed_later(
     add_images(database, tmp_path / "images")
     assert hsfiq("study", "create", toml, "--database", database_url).code == 0
     assert names(database) == ["second"]
-    assert rows(database)["study_creations"] == 1
+    assert row_counts(database)["study_creations"] == 1
 
     with database.writing() as session:
         session.execute(
@@ -220,7 +177,7 @@ def test_a_killed_creation_is_invisible_and_removed_later(
         )
     toml.write_text(TEXT.replace("second", "third"), encoding="utf-8")
     assert hsfiq("study", "create", toml, "--database", database_url).code == 0
-    after = rows(database)
+    after = row_counts(database)
     assert after["study_creations"] == 0
     assert after["studies"] == 2
     with database.reading() as session:

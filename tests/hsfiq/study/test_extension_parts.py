@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from hsfiq.audit.actors import OWNER
@@ -22,11 +21,12 @@ from hsfiq.collect.studies import find_study
 from hsfiq.db import engine as engine_module
 from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Base, Check, Extension, Form, Pair, Participant, Question, Study
+from hsfiq.db.tables import Extension, Participant, Study
 from hsfiq.errors import Conflict
 from hsfiq.study import design
 from hsfiq.study.creation.removal import LONGEST_PAUSE
 from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries
+from tests.hsfiq.study.parts import between_parts, questions_of, row_counts
 from tests.processes import Fork
 from tests.studies import NOW, SMALL, Seat, draw, make_queries
 
@@ -39,21 +39,6 @@ def queries(database: Database) -> list[int]:
     return make_queries(database, {"shirt": 8, "dress": 8}, separate=True)
 
 
-@pytest.fixture
-def other(database_url: str) -> Iterator[Database]:
-    """The database as another process has it open."""
-    opened = open_database(database_url)
-    yield opened
-    opened.close()
-
-
-def between_parts(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
-    """Make every transaction short, and perform an action between two of them."""
-    monkeypatch.setattr(engine_module, "PART_SECONDS", 0.0)
-    monkeypatch.setattr(design, "PAIRS_AT_ONCE", 3)
-    monkeypatch.setattr(engine_module, "sleep", lambda _seconds: action())
-
-
 def named(session: Session, name: str) -> Study:
     study = find_study(session, name)
     assert study is not None
@@ -64,32 +49,6 @@ def extend_small(
     database: Database, wanted: MoreAnnotators | NewQueries, name: str = "small"
 ) -> Added:
     return extend_while_running(database, OWNER, lambda session: named(session, name), wanted, NOW)
-
-
-def forms(database: Database, name: str) -> list[tuple[object, ...]]:
-    """The study's questions, with the keys of what they show replaced by the queries."""
-    with database.reading() as session:
-        rows = session.execute(
-            select(
-                *(Form.number, Form.batch, Form.category, Question.place, Pair.query_id),
-                *(Question.swapped, Question.order_1, Question.order_2, Check.kind, Check.expected),
-            )
-            .join(Question, Question.form_id == Form.id)
-            .join(Pair, Question.pair_id == Pair.id)
-            .outerjoin(Check, Check.question_id == Question.id)
-            .where(Form.study_id == named(session, name).id)
-            .order_by(Form.number, Question.place)
-        )
-        return [tuple(row) for row in rows]
-
-
-def counts(database: Database) -> dict[str, int]:
-    """The number of rows of each table."""
-    with database.reading() as session:
-        return {
-            table.name: session.scalar(select(func.count()).select_from(table)) or 0
-            for table in Base.metadata.sorted_tables
-        }
 
 
 @pytest.mark.parametrize("wanted", MORE, ids=["annotators", "queries"])
@@ -105,7 +64,7 @@ def test_the_forms_are_those_that_one_transaction_draws(
     added = extend_small(database, wanted)
     with database.writing() as session:
         assert extend(session, named(session, "same"), wanted, NOW) == added
-    assert forms(database, "small") == forms(database, "same")
+    assert questions_of(database, "small") == questions_of(database, "same")
     with database.reading() as session:
         one, two = session.scalars(select(Extension).order_by(Extension.id))
         assert (one.number, one.added, one.request) == (two.number, two.added, two.request)
@@ -121,7 +80,7 @@ def test_answers_are_stored_and_questions_reassigned_meanwhile(
     seen: list[int] = []
 
     def work() -> None:
-        seen.append(len({row[0] for row in forms(other, "small")}))
+        seen.append(len({row[0] for row in questions_of(other, "small")}))
         if len(seen) == 1:
             seat.answer_until(2)
             with other.writing() as session:
@@ -129,15 +88,15 @@ def test_answers_are_stored_and_questions_reassigned_meanwhile(
             Seat.taken(other, study_id, NOW + timedelta(minutes=1))
 
     between_parts(monkeypatch, work)
-    before = len({row[0] for row in forms(database, "small")})
+    before = len({row[0] for row in questions_of(database, "small")})
     added = extend_small(database, MoreAnnotators(4))
     reassigned = seen[-1] - before
     assert reassigned > 0
     assert set(seen[1:]) == {before + reassigned}
-    numbers = sorted({int(str(row[0])) for row in forms(database, "small")})
+    numbers = sorted({int(str(row[0])) for row in questions_of(database, "small")})
     assert numbers == list(range(before + reassigned + added.forms))
     assert added.first_form == before + reassigned
-    assert counts(database)["responses"] == 1
+    assert row_counts(database)["responses"] == 1
     Seat.taken(database, study_id, NOW + timedelta(minutes=2)).answer_all()
 
 
@@ -152,15 +111,15 @@ def test_two_extensions_at_once(
             theirs.append({})
             with other.writing() as session:
                 extend(session, named(session, "small"), NewQueries(sample=2), NOW)
-            theirs[0] = counts(other)
+            theirs[0] = row_counts(other)
 
     between_parts(monkeypatch, extend_theirs)
     with pytest.raises(Conflict, match="was extended by another command meanwhile"):
         extend_small(database, NewQueries(sample=6))
     hidden = {"study_creations": 1, "studies": 1}
-    after = counts(database)
+    after = row_counts(database)
     assert {name: after[name] for name in hidden} == {"study_creations": 0, "studies": 1}
-    assert forms(database, "small")
+    assert questions_of(database, "small")
     assert after["pairs"] == 6
 
 
@@ -184,11 +143,11 @@ def test_a_killed_extension_is_invisible_and_the_next_one_works(
 ) -> None:
     draw(database, queries[:4], DESIGN)
     draw(database, queries[:4], DESIGN, "same")
-    before = forms(database, "small")
+    before = questions_of(database, "small")
     for moment in Random(0).sample(range(1, 5), 2):
         killed = Fork(extend_and_be_killed, [database_url, str(moment)], tmp_path / "log")
         assert killed.wait(60) == -signal.SIGKILL, (tmp_path / "log").read_text(encoding="utf-8")
-        assert forms(database, "small") == before
+        assert questions_of(database, "small") == before
     with database.writing() as session:
         long_ago = NOW - LONGEST_PAUSE - timedelta(seconds=1)
         assert len(session.scalars(select(StudyCreation)).all()) == 2
@@ -196,7 +155,7 @@ def test_a_killed_extension_is_invisible_and_the_next_one_works(
     extend_small(database, NewQueries(sample=6))
     with database.writing() as session:
         extend(session, named(session, "same"), NewQueries(sample=6), NOW)
-    assert forms(database, "small") == forms(database, "same")
-    after = counts(database)
+    assert questions_of(database, "small") == questions_of(database, "same")
+    after = row_counts(database)
     assert (after["study_creations"], after["studies"], after["pairs"]) == (0, 2, 20)
     assert after["retrieved_sets"] == 40
