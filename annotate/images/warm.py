@@ -22,6 +22,7 @@ from hsfiq.annotate.images.store import ImageStore
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Image, Study
+from hsfiq.errors import Unavailable
 from hsfiq.images.faults import Fault
 from hsfiq.images.folder import ImageFolder
 from hsfiq.study.images.check import dataset_of, root_of, shown_pairs
@@ -149,8 +150,8 @@ def keep_warm(database: Database, images: ImageStore, ended: Event) -> None:
                     return
                 images.copy_of(file.path, file, "thumbnail")
             done.update(studies)
-        except (SQLAlchemyError, OSError):
-            pass  # the database or the disk is busy or full: pages make what they show
+        except (Unavailable, SQLAlchemyError, OSError):
+            pass  # the database or the disk is busy, full or away: pages make what they show
         ended.wait(LOOK_AGAIN)
 
 

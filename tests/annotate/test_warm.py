@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 from PIL import Image as Picture
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
+from hsfiq.annotate.images import warm
 from hsfiq.annotate.images.copies import LONGEST_SIDE, WebCopies, cache_folder
 from hsfiq.annotate.images.store import ImageStore
-from hsfiq.annotate.images.warm import ImageFile, image_files_of, make_thumbnails, warming
+from hsfiq.annotate.images.warm import (
+    ImageFile,
+    image_files_of,
+    keep_warm,
+    make_thumbnails,
+    warming,
+)
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Image, RetrievedImage, Triplet
+from hsfiq.db.tables import Image, RetrievedImage, Study, Triplet
+from hsfiq.errors import Unavailable
 from tests.annotate.served_studies import Place
 from tests.hsfiq.samples import hsfiq
 
@@ -99,6 +108,31 @@ def test_a_server_makes_them_in_the_background(place: Place, study: Database) ->
     assert all(path.suffix == ".webp" for path in thumbnails(place))
     with warming(study, ImageStore(copies)):
         pass  # leaving at once does not wait for the next round
+
+
+def test_a_database_that_was_away_is_asked_again(
+    place: Place, study: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = iter([Unavailable("the database is locked")])
+
+    def studies(session: Session) -> Sequence[Study]:
+        for error in outcomes:
+            raise error
+        return list_studies(session)
+
+    monkeypatch.setattr(warm, "list_studies", studies)
+    monkeypatch.setattr(warm, "LOOK_AGAIN", 0.01)
+    n_expected = len(shown(study)) - 2
+    ended = Event()
+    thread = Thread(
+        target=keep_warm, args=(study, ImageStore(WebCopies(cache_folder(study))), ended)
+    )
+    thread.start()
+    while thread.is_alive() and len(thumbnails(place)) < n_expected:
+        ended.wait(0.05)
+    ended.set()
+    thread.join()
+    assert len(thumbnails(place)) == n_expected
 
 
 def test_closed_studies_are_left_alone(place: Place, study: Database) -> None:
