@@ -52,7 +52,8 @@ LARGE_TABLES = [cast("Table", table.__table__) for table in (Question, Response)
 SMALL, LARGE, FULL = "small", "large", "full"
 SMALL_ANSWERS = 5_000
 SHARES = {LARGE: 0.5, "second": 0.3, FULL: 0.2}
-AT_WORK, UNBEGUN = 10, 3
+AT_WORK, UNBEGUN = 10, 6
+"""Of each study. Where all forms are taken, arrivals get those of people who have not begun."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,12 @@ def answered_questions(server: Server) -> tuple[dict[str, float], str]:
 
 
 def metrics_folder_of(worker: int) -> Path:
-    mapped = [line.split()[-1] for line in Path(f"/proc/{worker}/maps").read_text().splitlines()]
-    (folder,) = {Path(name).parent for name in mapped if "hsfiq-metrics-" in name}
+    """The folder of the metrics' files, which a worker maps while it starts."""
+    maps = Path(f"/proc/{worker}/maps")
+    while "hsfiq-metrics-" not in (mapped := maps.read_text()):
+        time.sleep(0.05)
+    names = [line.split()[-1] for line in mapped.splitlines()]
+    (folder,) = {Path(name).parent for name in names if "hsfiq-metrics-" in name}
     return folder
 
 

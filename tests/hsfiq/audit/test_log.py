@@ -101,6 +101,7 @@ def test_only_the_log_itself_has_to_do_with_the_table() -> None:
     assert users == {
         "hsfiq/audit/files.py",  # reads
         "hsfiq/audit/log.py",
+        "hsfiq/cli/audit.py",  # names its type
         "hsfiq/cli/recording.py",  # asks whether there is such a table
         "hsfiq/db/change_tables.py",
     }

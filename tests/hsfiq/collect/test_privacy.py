@@ -7,6 +7,7 @@ from sqlalchemy import func, select
 from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
+from hsfiq.db.rows.participants import ANSWER_COUNTS
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
 from hsfiq.db.types import digest_of
 from hsfiq.releases import Filters
@@ -27,7 +28,7 @@ def test_no_personal_data_are_stored() -> None:
     assert columns[Participant] == {
         "id", "study_id", "name", "token_hash", "category", "status", "source", "external_id",
         "platform_study_id", "created_at", "consented_at", "practised_at", "enrolled_at", "seen_at",
-        "language",
+        "language", "n_painted", "n_not_painted", "n_painting_unknown", "n_skipped", "n_revisions",
     }  # fmt: skip
     assert columns[Response] == {
         "id", "question_id", "revision", "submit_key", "score_1", "score_2", "preferred",
@@ -81,6 +82,8 @@ def test_nothing_remains_of_a_forgotten_participant(database: Database) -> None:
             for column in Participant.__table__.columns
             if getattr(remaining, column.key) is not None
         }
+    counts = {name: kept.pop(name) for name in (*ANSWER_COUNTS, "n_revisions")}
+    assert not any(counts.values())
     assert set(kept) == {"id", "study_id", "name", "token_hash", "category", "status", "source"}
     assert (kept["name"], kept["status"]) == ("p1", "returned")
     assert kept["token_hash"] != digest_of(token)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Column, UniqueConstraint, select, text
 
-from benchmarks.query_plans import full_scans, recorded_statements
+from benchmarks.query_plans import LARGE_TABLES, full_scans, recorded_statements
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.exports.records import totals_now
 from hsfiq.collect.participants import enrol, has_free_place
@@ -33,6 +33,7 @@ BY_INDEX = ("seqscan", "hashjoin", "mergejoin", "bitmapscan", "material")
 @pytest.fixture
 def study_id(database: Database) -> int:
     """A study with checks, their rule, and a limit of participants."""
+    forget_sizes(database)
     return draw(
         database,
         make_queries(database, {"shirt": 12, "dress": 12}),
@@ -40,6 +41,16 @@ def study_id(database: Database) -> int:
         checks=CHECKED,
         recruitment=Recruitment(participants=3, max_failed_checks=5),
     )
+
+
+def forget_sizes(database: Database) -> None:
+    """Empty the large tables, so that PostgreSQL knows no sizes from earlier tests.
+
+    It reads the index of a table that it knows to be small from end to end.
+    """
+    with database.engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"TRUNCATE {', '.join(LARGE_TABLES)} CASCADE"))
 
 
 def tables_read_from_end_to_end(database: Database, work: Callable[[], object]) -> set[str]:
