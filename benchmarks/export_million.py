@@ -2,18 +2,19 @@
 
 `verify` is what `hsfiq release verify` of the release takes.
 
-Each side is a process of its own, one after the other. `ratio` is that of the seconds on the clock;
-`cpu_ratio` that of the CPU seconds, which other load on the machine hardly changes. `equal` is
-whether all Parquet tables have the same values and all JSON lines are as many, the first ones
-equal. Both sides write each table as Parquet (zstd) and as JSON lines; `only_ours` are the files
-that only the release has, whose manifest has the SHA-256 of each file. With `--full` the study has
-1,000,000 questions, without it 40,000.
+Each side is a process of its own, and they run in turn: with `--full` three times, of which the
+medians count. `ratio` is that of the seconds on the clock; `cpu_ratio` that of the CPU seconds,
+which other load on the machine hardly changes. `equal` is whether all Parquet tables have the same
+values and all JSON lines are as many, the first ones equal. Both sides write each table as Parquet
+(zstd) and as JSON lines; `only_ours` are the files that only the release has, whose manifest has
+the SHA-256 of each file. With `--full` the study has 1,000,000 questions, without it 40,000.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import time
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -32,30 +34,35 @@ FULL_SIZE, SIZE = 1_000_000, 40_000
 GOAL, GOAL_MB = 3.0, 500
 TABLES = ("preferences", "sets", "queries", "exclusions", "reasons")
 LINES = 2000
+REPEATS = 3
 
 
 def run(seed: int, full: bool) -> dict[str, Any]:
-    return measure(seed, FULL_SIZE if full else SIZE)
+    return measure(seed, FULL_SIZE, REPEATS) if full else measure(seed, SIZE, 1)
 
 
-def measure(seed: int, n_answers: int) -> dict[str, Any]:
-    """Export a drawn study of so many questions on both sides."""
+def measure(seed: int, n_answers: int, repeats: int) -> dict[str, Any]:
+    """Export a drawn study of so many questions on both sides, in turn."""
+    cases: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         url = make_database(folder / "million.db", n_answers, seed)
-        (folder / "pandas").mkdir()
         hsfiq = str(Path(sys.executable).parent / "hsfiq")
-        command = [hsfiq, "export", "--database", url]
-        ours = timed(
-            [*command, "--study", STUDY, "--release", "hs", "--out", str(folder / "hsfiq")]
-        )
-        verified = timed([hsfiq, "release", "verify", str(folder / "hsfiq")])
-        theirs = timed(
-            [sys.executable, "-m", "benchmarks.export_pandas",
-             str(folder / "million.db"), str(folder / "pandas")]
-        )  # fmt: skip
-        differing = differences(folder / "hsfiq", folder / "pandas")
-        files, their_files = sizes(folder / "hsfiq"), sizes(folder / "pandas")
+        ours_out, theirs_out = folder / "hsfiq", folder / "pandas"
+        for number in range(repeats):
+            if number:
+                shutil.rmtree(ours_out)
+                shutil.rmtree(theirs_out)
+            theirs_out.mkdir()
+            export = [hsfiq, "export", "--database", url, "--study", STUDY, "--release", "hs"]
+            cases.append({"side": "hsfiq", **timed([*export, "--out", str(ours_out)])})
+            pandas = [sys.executable, "-m", "benchmarks.export_pandas"]
+            database = str(folder / "million.db")
+            cases.append({"side": "pandas", **timed([*pandas, database, str(theirs_out)])})
+        verified = timed([hsfiq, "release", "verify", str(ours_out)])
+        differing = differences(ours_out, theirs_out)
+        files, their_files = sizes(ours_out), sizes(theirs_out)
+    ours, theirs = middle(cases, "hsfiq"), middle(cases, "pandas")
     return {
         "name": "export-million",
         "questions": n_answers,
@@ -73,8 +80,15 @@ def measure(seed: int, n_answers: int) -> dict[str, Any]:
         "written_mb": round(sum(files.values()) / 2**20),
         "their_written_mb": round(sum(their_files.values()) / 2**20),
         "only_ours": sorted(files.keys() - their_files.keys()),
-        "cases": [{"side": "hsfiq", **ours}, {"side": "pandas", **theirs}],
+        "cases": cases,
     }
+
+
+def middle(cases: list[dict[str, Any]], side: str) -> dict[str, float]:
+    """The medians of a side's times, and its highest peak."""
+    own = [case for case in cases if case["side"] == side]
+    medians = {name: median(case[name] for case in own) for name in ("seconds", "cpu_seconds")}
+    return {**medians, "peak_mb": max(case["peak_mb"] for case in own)}
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -83,7 +97,11 @@ def sizes(folder: Path) -> dict[str, int]:
 
 
 def timed(command: list[str]) -> dict[str, float]:
-    """Seconds on the clock, CPU seconds and peak memory of a command."""
+    """Seconds on the clock, CPU seconds and peak memory of a command.
+
+    What was written before is on the disk first: otherwise the system would write it meanwhile.
+    """
+    os.sync()
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
