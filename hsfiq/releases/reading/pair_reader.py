@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,39 +12,10 @@ from hsfiq.db.tables import Study
 from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.reading.item_columns import ItemColumns
 from hsfiq.releases.reading.pair_questions import PairQuestions, Part
-from hsfiq.releases.reading.question_reader import QuestionReader, Revision, time_spent
-from hsfiq.releases.schemas import FLAG, NUMBER, POINTS, TEXT, TIME, WHOLE
+from hsfiq.releases.reading.question_csv import KEY, read_questions
+from hsfiq.releases.reading.question_reader import QuestionReader, time_spent
+from hsfiq.releases.schemas import NUMBER, WHOLE
 from hsfiq.releases.writing.json_lines import Array, combined
-
-KEY = pa.int64()
-TYPES: dict[str, pa.DataType] = {
-    "key": KEY,
-    "form_key": KEY,
-    "place": WHOLE,
-    "pair_key": KEY,
-    "swapped": FLAG,
-    "order_1": TEXT,
-    "order_2": TEXT,
-    "reassigned": FLAG,
-    "own_text": TEXT,
-    "revision": WHOLE,
-    "score_1": POINTS,
-    "score_2": POINTS,
-    "preferred": POINTS,
-    "confirmed": FLAG,
-    "extra": TEXT,
-    "irrelevant": FLAG,
-    "reason": TEXT,
-    "skipped": TEXT,
-    "served_at": TIME,
-    "first_interaction_at": TIME,
-    "submitted_at": TIME,
-    "active_seconds": NUMBER,
-    "images": TEXT,
-    "text_version": WHOLE,
-    "language": TEXT,
-}
-"""Of what is selected, that which questions about pairs have."""
 
 
 class PairReader(QuestionReader):
@@ -58,9 +28,8 @@ class PairReader(QuestionReader):
     def read(self, forms: Sequence[FormRow]) -> PairQuestions:
         """The questions of forms, all forms of each of their participants."""
         keys = [form.key for form in forms]
-        parts = [as_batch(rows) for rows in self.rows(forms, tuple(TYPES))]
-        table = pa.Table.from_batches(parts, pa.schema(TYPES))
-        data = {name: combined(table[name]) for name in TYPES}
+        table = read_questions(self.session, keys)
+        data = {name: combined(table[name]) for name in table.column_names}
         data["form_place"] = pc.index_in(data["form_key"], value_set=pa.array(keys, KEY))
         if keys != sorted(keys):
             order = pc.array_sort_indices(data["form_place"])  # a form's rows stay in their order
@@ -70,24 +39,6 @@ class PairReader(QuestionReader):
         data["run"] = pa.nulls(table.num_rows, WHOLE)
         questions = of_last_revisions(data)
         return PairQuestions(Part(self, self.items, forms, questions), questions)
-
-
-def as_batch(rows: Sequence[Revision]) -> pa.RecordBatch:
-    columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else ((),) * len(TYPES)
-    arrays = list(map(as_array, columns, TYPES.values()))
-    return pa.RecordBatch.from_arrays(arrays, names=list(TYPES))
-
-
-def as_array(values: Sequence[Any], kind: pa.DataType) -> Array:
-    """Values of the driver, which are numbers for the flags of SQLite, and texts for its times."""
-    if values.count(None) == len(values):
-        return pa.nulls(len(values), kind)  # type: ignore[call-overload] # of any type
-    first = next(value for value in values if value is not None)
-    if kind == FLAG and type(first) is int:
-        return pa.array(values, pa.int8()).cast(FLAG)
-    if kind == TIME and isinstance(first, str):
-        return pa.array(values, TEXT).cast(pa.timestamp("us")).cast(TIME)
-    return pa.array(values, kind)
 
 
 def of_last_revisions(data: dict[str, Array]) -> pa.RecordBatch:

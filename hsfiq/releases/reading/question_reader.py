@@ -18,7 +18,7 @@ from hsfiq.db.tables import Question, Response, Study
 from hsfiq.ids import question_id
 from hsfiq.releases.question_checks import read_checks, read_failed_checks, read_repeated
 from hsfiq.releases.reading.forms import FormRow
-from hsfiq.releases.reading.items import read_pairs, shown_sets
+from hsfiq.releases.reading.items import ROWS_AT_ONCE, read_pairs, shown_sets
 from hsfiq.releases.rows import QuestionRow
 
 Revision = Any
@@ -32,8 +32,6 @@ SELECTED = (
 )  # fmt: skip
 """The columns of `questions_and_revisions`."""
 SPENT = SELECTED.index("active_seconds")
-REVISIONS_AT_ONCE = 1000
-"""So many rows fit into the processor's cache, so that columns are made of them faster."""
 
 
 class QuestionReader:
@@ -49,14 +47,12 @@ class QuestionReader:
             key: rule_text(change) for key, change in latest_changes(session, study).items()
         }
 
-    def rows(
-        self, forms: Sequence[FormRow], names: tuple[str, ...] = SELECTED
-    ) -> Iterator[Sequence[Revision]]:
+    def rows(self, forms: Sequence[FormRow]) -> Iterator[Sequence[Revision]]:
         """The rows of each question, in parts: one without an answer, else one a revision."""
         rows = self.session.connection().execute(
-            questions_and_revisions(names),
+            questions_and_revisions(),
             {"forms": [form.key for form in forms]},
-            execution_options={"yield_per": REVISIONS_AT_ONCE},
+            execution_options={"yield_per": ROWS_AT_ONCE},
         )
         return rows.partitions()
 
@@ -125,11 +121,11 @@ def time_spent(seconds: Sequence[float | None]) -> float | None:
 
 
 @cache
-def questions_and_revisions(names: tuple[str, ...] = SELECTED) -> Executable:
+def questions_and_revisions() -> Executable:
     """Select the questions of `forms`, by form and place, each with its revisions in order.
 
-    `names` are some of `SELECTED`. They are columns of the tables, with flags and times as the
-    driver gives them: rows of SQLAlchemy's ORM, and values that it converts, take twice as long.
+    The columns are `SELECTED`, with flags and times as the driver gives them: rows of SQLAlchemy's
+    ORM, and values that it converts, take twice as long.
     """
     question, response = Question.__table__.c, Response.__table__.c
     columns = (
@@ -144,9 +140,8 @@ def questions_and_revisions(names: tuple[str, ...] = SELECTED) -> Executable:
         as_stored(response.submitted_at), response.active_seconds,
         response.images, response.text_version, response.language,
     )  # fmt: skip
-    by_name = dict(zip(SELECTED, columns, strict=True))
     return (
-        select(*(by_name[name] for name in names))
+        select(*columns)
         .select_from(
             Question.__table__.outerjoin(Response.__table__, response.question_id == question.id)
         )

@@ -41,7 +41,7 @@ from tests.hsfiq.samples import release_of
 from tests.studies import NOW
 
 ALL = Filters(invalid=True, failed_checks=True, unseen=True, min_seconds=2.0, straight_run=2)
-TEXTS = (None, None, 'is "red"', "kürzer\\", "", "write to kim@example.org")
+TEXTS = (None, None, 'is "red"', "kürzer\\", "", "write to kim@example.org", "NULL", "t,\n1,\r\n")
 
 
 def vary(database: Database, rng: Random) -> None:
