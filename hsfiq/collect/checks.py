@@ -78,42 +78,19 @@ def sum_tries(session: Session, study: Study, shown: Shown | None) -> Iterator[C
         yield CheckResult(participant_id, form_id, "arithmetic", passed)
 
 
-def question_checks(
-    session: Session, study: AnyStudy, whose: ColumnElement[bool] | None = None
-) -> Iterator[CheckResult]:
-    """Gold questions and repeated ones; which answers pass is the question kind's rule.
+def is_latest(response: type[Response]) -> ColumnElement[bool]:
+    """Whether no later revision of the answer exists."""
+    later = aliased(Response)
+    return (
+        ~select(later.id)
+        .where(later.question_id == response.question_id, later.revision > response.revision)
+        .exists()
+    )
 
-    Those of all participants, or of those for whom the condition `whose` holds.
-    """
-    whose = true() if whose is None else whose
-    asked, first = aliased(Question), aliased(Question)
-    answer, original = aliased(Response), aliased(Response)
-    rows = session.execute(
-        select(
-            Participant.id, Form.id, Check.kind, Check.expected,
-            *answered(asked, answer), *answered(first, original),
-        )
-        .join(Form, Check.form_id == Form.id)
-        .join(asked, asked.id == Check.question_id)
-        .join(answer, (answer.question_id == Check.question_id) & is_judgement(answer))
-        .outerjoin(first, first.id == Check.repeats_id)
-        .outerjoin(
-            original, (original.question_id == Check.repeats_id) & is_judgement(original)
-        )
-        .join(Participant, Form.participant_id == Participant.id)
-        .where(Form.study_id == study.id, whose)
-        .order_by(Check.id)
-    ).all()  # fmt: skip
-    kind, rules = KINDS[study.kind], rules_of(config_of(study))
-    for participant_id, form_id, check, expected, *values in rows:
-        again, before = shown_answer(*values[:N_ANSWERED]), shown_answer(*values[N_ANSWERED:])
-        if again is None:
-            continue
-        if check == "gold" and kind.gold is not None and expected is not None:
-            passed = kind.gold.passes(expected, again.values)
-            yield CheckResult(participant_id, form_id, check, passed)
-        elif before is not None:
-            yield CheckResult(participant_id, form_id, check, kind.repeats(before, again, rules))
+
+def is_judgement(response: type[Response]) -> ColumnElement[bool]:
+    """Whether a response is the latest one, and its question was not skipped."""
+    return is_latest(response) & response.skipped.is_(None)
 
 
 N_ANSWERED = 5
@@ -124,6 +101,45 @@ def answered(question: type[Question], answer: type[Response]) -> tuple[Any, ...
     return (
         answer.preferred, answer.judgement, question.swapped, question.set_order, question.order_1,
     )  # fmt: skip
+
+
+ASKED, FIRST = aliased(Question), aliased(Question)
+ANSWER, ORIGINAL = aliased(Response), aliased(Response)
+QUESTION_CHECKS = (
+    select(
+        Participant.id, Form.id, Check.kind, Check.expected,
+        *answered(ASKED, ANSWER), *answered(FIRST, ORIGINAL),
+    )
+    .join(Form, Check.form_id == Form.id)
+    .join(ASKED, ASKED.id == Check.question_id)
+    .join(ANSWER, (ANSWER.question_id == Check.question_id) & is_judgement(ANSWER))
+    .outerjoin(FIRST, FIRST.id == Check.repeats_id)
+    .outerjoin(ORIGINAL, (ORIGINAL.question_id == Check.repeats_id) & is_judgement(ORIGINAL))
+    .join(Participant, Form.participant_id == Participant.id)
+    .order_by(Check.id)
+)  # fmt: skip
+"""Made once, which takes longer than running it for a participant."""
+
+
+def question_checks(
+    session: Session, study: AnyStudy, whose: ColumnElement[bool] | None = None
+) -> Iterator[CheckResult]:
+    """Gold questions and repeated ones; which answers pass is the question kind's rule.
+
+    Those of all participants, or of those for whom the condition `whose` holds.
+    """
+    chosen = QUESTION_CHECKS.where(Form.study_id == study.id, true() if whose is None else whose)
+    rows = session.execute(chosen).all()
+    kind, rules = KINDS[study.kind], rules_of(config_of(study))
+    for participant_id, form_id, check, expected, *values in rows:
+        again, before = shown_answer(*values[:N_ANSWERED]), shown_answer(*values[N_ANSWERED:])
+        if again is None:
+            continue
+        if check == "gold" and kind.gold is not None and expected is not None:
+            passed = kind.gold.passes(expected, again.values)
+            yield CheckResult(participant_id, form_id, check, passed)
+        elif before is not None:
+            yield CheckResult(participant_id, form_id, check, kind.repeats(before, again, rules))
 
 
 def shown_answer(
@@ -138,18 +154,3 @@ def shown_answer(
         return None
     values = {"preferred": preferred} if judgement is None else judgement
     return ShownAnswer(values, set_order or ((1, 0) if swapped else (0, 1)), order_1)
-
-
-def is_latest(response: type[Response]) -> ColumnElement[bool]:
-    """Whether no later revision of the answer exists."""
-    later = aliased(Response)
-    return (
-        ~select(later.id)
-        .where(later.question_id == response.question_id, later.revision > response.revision)
-        .exists()
-    )
-
-
-def is_judgement(response: type[Response]) -> ColumnElement[bool]:
-    """Whether a response is the latest one, and its question was not skipped."""
-    return is_latest(response) & response.skipped.is_(None)

@@ -32,6 +32,7 @@ from hsfiq.text import shown
 
 ROWS_AT_ONCE = 10_000
 """How many rows the driver hands over at a time; on PostgreSQL the cursor is on the server."""
+REFERENCE, TARGET = aliased(Image), aliased(Image)
 
 
 class PairRow(NamedTuple):  # a frozen dataclass takes three times as long to make
@@ -83,17 +84,16 @@ def read_further_sets(session: Session, study: Study) -> dict[int, list[int]]:
 
 def read_queries(session: Session, study: Study) -> dict[int, QueryRow]:
     """Read the queries of the study's pairs, by database key."""
-    reference, target = aliased(Image), aliased(Image)
     rows = fetched(
         session,
         select(
             Query.id, Query.suffix, Query.text, Triplet.external_id, Triplet.category,
-            Triplet.split, Triplet.captions, Dataset.name, reference.name, target.name,
+            Triplet.split, Triplet.captions, Dataset.name, REFERENCE.name, TARGET.name,
         )
         .join(Triplet, Query.triplet_id == Triplet.id)
         .join(Dataset, Triplet.dataset_id == Dataset.id)
-        .outerjoin(reference, Triplet.reference_id == reference.id)
-        .outerjoin(target, Triplet.target_id == target.id)
+        .outerjoin(REFERENCE, Triplet.reference_id == REFERENCE.id)
+        .outerjoin(TARGET, Triplet.target_id == TARGET.id)
         .where(Query.id.in_(queries_of(study))),
     )  # fmt: skip
     return {
