@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
+import shlex
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,6 +26,9 @@ ROOT = Path(__file__).parent.parent
 POSTGRES_VARIABLE = "HSFIQ_TEST_POSTGRES_URL"
 POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 SHARED_VARIABLE = "HSFIQ_SHARED"
+FORKED_WORKER = ROOT / "tests" / "forked_worker.py"
+CONNECTION = pytest.StashKey[dict[str, Any]]()
+"""How workers connect to the server that they fork from."""
 
 # Collecting the tests imports every library and keeps what it makes: two million objects, which the
 # garbage collector would examine again and again. It starts when they are all there, without them.
@@ -44,9 +50,18 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    """Let all workers, and the processes that they start, fork from one server."""
+    server = started_server(["tests.imported_modules"])
+    words = (sys.executable, FORKED_WORKER, json.dumps(server))
+    config.stash[CONNECTION] = server
+    for spec in specs:
+        spec.python = shlex.join(map(str, words))
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_configure_node(node: Any) -> None:
-    """Let all workers fork from one server: it imports every library, too."""
-    node.workerinput["forkserver"] = started_server()
+    node.workerinput["forkserver"] = node.config.stash[CONNECTION]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -35,15 +35,17 @@ share, the first pictures draw for a second.
 def forkserver_context() -> ForkServerContext:
     """The context of processes that fork from the server."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        [
-            module
-            for library, modules in PRELOADED.items()
-            if importlib.util.find_spec(library)
-            for module in modules
-        ]
-    )
+    context.set_forkserver_preload(preloaded_modules())
     return context
+
+
+def preloaded_modules() -> list[str]:
+    return [
+        module
+        for library, modules in PRELOADED.items()
+        if importlib.util.find_spec(library)
+        for module in modules
+    ]
 
 
 SERVER: Any = vars(forkserver)["_forkserver"]
@@ -53,9 +55,10 @@ CONNECTION = ("_forkserver_address", "_forkserver_authkey")
 """The attributes with which a process connects to the server; Python 3.14 has added the second."""
 
 
-def started_server() -> dict[str, Any]:
-    """Start the server, and return what other processes need to fork from it, too."""
-    forkserver_context()
+def started_server(preloaded: Sequence[str]) -> dict[str, Any]:
+    """Start the server with further modules; return what others need to fork from it, too."""
+    context = forkserver_context()
+    context.set_forkserver_preload([*preloaded_modules(), *preloaded])
     SERVER.ensure_running()
     return {name: getattr(SERVER, name, None) for name in CONNECTION}
 
