@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.backend_bases import FigureCanvasBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.typing import RcKeyType
 
@@ -38,6 +41,12 @@ STYLE: dict[RcKeyType, Any] = {
     "pdf.fonttype": TRUETYPE,
     "text.parse_math": False,  # names may hold dollar signs
 }
+CANVASES: dict[str, tuple[type[FigureCanvasBase], int]] = {
+    "png": (FigureCanvasAgg, DOTS_PER_INCH),
+    "svg": (FigureCanvasSVG, 72),
+    "pdf": (FigureCanvasPdf, 72),
+}
+"""What draws each kind of file, and its dots per inch."""
 NO_DATES: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": dict.fromkeys(("Date", "Creator", "Type", "Format")),
@@ -57,14 +66,15 @@ def draw(chart: Chart, *, simulated: bool, venue: Venue = PAGE) -> Figure:
     return figure
 
 
-def chart_files(
-    chart: Chart, svg: bytes, *, simulated: bool, venue: Venue = PAGE
-) -> Iterator[tuple[str, bytes]]:
-    """Yield the paths and contents of a chart's files; the PDF is in the style of the venue."""
-    yield f"figures/{chart.name}.svg", svg
-    yield f"figures/{chart.name}.png", _saved(draw(chart, simulated=simulated), "png", PAGE)
-    pdf = draw(chart, simulated=simulated, venue=venue)
-    yield f"figures/{chart.name}.pdf", _saved(pdf, "pdf", venue)
+def chart_files(chart: Chart, *, simulated: bool, venue: Venue = PAGE) -> dict[str, bytes]:
+    """The contents of a chart's files by their endings; the PDF is in the style of the venue."""
+    figure = draw(chart, simulated=simulated)
+    paper = figure if venue is PAGE else draw(chart, simulated=simulated, venue=venue)
+    return {
+        "svg": _saved(figure, "svg", PAGE),
+        "png": _saved(figure, "png", PAGE),
+        "pdf": _saved(paper, "pdf", venue),
+    }
 
 
 def to_svg(chart: Chart, *, simulated: bool) -> bytes:
@@ -103,7 +113,23 @@ def _make_room_for_legends(figure: Figure, venue: Venue) -> None:
 
 
 def _saved(figure: Figure, kind: str, venue: Venue) -> bytes:
+    """The file of a figure that `draw` returned; it can be saved again as another kind.
+
+    It is laid out here, since `savefig` would draw it once more, without an effect, only for that.
+    """
+    canvas, dots_per_inch = CANVASES[kind]
+    engine = figure.get_layout_engine()
+    places = [(axes, axes.get_position(original=True)) for axes in figure.axes]
     out = io.BytesIO()
     with mpl.rc_context(style_of(venue)):
+        canvas(figure)  # the widths of letters depend on the kind
+        figure.set_dpi(dots_per_inch)
+        if engine is not None:
+            engine.execute(figure)
+        figure.set_layout_engine(None)
         figure.savefig(out, format=kind, dpi=DOTS_PER_INCH, metadata=NO_DATES[kind])
+    figure.set_layout_engine(engine)
+    for axes, place in places:  # where they would be if it had never been laid out
+        axes.set_position(place)
+        axes.set_in_layout(True)
     return out.getvalue()
