@@ -55,10 +55,16 @@ def looked_up(ids: pd.Series[Any], values: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(taken, index=ids.index, name=values.name)
 
 
+def numbered(*columns: pd.Series[Any]) -> list[NDArray[np.intp]]:
+    """The ids of each column as numbers, the same for the same text in any of them."""
+    texts = pd.concat([column.astype("str") for column in columns], ignore_index=True)
+    ends = np.cumsum([len(column) for column in columns])[:-1]
+    return np.split(pd.factorize(texts)[0], ends)
+
+
 def places_of(wanted: pd.Series[str], ids: pd.Series[str]) -> NDArray[np.intp]:
     """Where each wanted text is among the ids, which differ; -1 if it is not."""
-    texts = pd.concat([ids.astype("str"), wanted.astype("str")])
-    places = pd.factorize(texts)[0][len(ids) :]  # in the order in which texts first occur
+    _, places = numbered(ids, wanted)  # in the order in which texts first occur
     return np.where(places < len(ids), places, -1)
 
 

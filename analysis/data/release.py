@@ -17,11 +17,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.analysis.data.ids import as_categories, is_among, places_of
+from hsfiq.analysis.data.ids import as_categories, is_among, numbered
 from hsfiq.analysis.data.images import are_lists, set_units
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.errors import AnalysisError, first_few
@@ -179,37 +180,39 @@ class Release:
             problem = score_problem(self._table(table), KEYS[table], columns, self.points)
             if problem is not None:
                 raise self._error(table, problem)
-        wrong = self.preferences[~self.preferences["preferred"].isin([0, 1, 2])]
-        if len(wrong):
-            question, value = wrong.iloc[0][["question_id", "preferred"]]
+        is_wrong = ~np.isin(self.preferences["preferred"].to_numpy(), (0, 1, 2))
+        if is_wrong.any():
+            wrong = self.preferences.iloc[int(is_wrong.argmax())]
+            question, value = wrong["question_id"], wrong["preferred"]
             raise self._error(
                 "preferences", f"preferred is {value} in question {question}, not 1, 2 or 0"
             )
 
     def _check_links(self) -> None:
         """Every question has its two sets, every set its question and its query."""
-        in_questions = pd.concat([self.preferences["set_1"], self.preferences["set_2"]]).astype(str)
-        in_sets = self.sets["set_id"].astype(str)
-        if in_questions.duplicated().any():
-            repeated = in_questions[in_questions.duplicated()].tolist()
+        preferences, sets, queries = self.preferences, self.sets, self.queries
+        named_sets = pd.concat([preferences["set_1"], preferences["set_2"]], ignore_index=True)
+        of_questions, of_sets = numbered(named_sets, sets["set_id"])
+        if np.bincount(of_questions).max(initial=0) > 1:
+            texts = named_sets.astype(str)
+            repeated = texts[texts.duplicated()].tolist()
             raise self._error(
                 "preferences", f"a set belongs to two questions: {first_few(repeated)}"
             )
-        queries = self.queries["query_id"].astype(str)
-        for table, kind, named, present in (
-            ("sets", "set", in_questions, in_sets),
-            ("preferences", "set", in_sets, in_questions),
-            ("queries", "query", self.sets["query_id"].astype(str), queries),
-            ("queries", "query", self.preferences["query_id"].astype(str), queries),
-            (
-                "preferences",
-                "question",
-                self.sets["question_id"].astype(str),
-                self.preferences["question_id"].astype(str),
-            ),
+        query, of_set, of_question = numbered(
+            queries["query_id"], sets["query_id"], preferences["query_id"]
+        )
+        question, questions_set = numbered(preferences["question_id"], sets["question_id"])
+        for table, kind, column, named, present in (
+            ("sets", "set", named_sets, of_questions, of_sets),
+            ("preferences", "set", sets["set_id"], of_sets, of_questions),
+            ("queries", "query", sets["query_id"], of_set, query),
+            ("queries", "query", preferences["query_id"], of_question, query),
+            ("preferences", "question", sets["question_id"], questions_set, question),
         ):
-            missing = named[places_of(named, present) < 0].unique().tolist()
-            if missing:
+            is_missing = ~np.isin(named, present)
+            if is_missing.any():
+                missing = column[is_missing].astype(str).unique().tolist()
                 raise self._error(
                     table, f"lacks the {kind} that other tables name: {first_few(missing)}"
                 )
@@ -294,12 +297,13 @@ def column_problem(table: pd.DataFrame, columns: Sequence[str], key: str) -> str
     if missing:
         return f"column {', '.join(missing)} is missing"
     for name in columns:
-        is_null = table[name].isna()
+        is_null = np.asarray(table[name].array.isna())
         if name not in NULLABLE and is_null.any():
-            return f"column {name} is null in row {int(is_null.to_numpy().argmax()) + 1}"
+            return f"column {name} is null in row {int(is_null.argmax()) + 1}"
     keys = table[key].astype(str)
-    if keys.duplicated().any():
-        return f"{key} occurs twice: {first_few(keys[keys.duplicated()].tolist())}"
+    is_repeated = keys.duplicated()
+    if is_repeated.any():
+        return f"{key} occurs twice: {first_few(keys[is_repeated].tolist())}"
     return None
 
 
@@ -309,9 +313,11 @@ def score_problem(
     """Find the first score that is not on the scale of 1 to `points`."""
     highest = points or MOST_POINTS
     for column in columns:
-        outside = table[~table[column].between(1, highest)]
-        if len(outside):
-            where, score = outside.iloc[0][[key, column]]
+        scores = table[column].to_numpy()
+        is_outside = (scores < 1) | (scores > highest)
+        if is_outside.any():
+            outside = table.iloc[int(is_outside.argmax())]
+            where, score = outside[key], outside[column]
             return f"{column} is {score} in {key} {where}, not from 1 to {highest}"
     return None
 

@@ -62,55 +62,46 @@ def make_release(
     simulated: bool = False,
     scores: Mapping[str, Path] | None = None,
 ) -> Release:
-    answered = list(zip(question_ids(study), study, strict=True))
-    preferences = pd.DataFrame(
-        [
-            {
-                "question_id": name,
-                "participant_id": question.participant,
-                "query_id": f"query {name}",
-                "set_1": f"{name}.1",
-                "set_2": f"{name}.2",
-                "system_1": None,
-                "system_2": None,
-                "score_1": question.scores[0],
-                "score_2": question.scores[1],
-                "preferred": question.preferred,
-                "irrelevant": False,
-            }
-            for name, question in answered
-        ],
-        columns=[
-            *("question_id", "participant_id", "query_id", "set_1", "set_2"),
-            *("system_1", "system_2", "score_1", "score_2", "preferred", "irrelevant"),
-        ],
-    ).astype({"score_1": "int64", "score_2": "int64", "preferred": "int64"})
-    sets = pd.DataFrame(
-        [
-            {
-                "set_id": f"{name}.{side}",
-                "question_id": name,
-                "side": side,
-                "participant_id": question.participant,
-                "query_id": f"query {name}",
-                "system": None,
-                "image_ids": list(question.images[side - 1]),
-                "score": question.scores[side - 1],
-            }
-            for name, question in answered
-            for side in (1, 2)
-        ],
-        columns=[
-            *("set_id", "question_id", "side", "participant_id"),
-            *("query_id", "system", "image_ids", "score"),
-        ],
-    ).astype({"score": "int64"})
-    queries = pd.DataFrame(
-        [
-            {"query_id": f"query {name}", "target_id": question.target, "text": "is red"}
-            for name, question in answered
-        ],
-        columns=["query_id", "target_id", "text"],
+    names = question_ids(study)
+    people = [question.participant for question in study]
+    query_ids = [f"query {name}" for name in names]
+    first, second = ([question.scores[side] for question in study] for side in (0, 1))
+    preferences = _table(
+        {
+            "question_id": names,
+            "participant_id": people,
+            "query_id": query_ids,
+            "set_1": [f"{name}.1" for name in names],
+            "set_2": [f"{name}.2" for name in names],
+            "system_1": None,
+            "system_2": None,
+            "score_1": np.array(first, dtype=np.int64),
+            "score_2": np.array(second, dtype=np.int64),
+            "preferred": np.array([question.preferred for question in study], dtype=np.int64),
+            "irrelevant": False,
+        },
+    )
+    sides = [(place, side) for place in range(len(study)) for side in (1, 2)]
+    sets = _table(
+        {
+            "set_id": [f"{names[place]}.{side}" for place, side in sides],
+            "question_id": [names[place] for place, _ in sides],
+            "side": [side for _, side in sides],
+            "participant_id": [people[place] for place, _ in sides],
+            "query_id": [query_ids[place] for place, _ in sides],
+            "system": None,
+            "image_ids": [list(study[place].images[side - 1]) for place, side in sides],
+            "score": np.array(
+                [study[place].scores[side - 1] for place, side in sides], dtype=np.int64
+            ),
+        },
+    )
+    queries = _table(
+        {
+            "query_id": query_ids,
+            "target_id": [question.target for question in study],
+            "text": "is red",
+        },
     )
     return Release(
         folder=folder,
@@ -124,6 +115,14 @@ def make_release(
         queries=queries,
         scores=scores or {},
     )
+
+
+def _table(columns: Mapping[str, object]) -> pd.DataFrame:
+    """A table of these columns; without rows, only those of numbers have a type."""
+    table = pd.DataFrame(columns)
+    if len(table):
+        return table
+    return table.astype({name: object for name in table if not hasattr(columns[name], "dtype")})
 
 
 def values_of(study: Sequence[Question]) -> pd.Series:
