@@ -42,17 +42,21 @@ def as_categories(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]
 
 def looked_up(ids: pd.Series[Any], values: pd.Series[Any]) -> pd.Series[Any]:
     """The value of each id, NaN where there is none: `ids.map(values)`, whose index is unique."""
+    array = values.array if isinstance(values.dtype, ExtensionDtype) else values.to_numpy()
+    taken = take(array, _places_in(values.index, ids), allow_fill=True)
+    return pd.Series(taken, index=ids.index, name=values.name)
+
+
+def _places_in(index: pd.Index[Any], ids: pd.Series[Any]) -> NDArray[np.intp]:
+    """Where each id is in the index, -1 if it is not."""
     if not isinstance(ids.dtype, pd.CategoricalDtype):
-        return ids.map(values)
-    index = values.index
+        return index.get_indexer(pd.Index(ids))
     if _has_categories_of(index, ids):
         place_of = np.full(len(ids.cat.categories) + 1, -1)  # the last is for null: code -1
         place_of[cast("pd.CategoricalIndex[Any]", index).codes] = np.arange(len(index))
     else:
         place_of = np.append(index.get_indexer(ids.cat.categories), -1)
-    array = values.array if isinstance(values.dtype, ExtensionDtype) else values.to_numpy()
-    taken = take(array, place_of[ids.cat.codes.to_numpy()], allow_fill=True)
-    return pd.Series(taken, index=ids.index, name=values.name)
+    return place_of[ids.cat.codes.to_numpy()]
 
 
 def numbered(*columns: pd.Series[Any]) -> list[NDArray[np.intp]]:

@@ -73,8 +73,9 @@ def repeated_answers(release: Release) -> pd.DataFrame:
     )
     answers = answers[answers["low"] != answers["high"]]  # else the sides are not known
     keys = ["participant_id", "low", "high"]
-    firsts = answers[~answers.duplicated(keys)]
-    later = mirrored(answers[answers.duplicated(keys)].merge(firsts, on=keys, suffixes=("", "_1")))
+    is_later = answers.duplicated(keys)
+    firsts = answers[~is_later]
+    later = mirrored(answers[is_later].merge(firsts, on=keys, suffixes=("", "_1")))
     pairs = [_side_by_side(firsts, later.rename(columns={"question_id_1": "repeated_id"}))]
     if release.repeats is not None:
         pairs.append(_side_by_side(preferences[columns], release.repeats))

@@ -81,16 +81,15 @@ def two_way_variance(table: pd.DataFrame, influences: FloatArray) -> float:
     unit = pd.factorize(table["unit"])[0]
     first = ~pd.Series(unit).duplicated().to_numpy()
     raters, triplets = (pd.factorize(table[name])[0] for name in ("rater", "cluster"))
-    both = pd.factorize(pd.Series(zip(raters, triplets, strict=True), dtype=object))[0]
+    both = pd.factorize(raters * (triplets.max() + 1) + triplets)[0]
     n = len(influences)
     by_triplet = indicator_matrix(triplets[first], int(triplets.max()) + 1).T @ influences
     by_both = _incidence(unit, both, n)
     variance = float((by_triplet**2).sum())
     variance -= _sum_over_neighbours(by_both, influences)  # they share a rater, too
     of_unit = _incidence(unit, raters, n)
-    same_raters = pd.factorize(pd.Series([tuple(row) for row in _columns(of_unit)], dtype=object))[
-        0
-    ]
+    sets_of_raters = [row.tobytes() for row in _columns(of_unit)]
+    same_raters = pd.factorize(pd.Series(sets_of_raters, dtype=object))[0]
     _, one_unit = np.unique(same_raters, return_index=True)
     by_raters = np.bincount(same_raters, influences).astype(np.float64)
     variance += _sum_over_neighbours(of_unit[one_unit], by_raters)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from functools import cache, partial
 from itertools import permutations
 
 import krippendorff
@@ -55,7 +56,7 @@ def frame(rows: dict[tuple[int, int], int]) -> pd.DataFrame:
     return pd.DataFrame(flat, columns=COLUMNS)
 
 
-def distance(values: list[float], first: float, second: float, level: Level) -> float:
+def distance(values: tuple[float, ...], first: float, second: float, level: Level) -> float:
     """Krippendorff's squared distance, counted value by value."""
     if first == second:
         return 0.0
@@ -74,13 +75,14 @@ def slow_alpha(units: list[list[float]], level: Level) -> float:
     n = len(values)
     if len(set(values)) < 2:
         return math.nan
+    apart = cache(partial(distance, tuple(values), level=level))
     observed = 0.0
     for unit in pairable:
         for first, second in permutations(unit, 2):
-            observed += distance(values, first, second, level) / (len(unit) - 1)
+            observed += apart(first, second) / (len(unit) - 1)
     expected = 0.0
     for first, second in permutations(values, 2):
-        expected += distance(values, first, second, level)
+        expected += apart(first, second)
     return 1 - (observed / n) / (expected / (n * (n - 1)))
 
 

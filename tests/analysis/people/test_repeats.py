@@ -30,7 +30,7 @@ def release_of(answers: list[tuple[str, Answer, Answer]]) -> Release:
     )
     repeats["repeated_id"] = first["question_id"]
     repeats["question_id"] = first["question_id"] + ".again"
-    return replace(release, repeats=repeats)
+    return replace(release, repeats=repeats, is_checked=True)
 
 
 def slow_kappa(pairs: list[tuple[int, int]]) -> float:
