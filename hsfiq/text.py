@@ -3,10 +3,13 @@
 Texts are stored as their source spells them and decoded only for display and comparison.
 """
 
+import re
 from collections.abc import Sequence
 
 ESCAPES = {"dotmark": ".", "questionmark": "?", "andmark": "&", "starmark": "*"}
 """CoSMo's replacements of characters, which the published HP-FashionIQ sentences contain."""
+
+NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def decode(text: str) -> str:
@@ -42,7 +45,7 @@ def joined(captions: Sequence[str]) -> str:
 
 def is_storable_text(text: str) -> bool:
     """Whether databases can store a text: JSON allows NUL and lone surrogates, databases do not."""
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+    return NOT_STORABLE.search(text) is None
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")

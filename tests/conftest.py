@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from hsfiq.db.engine import Database
 from tests.browser import new_context_of
 from tests.databases import PostgresServer, ReusedPostgres, ReusedSqlite, share_statements
+from tests.drawings import share_fonts, share_pictures
 from tests.processes import started_server, use_server
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +39,7 @@ gc.disable()
 os.environ["OMP_NUM_THREADS"] = "1"
 
 share_statements()
+share_pictures()
 
 # A busy machine is no failure.
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -83,6 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
+    share_fonts()
     gc.freeze()
     gc.enable()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from PIL import Image, ImageChops
@@ -140,5 +141,11 @@ def write_images(garments: Iterable[Garment], folder: Path, size: tuple[int, int
     """Write each garment's picture to `<image id>.jpg` in the folder, creating it if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     for garment in garments:
-        path = folder / f"{garment.image_id}.jpg"
-        draw(garment, size).save(path, format="JPEG", quality=JPEG_QUALITY)
+        (folder / f"{garment.image_id}.jpg").write_bytes(encoded(garment, size))
+
+
+def encoded(garment: Garment, size: tuple[int, int]) -> bytes:
+    """A garment's picture as a JPEG file."""
+    file = BytesIO()
+    draw(garment, size).save(file, format="JPEG", quality=JPEG_QUALITY)
+    return file.getvalue()

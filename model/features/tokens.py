@@ -61,9 +61,10 @@ class EncodedTokens:
 
     def tokens(self, image_ids: Sequence[str]) -> Tensor:
         """Open, preprocess and encode: [B, P, W] in `dtype`, on `device`."""
+        distinct = list(dict.fromkeys(image_ids))  # a batch names many images several times
         with ThreadPoolExecutor(thread_name_prefix="decode") as decoders:
-            prepared = list(decoders.map(self._pixels, image_ids))
-        pixels = torch.stack(prepared)  # [B, 3, size, size]
+            prepared = dict(zip(distinct, decoders.map(self._pixels, distinct), strict=True))
+        pixels = torch.stack([prepared[image_id] for image_id in image_ids])  # [B, 3, size, size]
         with torch.no_grad():
             return self._encoder.image_tokens(pixels.to(self._device)).to(self._dtype)
 

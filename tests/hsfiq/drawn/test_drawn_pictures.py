@@ -10,6 +10,7 @@ from PIL import Image, ImageChops, ImageStat
 
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES, Category, Garment, catalogue
 from hsfiq.drawn.pictures import SIZE, draw, write_images
+from tests.drawings import shared_picture
 
 
 @pytest.mark.parametrize("category", ["dress", "shirt", "toptee"])
@@ -54,6 +55,7 @@ def test_the_garment_has_its_colour_on_a_light_background() -> None:
 def test_files_are_named_by_image_id_and_the_same_every_time(tmp_path: Path) -> None:
     garments = catalogue(Random(0), 2)
     write_images(garments, tmp_path / "new" / "images")
+    shared_picture.cache_clear()
     write_images(reversed(garments), tmp_path / "again")
     written = sorted((tmp_path / "new" / "images").iterdir())
     assert [path.name for path in written] == [f"{garment.image_id}.jpg" for garment in garments]
