@@ -84,14 +84,28 @@ Derivatives = Callable[[Tensor], tuple[Tensor, ArrowheadHessian]]
 
 def dense_derivatives(objective: Objective) -> Derivatives:
     """Derivatives by autograd, for a function of few parameters: K gradients per call."""
-    slope = torch.func.grad(objective)
+    both = slope_and_curvature(objective)
 
     def derivatives(values: Tensor) -> tuple[Tensor, ArrowheadHessian]:
-        matrix = torch.func.jacrev(slope)(values)  # [K, K]
-        no_offsets = ArrowheadHessian(matrix, matrix[:, :0], matrix[0, :0])
-        return slope(values), no_offsets
+        gradient, matrix = both(values)
+        return gradient, ArrowheadHessian(matrix, matrix[:, :0], matrix[0, :0])
 
     return derivatives
+
+
+def slope_and_curvature(objective: Objective) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """The gradient [K] and the Hessian [K, K] by autograd, in one pass."""
+    slope = torch.func.grad(objective)
+
+    def twice(values: Tensor) -> tuple[Tensor, Tensor]:
+        gradient = slope(values)
+        return gradient, gradient
+
+    def both(values: Tensor) -> tuple[Tensor, Tensor]:
+        curvature, gradient = torch.func.jacrev(twice, has_aux=True)(values)
+        return gradient, curvature
+
+    return both
 
 
 def minimise(objective: Objective, start: Tensor, derivatives: Derivatives | None = None) -> Fit:
@@ -102,23 +116,30 @@ def minimise(objective: Objective, start: Tensor, derivatives: Derivatives | Non
         start: [K] float64, inside the domain.
     """
     derivatives, values = derivatives or dense_derivatives(objective), start.clone()
+    height = float(objective(values))
     for _ in range(MAX_STEPS):
         gradient, hessian = derivatives(values)
         step = hessian.solve(gradient)  # [K]
         decrement = float(gradient @ step)
         if decrement / 2 < TOLERANCE:
             return Fit(values, hessian.inverse_diagonal().sqrt())
-        values = line_search(objective, values, step, decrement)
+        values, height = line_search(objective, values, height, step, decrement)
     raise Diverged(f"the fit of the answer model did not converge in {MAX_STEPS} steps")
 
 
-def line_search(objective: Objective, values: Tensor, step: Tensor, decrement: float) -> Tensor:
-    """Halve the step until the objective decreases enough; return the new point."""
-    before, share = float(objective(values)), 1.0
+def line_search(
+    objective: Objective, values: Tensor, before: float, step: Tensor, decrement: float
+) -> tuple[Tensor, float]:
+    """Halve the step until the objective, `before` at first, decreases enough.
+
+    Returns the new point and the objective there.
+    """
+    share = 1.0
     while share > MIN_STEP_SHARE:
         reached = values - share * step
-        if float(objective(reached)) <= before - SUFFICIENT_DECREASE * share * decrement:
-            return reached
+        height = float(objective(reached))
+        if height <= before - SUFFICIENT_DECREASE * share * decrement:
+            return reached, height
         share /= 2
     raise Diverged("the fit of the answer model cannot decrease its objective any further")
 

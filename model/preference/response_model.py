@@ -24,6 +24,7 @@ from hsfiq.model.preference.response_fit import (
     ThresholdComparisons,
     dense_derivatives,
     fit_with_min_slope,
+    slope_and_curvature,
 )
 
 N_THRESHOLDS = HIGHEST_SCORE - LOWEST_SCORE
@@ -203,14 +204,14 @@ def score_derivatives(sets: Tensor, answers: AnswerTensors, offset_sd: float) ->
         inside = between @ torch.log(-torch.expm1(-gaps))
         return ((values / prior_sds) ** 2).sum() / 2 - inside - BARRIER * gaps.log().sum()
 
-    common_slope = torch.func.grad(common)
+    slope_and_corner = slope_and_curvature(common)
 
     def derivatives(values: Tensor) -> tuple[Tensor, ArrowheadHessian]:
         first, offsets = values[: 1 + N_THRESHOLDS], values[1 + N_THRESHOLDS :]
         gradient, hessian = comparisons.derivatives(values)
-        corner = hessian.corner + torch.func.jacrev(common_slope)(first)
+        common_gradient, corner = slope_and_corner(first)
         diagonal = hessian.diagonal + offset_sd**-2
-        prior = torch.cat([common_slope(first), offsets / offset_sd**2])
-        return gradient + prior, ArrowheadHessian(corner, hessian.cross, diagonal)
+        prior = torch.cat([common_gradient, offsets / offset_sd**2])
+        return gradient + prior, ArrowheadHessian(hessian.corner + corner, hessian.cross, diagonal)
 
     return derivatives
