@@ -14,7 +14,7 @@ import numpy as np
 
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.power.population import Population
-from hsfiq.analysis.power.simulated_studies import SimulatedStudy, Slopes, draw_study
+from hsfiq.analysis.power.simulated_studies import SimulatedStudy, Slopes, draw_numbers, study_of
 
 SIZE = (4000, 10)  # participants and questions of the large study
 BISECTIONS = 14
@@ -31,9 +31,10 @@ def calibrate(population: Population, seed: int) -> Slopes:
     Raises:
         AnalysisError: the other shares of variance leave too little for such a rho.
     """
+    draws = draw_numbers(population, SIZE, 1, np.random.default_rng((seed, 1)))
 
     def study(slopes: Slopes) -> SimulatedStudy:
-        return draw_study(population, slopes, SIZE, 1, np.random.default_rng((seed, 1)))
+        return study_of(population, slopes, draws)
 
     def rho(slopes: Slopes) -> float:
         return float(study(slopes).rhos().mean())

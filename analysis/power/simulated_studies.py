@@ -73,6 +73,26 @@ class SimulatedStudy:
         return float(np.corrcoef(first, second)[0, 1])
 
 
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The standard normal numbers of a study, which do not depend on its slopes.
+
+    Attributes:
+        of_query, of_set: (2, participants, questions, 1 or 2) the two metrics' parts, correlated.
+        own: (2, participants, 1, 1) how each participant's slopes differ.
+        people: (participants, 1, 1); shared_query, shared_set: impressions that everybody has.
+        rest: (participants, questions, 2).
+    """
+
+    of_query: FloatArray
+    of_set: FloatArray
+    own: FloatArray
+    people: FloatArray
+    shared_query: FloatArray
+    shared_set: FloatArray
+    rest: FloatArray
+
+
 def draw_study(
     population: Population,
     slopes: Slopes,
@@ -84,6 +104,13 @@ def draw_study(
 
     As many consecutive participants as `overlap` says answer the same questions.
     """
+    return study_of(population, slopes, draw_numbers(population, size, overlap, rng))
+
+
+def draw_numbers(
+    population: Population, size: tuple[int, int], overlap: int, rng: np.random.Generator
+) -> Draws:
+    """Draw what `study_of` makes a study of; see `draw_study`."""
     people, questions = size
     common = population.between_metrics
     group = np.arange(people) // overlap  # each answers the same questions
@@ -95,22 +122,35 @@ def draw_study(
         both = shared(sets)
         return np.stack([sqrt(common) * both + sqrt(1 - common) * shared(sets) for _ in range(2)])
 
-    of_query = sqrt(slopes.query_part) * two_metrics(1)
-    of_set = sqrt(1 - slopes.query_part) * two_metrics(2)
+    return Draws(  # in this order, which decides what a seed draws
+        of_query=two_metrics(1),
+        of_set=two_metrics(2),
+        own=rng.standard_normal((2, people, 1, 1)),
+        people=rng.standard_normal((people, 1, 1)),
+        shared_query=shared(1),
+        shared_set=shared(2),
+        rest=rng.standard_normal((people, questions, 2)),
+    )
+
+
+def study_of(population: Population, slopes: Slopes, draws: Draws) -> SimulatedStudy:
+    """The study that these numbers and slopes make."""
+    common = population.between_metrics
+    of_query = sqrt(slopes.query_part) * draws.of_query
+    of_set = sqrt(1 - slopes.query_part) * draws.of_set
     metrics = of_query + of_set
     # A slope on one metric is also a slope, times `common`, on the other.
     spread = population.slope_spread / sqrt(1 + common**2)
-    own = spread * rng.standard_normal((2, people, 1, 1))
     followed = slopes.query * of_query + slopes.within * of_set
     # The variance of an impression that the two metrics explain, by query and within queries.
     by_query = 2 / (1 + common) * slopes.query_part * slopes.query**2
     by_set = 2 / (1 + common) * (1 - slopes.query_part) * slopes.within**2
     rest = 1 - population.participant - population.query - population.shared - by_set
-    impressions = (followed / (1 + common) + own * metrics).sum(axis=0)
-    impressions += sqrt(population.participant) * rng.standard_normal((people, 1, 1))
-    impressions += sqrt(max(0.0, population.query - by_query)) * shared(1)
-    impressions += sqrt(population.shared) * shared(2)
-    impressions += sqrt(max(0.0, rest)) * rng.standard_normal((people, questions, 2))
+    impressions = (followed / (1 + common) + spread * draws.own * metrics).sum(axis=0)
+    impressions += sqrt(population.participant) * draws.people
+    impressions += sqrt(max(0.0, population.query - by_query)) * draws.shared_query
+    impressions += sqrt(population.shared) * draws.shared_set
+    impressions += sqrt(max(0.0, rest)) * draws.rest
     return SimulatedStudy(
         scores=_cut(impressions / sqrt(1 + 2 * spread**2), population.scores),
         metrics=_cut(metrics, population.values) if population.values else metrics,
