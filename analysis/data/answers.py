@@ -34,5 +34,6 @@ def contradicts(preferences: pd.DataFrame) -> pd.Series[bool]:
 
 def metric_difference(preferences: pd.DataFrame, values: pd.Series[float]) -> pd.Series[float]:
     """m(set 1) - m(set 2) of each question, (n_questions,); NaN where a set has no value."""
-    first, second = (looked_up(preferences[side], values) for side in ("set_1", "set_2"))
-    return first.astype("float64") - second.astype("float64")
+    numbers = values.astype("float64")
+    first, second = (looked_up(preferences[side], numbers) for side in ("set_1", "set_2"))
+    return first - second

@@ -133,7 +133,7 @@ def _log_scale(alpha: FloatArray) -> FloatArray:
 
 def shared_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
     """The ratings of units that two or more people judged; of one person's, the first counts."""
-    single = ratings.dropna(subset=["value"]).drop_duplicates(["rater", "unit"])
+    single = ratings[ratings["value"].notna()].drop_duplicates(["rater", "unit"])
     n_raters = single.groupby("unit")["rater"].transform("size")
     return single[n_raters > 1]
 

@@ -82,7 +82,10 @@ def spearman(
 
 def with_values(sets: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
     """The sets that have a value of the metric, with it as column `value`."""
-    return sets.assign(value=looked_up(sets["set_id"], values)).dropna(subset=["value"])
+    found = looked_up(sets["set_id"], values)
+    is_known = found.notna().to_numpy()
+    table = sets.assign(value=found)
+    return table if is_known.all() else table[is_known]
 
 
 def resampled_rho(table: pd.DataFrame, bootstrap: Bootstrap) -> FloatArray:
