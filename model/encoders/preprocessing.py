@@ -42,10 +42,13 @@ class Preprocessing:
         """Prepare one image: [3, size, size] float32, normalised."""
         square = self._square(image)
         # NumPy, because many threads prepare images at once and torch would start threads in each.
-        pixels = np.array(square, dtype=np.float32) / np.float32(255)  # [size, size, 3]
+        channels = np.asarray(square).transpose(2, 0, 1)
+        pixels = channels.astype(np.float32, order="C")  # [3, size, size]
+        pixels /= np.float32(255)
         mean, std = (np.array(values, dtype=np.float32) for values in (self.mean, self.std))
-        normal = (pixels - mean) / std
-        return torch.from_numpy(np.ascontiguousarray(normal.transpose(2, 0, 1)))
+        pixels -= mean[:, None, None]
+        pixels /= std[:, None, None]
+        return torch.from_numpy(pixels)
 
     def _square(self, image: Image.Image) -> Image.Image:
         if self.squeeze:
