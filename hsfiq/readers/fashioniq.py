@@ -60,7 +60,7 @@ def captions_files(folder: Path) -> dict[tuple[str, str], Path]:
 
 def read_split(folder: Path, category: str, split: str, captions: Path) -> Source:
     corpus = folder / "image_splits" / f"split.{category}.{split}.json"
-    images = tuple(place.name() for place in open_place(corpus).list())
+    images = open_place(corpus).names()
     known = set(images)
     triplets = [
         read_triplet(place, triplet_id(category, split, index), category, split, known)

@@ -126,6 +126,20 @@ class Place:
             raise self.wrong(f"an id here has 1 to {longest} characters, not {len(name):,}")
         return name
 
+    def names(self) -> tuple[str, ...]:
+        """The ids in a list."""
+        if self.holds_names():
+            return tuple(self.value)
+        return tuple(place.name() for place in self.list())
+
+    def holds_names(self) -> bool:
+        """Whether this is a list of ids without a mistake: most are, and some hold millions."""
+        return (
+            isinstance(self.value, list)
+            and all(isinstance(each, str) and 1 <= len(each) <= LONGEST_NAME for each in self.value)
+            and is_storable_text("".join(self.value))
+        )
+
     def integer(self) -> int:
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             raise self.wrong(f"expected an integer, found {kind(self.value)}")

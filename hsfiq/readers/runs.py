@@ -98,10 +98,14 @@ def read_object(
     members: Iterable[tuple[str, Place]], system: str | None = None
 ) -> list[PlacedList]:
     """The lists of {query id: [image ids]}, which does not name its system."""
-    return [
-        make(place.where, query_id, system, tuple(outside_id(image) for image in place.list()))
-        for query_id, place in members
-    ]
+    return [make(place.where, query_id, system, outside_ids(place)) for query_id, place in members]
+
+
+def outside_ids(place: Place) -> tuple[str, ...]:
+    """The ids in a list, any of which may be written as an integer."""
+    if place.holds_names():
+        return tuple(place.value)
+    return tuple(outside_id(image) for image in place.list())
 
 
 def outside_id(place: Place) -> str:
@@ -124,7 +128,7 @@ def read_jsonl(text: str, path: Path, system: str | None) -> list[PlacedList]:
                 where,
                 outside_id(place.key("query_id")),
                 system or (None if own is None else place.key("system").name()),
-                tuple(outside_id(image) for image in place.key("images").list()),
+                outside_ids(place.key("images")),
                 None if scores is None else tuple(s.number() for s in place.key("scores").list()),
             )
         )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.readers.files import Place, numbered_lines, open_place, parse_json, read_text
@@ -105,3 +108,28 @@ def test_the_complete_value_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "it.json"
     path.write_text('{"a": 1}', encoding="utf-8")
     assert open_place(path).key("a").where == f"{path}: a"
+
+
+ids = st.sampled_from(["", "a", "b" * 200, "b" * 201, "\0", "\ud800", 3])
+
+
+@given(st.lists(ids, max_size=4))
+def test_names_are_those_of_the_single_places(values: list[object]) -> None:
+    place = Place(values, "file")
+    found = outcome(place.names)
+    assert found == outcome(lambda: tuple(each.name() for each in place.list()))
+    assert place.holds_names() == isinstance(found, tuple)
+
+
+def outcome(read: Callable[[], tuple[str, ...]]) -> tuple[str, ...] | str:
+    """What is read, or the message of its error."""
+    try:
+        return read()
+    except UnreadableInput as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("value", [None, "names", {"a": 1}, 3])
+def test_names_are_in_a_list(value: object) -> None:
+    with pytest.raises(UnreadableInput, match="expected a list"):
+        Place(value, "file").names()
