@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+from argon2 import PasswordHasher
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
 from hsfiq.access.accounts import account_of_link, invite, set_owner_password, set_password
-from hsfiq.access.passwords import new_hash
 from hsfiq.access.roles import Role
 from hsfiq.answer_rules import Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
@@ -34,8 +34,11 @@ def log_in(client: TestClient, password: str = PASSWORD, name: str = "owner") ->
 
 @cache
 def password_hash() -> str:
-    """The hash of the password, computed once: it is slow on purpose."""
-    return new_hash(PASSWORD)
+    """A hash of the password that a login computes at once; a hash names its own cost.
+
+    Those of `new_hash` are slow on purpose.
+    """
+    return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
 
 
 def set_owner(database: Database) -> None:
@@ -43,14 +46,14 @@ def set_owner(database: Database) -> None:
         set_owner_password(session, password_hash())
 
 
-def add_account(database: Database, name: str, role: Role) -> None:
-    """An account whose password is that of the owner."""
+def add_account(database: Database, name: str, role: Role, stored: str = "") -> None:
+    """An account whose password is that of the owner; `stored` is its hash, if that matters."""
     now = datetime.now(UTC)
     with database.writing() as session:
         token = invite(session, name, role, now + timedelta(days=1))
         account = account_of_link(session, token, now)
         assert account is not None
-        set_password(session, account, password_hash())
+        set_password(session, account, stored or password_hash())
 
 
 # ------------------------------------------------------------------------------------- the study

@@ -13,6 +13,7 @@ from sqlalchemy import select
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hsfiq.access.accounts import change_role, disable, invite, reset
+from hsfiq.access.passwords import new_hash
 from hsfiq.access.roles import Role
 from hsfiq.annotate.owner import login_throttle
 from hsfiq.annotate.serving.remote_user import RemoteUser, checked_header, trusted_proxies
@@ -214,7 +215,7 @@ def test_an_unknown_name_costs_as_much_as_a_known_one(
         return verify(self, stored, password)
 
     monkeypatch.setattr(PasswordHasher, "verify", counted)
-    add_account(database, "ana", Role.ANALYST)
+    add_account(database, "ana", Role.ANALYST, new_hash(PASSWORD))
     invited(database)
     for name in ("ana", "kim", "nobody"):
         assert log_in(new_browser, OTHER_PASSWORD, name).status_code == 401
