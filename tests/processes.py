@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 PRELOADED = {
-    "gradio": ["hsfiq.annotate.app"],
+    "gradio": ["hsfiq.annotate.app", "hsfiq.cli", "pydantic.v1", "uvicorn.loops.asyncio"],
     "torch": ["hsfiq.model.training.run", "torch._dynamo"],
     "pandas": ["hsfiq.analysis.analyze"],
     "PIL": ["tests.drawn_shapes"],
@@ -28,7 +28,7 @@ PRELOADED = {
 """The modules that the server imports, by the library that each needs.
 
 torch._dynamo is what an optimiser's first step imports, for seconds; what pictures of garments
-share, the first pictures draw for a second.
+share, the first pictures draw for a second; pydantic.v1 is what FastAPI's first route imports.
 """
 
 
