@@ -210,7 +210,7 @@ def reduced(source: Path, size: ImageSize) -> tuple[Image, dict[str, Any]]:
         picture.thumbnail((side, side), Resampling.LANCZOS)
     picture.info.clear()
     if size == "thumbnail":
-        return picture, {"quality": 84, "method": 3}
+        return picture, {"quality": 84, "method": 2}  # half of the time of 3, 3 % larger
     if is_png and not is_reduced and picture.width * picture.height <= LOSSLESS_PIXELS:
         return picture, {"lossless": True, "quality": 20}
     return picture, {"quality": 95, "method": 2}

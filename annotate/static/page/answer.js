@@ -1,5 +1,5 @@
 // The answer being given: what is chosen, what is missing, and the time taken.
-import { find, findAll, root } from "./dom.js";
+import { find, findAll, root, setText } from "./dom.js";
 import { newKey, readDraft, writeDraft } from "./draft.js";
 import { answersOf, entriesOf, extraField, fillExtraQuestions, missingExtra } from "./extra_questions.js";
 import { imageProgress, restoreSeen, seenImages } from "./images.js";
@@ -145,11 +145,10 @@ export function refreshButtons() {
   const isReasonGiven = reasonLength() > 0 && !isReasonWrong;
   find(".next").setAttribute("aria-disabled", String(!isComplete || isWaitingForImages));
   find(".next").classList.toggle("waiting", isWaitingForImages);
-  find(".next-label").textContent = isWaitingForImages ? waitingLabel() : t("next");
-  find(".reason-label").textContent = t(
-    isReasonGiven ? "reason_given" : view.reason_asked ? "reason_required" : "reason",
-  );
-  find(".reason-prompt").textContent = t(view.reason_asked ? "reason_prompt_required" : "reason_prompt");
+  setText(find(".next-label"), isWaitingForImages ? waitingLabel() : t("next"));
+  const label = isReasonGiven ? "reason_given" : view.reason_asked ? "reason_required" : "reason";
+  setText(find(".reason-label"), t(label));
+  setText(find(".reason-prompt"), t(view.reason_asked ? "reason_prompt_required" : "reason_prompt"));
   find(".reason").classList.toggle("asked", isReasonWrong);
   if (isComplete && isMissingShown) {
     isMissingShown = false;

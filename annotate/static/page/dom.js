@@ -42,6 +42,15 @@ export function make(tag, className, text) {
 }
 
 /**
+ * Change a text. The same text again would make the browser lay out the page again.
+ * @param {HTMLElement} element
+ * @param {string} text
+ */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/**
  * @param {string} className
  * @param {string} [text]
  */
