@@ -150,6 +150,7 @@ def test_a_page_needs_no_certain_worker(server: Server, open_page: Callable[...,
     for number in (1, 2):
         expect_step(page, "question", f"{number} / 6")
         answer(page)
+    expect_step(page, "question", "3 / 6")  # the second answer is stored
     page.reload()
     expect_step(page, "question", "3 / 6")
 
