@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import Any
 
 PRELOADED = {
-    "gradio": ["hsfiq.annotate.app", "hsfiq.cli", "pydantic.v1", "uvicorn.loops.asyncio"],
+    "gradio": [
+        "hsfiq.annotate.app",
+        "tests.built_commands",
+        "pydantic.v1",
+        "uvicorn.loops.asyncio",
+    ],
     "torch": ["hsfiq.model.training.run", "torch._dynamo"],
     "pandas": ["hsfiq.analysis.analyze"],
     "PIL": ["tests.drawn_shapes"],

@@ -10,6 +10,7 @@ import httpx
 
 from hsfiq.collect.studies import find_study
 from hsfiq.db.tables import Image
+from hsfiq.live.certificates import certificates
 from tests.annotate.page_requests import begin_form
 from tests.drawn_retriever import DrawnRetriever
 from tests.question_kinds.drawn_catalogue import Catalogue
@@ -84,7 +85,7 @@ class SearchPage:
     """One participant's page: it keeps the current view."""
 
     def __init__(self, catalogue: Catalogue, study: str) -> None:
-        self.http = httpx.Client(base_url=catalogue.server.url, timeout=20)
+        self.http = httpx.Client(base_url=catalogue.server.url, timeout=20, verify=certificates())
         with catalogue.database.reading() as session:
             row = find_study(session, study)
             assert row is not None

@@ -29,6 +29,7 @@ from hsfiq.atomic_files import locked
 from hsfiq.collect.protocol import Opening
 from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.tables import Response
+from hsfiq.live.certificates import certificates
 from hsfiq.simulate.client import CannotContinue, RefusedRequest, StudyClient
 from tests.annotate.page_requests import answer_body, check_body
 from tests.annotate.question_page import answer, expect_step
@@ -158,7 +159,7 @@ def test_a_page_needs_no_certain_worker(server: Server, open_page: Callable[...,
 def answered_questions(server: Server) -> tuple[dict[str, float], str]:
     """Of each status the number of `GET /question`, and all metrics, from whichever worker."""
     headers = {"Authorization": f"Bearer {METRICS_TOKEN}"}
-    shown = httpx.get(f"{server.url}/metrics", headers=headers, timeout=600)
+    shown = httpx.get(f"{server.url}/metrics", headers=headers, timeout=600, verify=certificates())
     assert shown.status_code == 200
     counted = {
         sample.labels["status"]: sample.value
@@ -185,7 +186,8 @@ def test_metrics_are_those_of_all_workers(server: Server) -> None:
     while "hsfiq_workers 2.0" not in answered_questions(server)[1]:
         time.sleep(0.05)
     for number in range(1, 7):  # each on a connection of its own, which any worker may take
-        assert httpx.get(f"{server.url}/question", timeout=600).status_code == 401
+        unknown = httpx.get(f"{server.url}/question", timeout=600, verify=certificates())
+        assert unknown.status_code == 401
         assert answered_questions(server)[0] == {"401": number}
     folder = metrics_folder_of(first)
     assert folder.stat().st_mode & 0o077 == 0

@@ -18,6 +18,7 @@ from PIL import Image
 
 from hsfiq.cli import run
 from hsfiq.images.folder import ImageFolder
+from hsfiq.live.certificates import certificates
 from hsfiq.live.client import LiveRetriever
 from hsfiq.live.conformance import check_conformance
 from hsfiq.live.protocol import LARGEST_IMAGE, RetrieverUnavailable, Search, Turn, as_base64
@@ -55,7 +56,7 @@ def test_requests_without_the_token_learn_nothing(ranker: CorpusRanker) -> None:
                 {} if token is None else {"Authorization": f"Bearer {token}".encode("latin-1")}
             )
             for path in ("/v1/system", "/v1/corpus", "/nowhere"):
-                response = httpx.get(url + path, headers=headers)
+                response = httpx.get(url + path, headers=headers, verify=certificates())
                 assert response.status_code == 401
                 assert "clip4cir" not in response.text
 
