@@ -38,6 +38,11 @@ gc.disable()
 # Test workers already use every core, and tests' tensors are small. Subprocesses inherit this.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# SQLite waits for the disk at each commit.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 8 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))  # where pytest makes its folders
+
 share_statements()
 share_pictures()
 

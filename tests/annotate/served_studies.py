@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import colorsys
 import secrets
 import signal
@@ -287,12 +288,22 @@ def usual_address() -> UsualAddress:
     return UsualAddress()
 
 
+class EndingServer(uvicorn.Server):
+    """A server that closes all connections at its end, also those whose requests took too long."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # until their sockets are closed
+
+
 class ThreadServer:
     """An app, served by a thread of this process; at its usual address, if that is free."""
 
     def __init__(self, place: Place, database: Database, app: ASGIApp) -> None:
         self.place, self.database = place, database
-        self.server = uvicorn.Server(server_settings(app, "127.0.0.1", 0))
+        self.server = EndingServer(server_settings(app, "127.0.0.1", 0))
 
     def start(self) -> None:
         address = usual_address()
