@@ -1,8 +1,8 @@
 """Files that repeat a release's tables: JSON lines, the tables in parts, and layouts.
 
-JSON lines are compared with the Parquet files row by row; the tables in parts, `csv` and `trl` with
-the same files made again. Packed images, and what is made of them, are compared by their digests
-only.
+JSON lines are compared with the Parquet files, row by row where they differ; the tables in parts,
+`csv` and `trl` with the same files made again. Packed images, and what is made of them, are
+compared by their digests only.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from hsfiq.releases.checking.tables import ROWS_AT_ONCE, ReleaseFolder
 from hsfiq.releases.layouts.csv_files import write_csv
 from hsfiq.releases.layouts.parts import write_parts
 from hsfiq.releases.layouts.trl import write_trl
+from hsfiq.releases.writing.json_lines import json_lines
 
 Row = dict[str, Any]
 
@@ -36,6 +37,8 @@ def check_lines(release: ReleaseFolder, table: str, findings: Findings) -> None:
     with path.open("rb") as file:
         for batch in release.batches(table):
             lines = list(islice(file, batch.rows.num_rows))
+            if b"".join(lines) == json_lines(pa.Table.from_batches([batch.rows])):
+                continue  # far faster than row by row
             for (number, row), line in zip(batch.numbered(), lines, strict=False):
                 if line != as_line(row):
                     check_line(name, number, row, line, findings)
