@@ -58,11 +58,15 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
-    """Let all workers, and the processes that they start, fork from one server."""
-    server = started_server(["tests.imported_modules"])
+    """Let all workers, and the processes that they start, fork from one server.
+
+    When coverage is measured, workers import the modules themselves, since that counts, too.
+    """
+    is_measured = bool(getattr(config.option, "cov_source", None))
+    server = started_server([] if is_measured else ["tests.imported_modules"])
     words = (sys.executable, FORKED_WORKER, json.dumps(server))
     config.stash[CONNECTION] = server
-    for spec in specs:
+    for spec in [] if is_measured else specs:
         spec.python = shlex.join(map(str, words))
 
 
