@@ -17,11 +17,12 @@ from sqlalchemy import ColumnElement, Select, and_, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
+from hsfiq.db.rows.executing import execute
 from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Check, Form, Pair, Participant, Query, Question, Response, Study
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import config_of
-from hsfiq.study.forms import sum_before
+from hsfiq.study.forms import NEW_CHECKS, sum_before
 
 _last_form = (
     select(Form.id)
@@ -230,7 +231,8 @@ def write_reassigned_forms(
         for question in members:
             question.reassigned = True
         if config.checks.arithmetic:
-            session.add(sum_before(form.id, Random(f"left:{config.design.seed}:{number}")))  # noqa: S311
+            rng = Random(f"left:{config.design.seed}:{number}")  # noqa: S311
+            execute(session, NEW_CHECKS, [sum_before(form.id, rng)])
     session.flush()
     return forms
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def constraints_file() -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
+@cache  # each call parses a file, and a process keeps the packages that it has imported
 def installed_version(name: str) -> str | None:
     try:
         return version(name)

@@ -18,6 +18,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
+from hsfiq.db.rows.executing import execute
 from hsfiq.db.tables import (
     FurtherSet,
     Pair,
@@ -51,6 +52,12 @@ NextPart = Callable[[], None]
 
 def same_transaction() -> None:
     """`NextPart` of a study that is stored in one transaction."""
+
+
+# Made once; `execute` stores rows without making objects of them.
+NEW_SETS = insert(RetrievedSet).returning(RetrievedSet.id, sort_by_parameter_order=True)
+NEW_IMAGES = insert(RetrievedImage)
+NEW_PAIRS = insert(Pair).returning(Pair.id, sort_by_parameter_order=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,25 +237,23 @@ def store_pairs(
     """Store what the questions are about: of each, the query and its sets, in their order."""
     if not queries:
         return []
-    pair_ids = session.scalars(
-        insert(Pair).returning(Pair.id, sort_by_parameter_order=True),
-        [
-            {
-                "study_id": study.id,
-                "query_id": query,
-                "first_id": next(iter(set_ids), None),
-                "second_id": next(iter(set_ids[1:]), None),
-            }
-            for query, set_ids in zip(queries, sets_of, strict=True)
-        ],
-    ).all()
+    rows = [
+        {
+            "study_id": study.id,
+            "query_id": query,
+            "first_id": next(iter(set_ids), None),
+            "second_id": next(iter(set_ids[1:]), None),
+        }
+        for query, set_ids in zip(queries, sets_of, strict=True)
+    ]
+    pair_ids: Sequence[int] = execute(session, NEW_PAIRS, rows).scalars().all()
     further = [
         {"pair_id": pair_id, "place": place, "query_id": query, "set_id": set_id}
         for pair_id, query, set_ids in zip(pair_ids, queries, sets_of, strict=True)
         for place, set_id in enumerate(set_ids[2:], start=2)
     ]
     if further:
-        session.execute(insert(FurtherSet), further)
+        execute(session, insert(FurtherSet), further)
     return [
         DrawnPair(pair_id, query, facts[query].triplet_id, facts[query].category)
         for pair_id, query in zip(pair_ids, queries, strict=True)
@@ -276,17 +281,13 @@ def store_queries(
     targets = {query: facts[query].target_id for query in queries}
     sets_of: list[list[int]] = [[] for _ in queries]
     if n_sets:
-        set_ids = session.scalars(
-            insert(RetrievedSet).returning(RetrievedSet.id, sort_by_parameter_order=True),
-            [{"query_id": query, "system_id": None} for query in queries],
-        ).all()
-        session.execute(
-            insert(RetrievedImage),
-            [
-                {"set_id": set_id, "rank": 0, "image_id": targets[query]}
-                for set_id, query in zip(set_ids, queries, strict=True)
-            ],
-        )
+        new_sets = [{"query_id": query, "system_id": None} for query in queries]
+        set_ids: Sequence[int] = execute(session, NEW_SETS, new_sets).scalars().all()
+        images = [
+            {"set_id": set_id, "rank": 0, "image_id": targets[query]}
+            for set_id, query in zip(set_ids, queries, strict=True)
+        ]
+        execute(session, NEW_IMAGES, images)
         sets_of = [[set_id] for set_id in set_ids]
     return store_pairs(session, study, queries, sets_of, facts)
 
@@ -345,17 +346,13 @@ def store_sets(session: Session, asked: Sequence[tuple[int, ...]], lists: Lists)
     wanted = [(query, system) for query, *systems in asked for system in systems]
     if not wanted:
         return [[] for _ in asked]
-    set_ids = session.scalars(
-        insert(RetrievedSet).returning(RetrievedSet.id, sort_by_parameter_order=True),
-        [{"query_id": query, "system_id": system} for query, system in wanted],
-    ).all()
-    session.execute(
-        insert(RetrievedImage),
-        [
-            {"set_id": set_id, "rank": rank, "image_id": image}
-            for set_id, (query, system) in zip(set_ids, wanted, strict=True)
-            for rank, image in enumerate(lists[query][system])
-        ],
-    )
+    new_sets = [{"query_id": query, "system_id": system} for query, system in wanted]
+    set_ids: Sequence[int] = execute(session, NEW_SETS, new_sets).scalars().all()
+    images = [
+        {"set_id": set_id, "rank": rank, "image_id": image}
+        for set_id, (query, system) in zip(set_ids, wanted, strict=True)
+        for rank, image in enumerate(lists[query][system])
+    ]
+    execute(session, NEW_IMAGES, images)
     keys = iter(set_ids)
     return [list(islice(keys, len(systems))) for _, *systems in asked]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Any
 
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
+from hsfiq.db.rows.executing import execute
 from hsfiq.db.tables import Check, Form, Question, Study
 from hsfiq.study.config import StudyConfig, n_sets_of
 from hsfiq.study.drawing.gold import GoldQuestions
@@ -17,6 +19,12 @@ from hsfiq.study.drawing.repeats import asked_again
 
 REPEAT_DISTANCE = 3
 """The fewest questions between a question and its repetition, if the form is long enough."""
+
+
+# Made once, and rows rather than objects: a study has many forms.
+NEW_FORM = insert(Form).returning(Form.id)
+NEW_QUESTIONS = insert(Question).returning(Question.id, sort_by_parameter_order=True)
+NEW_CHECKS = insert(Check)
 
 
 class FormWriter:
@@ -50,15 +58,17 @@ class FormWriter:
         size = self.config.design.questions_per_form
         for start in range(0, len(pairs), size):
             own = [pair_id for pair_id, _ in pairs[start : start + size]]
-            form = Form(
-                study_id=self.study.id, number=self._next_number, batch=batch, category=category,
-                n_questions=len(own),
-            )  # fmt: skip
+            form = {
+                "study_id": self.study.id,
+                "number": self._next_number,
+                "batch": batch,
+                "category": category,
+                "n_questions": len(own),
+            }
             self._next_number += 1
-            self.session.add(form)
-            self.session.flush()
+            form_id = self.session.scalars(NEW_FORM, [form]).one()
             asked = self._with_repeats(self._with_gold(self._plain(own), category, triplets))
-            self._store(form, asked)
+            self._store(form_id, asked)
 
     def _plain(self, pair_ids: Sequence[int]) -> list[DrawnQuestion]:
         """The form's own questions, with the sets and their images in the order drawn."""
@@ -109,43 +119,46 @@ class FormWriter:
             asked.insert(self.rng.randint(earliest, len(asked)), again)
         return asked
 
-    def _store(self, form: Form, asked: Sequence[DrawnQuestion]) -> None:
-        keys = self.session.scalars(
-            insert(Question).returning(Question.id, sort_by_parameter_order=True),
-            [
-                {
-                    "form_id": form.id,
-                    "place": place,
-                    "pair_id": question.pair_id,
-                    "swapped": question.swapped,
-                    "order_1": question.order_1,
-                    "order_2": question.order_2,
-                    "set_order": question.set_order,
-                    "image_orders": question.image_orders,
-                }
-                for place, question in enumerate(asked)
-            ],
-        ).all()
+    def _store(self, form_id: int, asked: Sequence[DrawnQuestion]) -> None:
+        rows = [
+            {
+                "form_id": form_id,
+                "place": place,
+                "pair_id": question.pair_id,
+                "swapped": question.swapped,
+                "order_1": question.order_1,
+                "order_2": question.order_2,
+                "set_order": question.set_order,
+                "image_orders": question.image_orders,
+            }
+            for place, question in enumerate(asked)
+        ]
+        keys = execute(self.session, NEW_QUESTIONS, rows).scalars().all()
+        checks: list[dict[str, Any]] = []
         if self.config.checks.arithmetic:
-            self.session.add(sum_before(form.id, self.rng))
+            checks.append(sum_before(form_id, self.rng))
         for place, (key, question) in enumerate(zip(keys, asked, strict=True)):
-            check = Check(form_id=form.id, place=place, question_id=key)
+            check = UNCHECKED | {"form_id": form_id, "place": place, "question_id": key}
             if question.expected is not None:
-                check.kind, check.expected = "gold", question.expected
-                self.session.add(check)
+                checks.append(check | {"kind": "gold", "expected": question.expected})
             elif question.repeats is not None:
-                check.kind, check.repeats_id = "repeat", keys[asked.index(question.repeats)]
-                self.session.add(check)
-        self.session.flush()
+                repeats = keys[asked.index(question.repeats)]
+                checks.append(check | {"kind": "repeat", "repeats_id": repeats})
+        if checks:
+            execute(self.session, NEW_CHECKS, checks)
 
 
-def sum_before(form_id: int, rng: Random) -> Check:
-    """The sum before a form; the page skips it before a participant's first form."""
+UNCHECKED = dict.fromkeys(("prompt", "expected", "question_id", "repeats_id"))
+"""What not every kind of check has; rows that are stored together name the same columns."""
+
+
+def sum_before(form_id: int, rng: Random) -> dict[str, Any]:
+    """The sum before a form, as a row; the page skips it before a participant's first form."""
     left, right = rng.randint(3, 9), rng.randint(3, 9)
-    return Check(
-        form_id=form_id,
-        place=0,
-        kind="arithmetic",
-        prompt=f"{left} + {right}",
-        expected=str(left + right),
-    )
+    return UNCHECKED | {
+        "form_id": form_id,
+        "place": 0,
+        "kind": "arithmetic",
+        "prompt": f"{left} + {right}",
+        "expected": str(left + right),
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVarTuple
 
 from sqlalchemy import CursorResult, Executable, Select
@@ -22,8 +22,13 @@ def rows_of(
 
 
 def execute(
-    session: Session, statement: Executable, parameters: Mapping[str, Any]
+    session: Session,
+    statement: Executable,
+    parameters: Mapping[str, Any] | Sequence[Mapping[str, Any]],
 ) -> CursorResult[*tuple[Any, ...]]:
-    """The same for any statement. Objects of the session do not see what it writes."""
+    """The same for any statement. Objects of the session do not see what it writes.
+
+    Of several parameters, each is a row to insert.
+    """
     session.flush()
     return session.connection().execute(statement, parameters)

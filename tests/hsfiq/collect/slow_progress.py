@@ -2,47 +2,68 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from collections import defaultdict
+
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import are_painted
 from hsfiq.collect.exports.records import Totals
 from hsfiq.collect.progress import StudyProgress, progress_of
-from hsfiq.collect.responses import revisions_of
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
+
+# Made once, and not for each question: that takes longer than everything else here.
+OF_STUDY = Form.study_id == bindparam("study")
+FORMS = select(Form.participant_id).where(OF_STUDY)
+PEOPLE = select(Participant.id, Participant.status).where(
+    Participant.study_id == bindparam("study")
+)
+QUESTIONS = (
+    select(Question.id, Question.reassigned, Form.participant_id)
+    .join(Form, Question.form_id == Form.id)
+    .where(OF_STUDY)
+)
+CHECKED = select(Check.question_id).join(Form, Check.form_id == Form.id).where(OF_STUDY)
+REVISIONS = (
+    select(Response.question_id, Response.revision, Response.skipped, Response.images)
+    .join(Question, Response.question_id == Question.id)
+    .join(Form, Question.form_id == Form.id)
+    .where(OF_STUDY)
+    .order_by(Response.question_id, Response.revision)
+)
 
 
 def slow_progress(session: Session, study: Study) -> StudyProgress:
-    forms = session.scalars(select(Form).where(Form.study_id == study.id)).all()
-    people = session.scalars(select(Participant).where(Participant.study_id == study.id)).all()
-    excluded = {person.id for person in people if person.status == "excluded"}
+    key = {"study": study.id}
+    forms = session.scalars(FORMS, key).all()
+    people = session.execute(PEOPLE, key).all()
+    excluded = {person for person, status in people if status == "excluded"}
+    checked = set(session.scalars(CHECKED, key))
+    revisions = defaultdict(list)
+    for question, _, skipped, images in session.execute(REVISIONS, key):
+        revisions[question].append((skipped, images))
     n_questions, latest = 0, []
-    for form in forms:
-        for question in session.scalars(select(Question).where(Question.form_id == form.id)):
-            checks = select(Check.id).where(Check.question_id == question.id)
-            if question.reassigned or session.scalar(checks) is not None:
-                continue
-            n_questions += 1
-            revisions = select(Response).where(Response.question_id == question.id)
-            answers = session.scalars(revisions.order_by(Response.revision)).all()
-            if answers and form.participant_id not in excluded:
-                latest.append(answers[-1])
-    skipped = [answer for answer in latest if answer.skipped is not None]
-    painted = [are_painted(answer.images) for answer in latest if answer.skipped is None]
+    for question, reassigned, participant in session.execute(QUESTIONS, key):
+        if reassigned or question in checked:
+            continue
+        n_questions += 1
+        if revisions[question] and participant not in excluded:
+            latest.append(revisions[question][-1])
+    painted = [are_painted(images) for skipped, images in latest if skipped is None]
     return StudyProgress(
         study=study.name,
         title=study.title,
         status=study.status,
         origin=study.origin,
         forms=len(forms),
-        forms_taken=sum(form.participant_id is not None for form in forms),
+        forms_taken=sum(participant is not None for participant in forms),
         participants=len(people),
         questions=n_questions,
         answered=len(latest),
         images_painted=painted.count(True),
         images_not_painted=painted.count(False),
         images_unknown=painted.count(None),
-        skipped=len(skipped),
+        skipped=sum(skipped is not None for skipped, _ in latest),
         platform_study_id=study.platform_study_id,
     )
 
@@ -56,12 +77,8 @@ def assert_counts(session: Session, study: Study) -> StudyProgress:
 
 def slow_totals(session: Session, study: Study) -> Totals:
     """The same for the answers of everybody, with the sum of their revisions."""
-    answers = [
-        revisions[-1].revision
-        for question in session.scalars(
-            select(Question).join(Form).where(Form.study_id == study.id)
-        )
-        if session.scalar(select(Check.id).where(Check.question_id == question.id)) is None
-        and (revisions := revisions_of(session, question.id))
-    ]
+    key = {"study": study.id}
+    checked = set(session.scalars(CHECKED, key))
+    latest = {question: number for question, number, *_ in session.execute(REVISIONS, key)}
+    answers = [number for question, number in latest.items() if question not in checked]
     return Totals(len(answers), sum(answers))
