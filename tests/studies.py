@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from hsfiq.answer_rules import Answer, ImageState, ImageStates
 from hsfiq.collect import participants
@@ -17,6 +17,7 @@ from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import Skip, Submitted, submit
 from hsfiq.collect.steps import Steps, lock_question, steps_of
 from hsfiq.db.engine import Database
+from hsfiq.db.rows.executing import execute
 from hsfiq.db.tables import (
     Check,
     Dataset,
@@ -38,6 +39,12 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 SYSTEMS = ("alpha", "beta", "gamma")
 CAPTIONS = ["is red", "has no sleeves"]
+
+# Rows, because objects take twice as long to store, and most tests need them.
+NEW_IMAGES = insert(Image).returning(Image.id, sort_by_parameter_order=True)
+NEW_TRIPLETS = insert(Triplet).returning(Triplet.id, sort_by_parameter_order=True)
+NEW_QUERIES = insert(Query).returning(Query.id, sort_by_parameter_order=True)
+NEW_LISTS = insert(RankedList)
 
 SMALL = Design(k=2, questions_per_form=2, forms_per_participant=2, seed=1)
 """Four questions for each participant."""
@@ -70,51 +77,50 @@ def make_queries(
     With `both_orders` each triplet gives two queries, its captions in either order. With
     `separate` each category has eight images of its own, named after it.
     """
-    query_ids = []
+    query_ids: list[int] = []
     with database.writing() as session:
         source = Dataset(name=dataset)
         named = [System(name=name) for name in systems]
         session.add_all([source, *named])
         session.flush()
-        images: list[Image] = []
+        images: Sequence[int] = []
         for category, count in (triplets or {"shirt": 8}).items():
             if separate or not images:
                 name = category if separate else "image"
-                images = [Image(dataset_id=source.id, name=f"{name}-{n}") for n in range(8)]
-                session.add_all(images)
-                session.flush()
+                rows = [{"dataset_id": source.id, "name": f"{name}-{n}"} for n in range(8)]
+                images = execute(session, NEW_IMAGES, rows).scalars().all()
             of_category = [
-                Triplet(
-                    dataset_id=source.id,
-                    external_id=f"{category}.val.{number}",
-                    category=category,
-                    split="val",
-                    reference_id=images[number % 8].id,
-                    target_id=images[(number + 1) % 8].id,
-                    captions=CAPTIONS,
-                )
+                {
+                    "dataset_id": source.id,
+                    "external_id": f"{category}.val.{number}",
+                    "category": category,
+                    "split": "val",
+                    "reference_id": images[number % 8],
+                    "target_id": images[(number + 1) % 8],
+                    "captions": CAPTIONS,
+                }
                 for number in range(count)
             ]
-            session.add_all(of_category)
-            session.flush()
+            triplet_ids = execute(session, NEW_TRIPLETS, of_category).scalars().all()
             suffixes = ("", "~") if both_orders else ("",)
-            numbered_queries = [
-                (number, Query(triplet_id=triplet.id, suffix=suffix, text="is red" + suffix))
-                for number, triplet in enumerate(of_category)
-                for suffix in suffixes
+            numbered = [(number, suffix) for number in range(count) for suffix in suffixes]
+            queries = [
+                {"triplet_id": triplet_ids[number], "suffix": suffix, "text": "is red" + suffix}
+                for number, suffix in numbered
             ]
-            session.add_all(query for _, query in numbered_queries)
-            session.flush()
-            session.add_all(
-                RankedList(
-                    system_id=system.id,
-                    query_id=query.id,
-                    image_ids=[images[(number + place + rank) % 8].id for rank in range(length)],
-                )
-                for number, query in numbered_queries
+            keys = execute(session, NEW_QUERIES, queries).scalars().all()
+            lists = [
+                {
+                    "system_id": system.id,
+                    "query_id": key,
+                    "image_ids": [images[(number + place + rank) % 8] for rank in range(length)],
+                }
+                for key, (number, _) in zip(keys, numbered, strict=True)
                 for place, system in enumerate(named)
-            )
-            query_ids += [query.id for _, query in numbered_queries]
+            ]
+            if lists:
+                execute(session, NEW_LISTS, lists)
+            query_ids += keys
     return query_ids
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from sqlalchemy import ColumnElement, Select, and_, func, insert, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
@@ -61,6 +61,26 @@ IS_ANSWERED = select(Response.id).where(Response.question_id == Question.id).exi
 IS_CHECK = select(Check.id).where(Check.question_id == Question.id).exists()
 
 
+_is_unassigned = (
+    Form.study_id == bindparam("study"),
+    Form.participant_id.is_(None),
+    Form.category.not_in(bindparam("closed", expanding=True)),
+)
+FIRST_UNASSIGNED = (
+    select(Form.category, func.min(Form.batch))
+    .where(*_is_unassigned)
+    .group_by(Form.category)
+    .order_by(func.count(func.distinct(Form.batch)).desc(), func.min(Form.batch))
+    .limit(1)
+)
+"""The category with the most unassigned batches, and the first of these."""
+UNASSIGNED_FORMS = (
+    select(Form).where(*_is_unassigned, Form.batch == bindparam("batch")).order_by(Form.number)
+)
+ANY_UNASSIGNED = select(Form.id).where(*_is_unassigned).limit(1)
+# Made once: to make such a statement takes longer than to run it for most studies.
+
+
 @dataclass(frozen=True, slots=True)
 class AbandonedQuestion:
     """A question that can be reassigned, by database keys."""
@@ -97,27 +117,11 @@ def next_unassigned_forms(
     session: Session, study: Study, closed: Collection[str] = ()
 ) -> Sequence[Form]:
     """The next participant's forms, of the category with the most left."""
-    unassigned = is_unassigned(study, closed)
-    n_batches = func.count(func.distinct(Form.batch))
-    first = session.execute(
-        select(Form.category, func.min(Form.batch))
-        .where(*unassigned)
-        .group_by(Form.category)
-        .order_by(n_batches.desc(), func.min(Form.batch))
-        .limit(1)
-    ).one_or_none()
+    unassigned = {"study": study.id, "closed": list(closed)}
+    first = session.execute(FIRST_UNASSIGNED, unassigned).one_or_none()
     if first is None:
         return []
-    chosen = select(Form).where(*unassigned, Form.batch == first[1]).order_by(Form.number)
-    return session.scalars(chosen).all()
-
-
-def is_unassigned(study: Study, closed: Collection[str]) -> tuple[ColumnElement[bool], ...]:
-    return (
-        Form.study_id == study.id,
-        Form.participant_id.is_(None),
-        Form.category.not_in(closed),
-    )
+    return session.scalars(UNASSIGNED_FORMS, unassigned | {"batch": first[1]}).all()
 
 
 def reassign_abandoned(
@@ -185,10 +189,11 @@ def has_questions_to_assign(
     session: Session, study: Study, now: datetime, closed: Collection[str] = ()
 ) -> bool:
     """Whether `assign_forms` would have questions for one more participant."""
-    unassigned = select(Form.id).where(*is_unassigned(study, closed))
+    unassigned = {"study": study.id, "closed": list(closed)}
+    if session.execute(ANY_UNASSIGNED, unassigned).first() is not None:
+        return True
     abandoned = abandoned_statement(study, now).where(Form.category.not_in(closed))
-    statements = (unassigned, abandoned)
-    return any(session.execute(statement.limit(1)).first() for statement in statements)
+    return session.execute(abandoned.limit(1)).first() is not None
 
 
 def write_reassigned_forms(

@@ -273,10 +273,12 @@ def has_free_place(session: Session, study: Study, now: datetime) -> bool:
 
 def next_number(session: Session, study: Study) -> int:
     """The number in the next participant's pseudonym; none is used twice."""
-    count = session.scalar(
-        select(func.count(Participant.id)).where(Participant.study_id == study.id)
-    )
-    return (count or 0) + 1
+    return (session.scalar(_count_participants(), {"study": study.id}) or 0) + 1
+
+
+@cache
+def _count_participants() -> Select[int]:
+    return select(func.count(Participant.id)).where(Participant.study_id == bindparam("study"))
 
 
 def require_active(participant: AnyParticipant) -> None:

@@ -139,16 +139,20 @@ def _new_response() -> ReturningInsert[bool]:
 
 def revisions_of(session: Session, question_id: int) -> Sequence[Response]:
     """Every revision of the answer to a question, the first one first."""
-    return session.scalars(
-        select(Response).where(Response.question_id == question_id).order_by(Response.revision)
-    ).all()
+    return session.scalars(_revisions(), {"question": question_id}).all()
+
+
+@cache  # building the statements below takes as long as running them
+def _revisions() -> Select[Response]:
+    own = select(Response).where(Response.question_id == bindparam("question"))
+    return own.order_by(Response.revision)
 
 
 def latest_response(session: Session, question_id: int) -> Response | None:
     return session.scalars(_latest_response(), {"question": question_id}).one_or_none()
 
 
-@cache  # building the statement takes as long as running it
+@cache
 def _latest_response() -> Select[Response]:
     return (
         select(Response)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
-from sqlalchemy import select
+from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.change_tables import StudyCreation
@@ -36,8 +37,13 @@ def find_study(session: Session, name: str) -> Study | None:
 
 def lock_study(session: Session, study_id: int) -> Study:
     """Lock and reload a study, so that concurrent enrolments cannot assign the same form."""
-    locked = select(Study).where(Study.id == study_id).with_for_update()
-    return session.scalars(locked.execution_options(populate_existing=True)).one()
+    return session.scalars(_locked_study(), {"study": study_id}).one()
+
+
+@cache  # building it takes as long as running it
+def _locked_study() -> Select[Study]:
+    locked = select(Study).where(Study.id == bindparam("study")).with_for_update()
+    return locked.execution_options(populate_existing=True)
 
 
 def bind_platform_study(session: Session, study: Study, platform_study_id: str) -> None:

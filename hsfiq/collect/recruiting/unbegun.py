@@ -15,6 +15,20 @@ from hsfiq.collect.leases import IS_ANSWERED, never_begun
 from hsfiq.db.tables import Form, Participant, Question, Study
 from hsfiq.study.config import config_of
 
+_is_used = (
+    select(Question.id)
+    .join(Form, Question.form_id == Form.id)
+    .where(Form.participant_id == Participant.id, IS_ANSWERED | Question.reassigned)
+    .exists()
+)
+WITH_UNUSED_PLACES = (
+    select(Participant)
+    .where(Participant.status == "active", Participant.enrolled_at.is_not(None), ~_is_used)
+    .order_by(Participant.id)
+    .with_for_update(skip_locked=True)
+)
+"""The active participants who have a place and no answer; who is being changed now is left out."""
+
 
 def release_unbegun(
     session: Session, study: Study, now: datetime, minutes: int | None = None
@@ -27,23 +41,11 @@ def release_unbegun(
         minutes = config_of(study).recruitment.unbegun_minutes
         if minutes == 0:
             return []
-    is_used = (
-        select(Question.id)
-        .join(Form, Question.form_id == Form.id)
-        .where(Form.participant_id == Participant.id, IS_ANSWERED | Question.reassigned)
-        .exists()
-    )
-    unbegun = select(Participant).where(
-        Participant.study_id == study.id,
-        Participant.status == "active",
-        Participant.enrolled_at.is_not(None),
-        never_begun(now, minutes),
-        ~is_used,
-    )
+    unbegun = WITH_UNUSED_PLACES.where(Participant.study_id == study.id, never_begun(now, minutes))
     # Whoever is being changed now, such as by the owner, keeps the place this time.
-    people = session.scalars(
-        unbegun.order_by(Participant.id).with_for_update(skip_locked=True)
-    ).all()
+    people = session.scalars(unbegun).all()
+    if not people:
+        return []
     session.execute(
         update(Form)
         .where(Form.participant_id.in_([person.id for person in people]))
