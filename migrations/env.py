@@ -1,4 +1,8 @@
-"""Alembic's environment: runs the revisions on the connection that `hsfiq.db.schema` passes."""
+"""Alembic's environment: runs the revisions on the connection that `hsfiq.db.schema` passes.
+
+To replace a table of SQLite, `batch_alter_table` reads it, and unless `reflect_kwargs` says
+otherwise every table that it refers to, directly or not: that takes most of the time.
+"""
 
 from typing import Literal
 

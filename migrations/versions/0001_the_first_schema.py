@@ -125,7 +125,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("corpus_id", "image_id", name=op.f("pk_corpus_images")),
     )
-    with op.batch_alter_table("corpus_images", schema=None) as batch_op:
+    with op.batch_alter_table("corpus_images", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.create_index(batch_op.f("ix_corpus_images_image_id"), ["image_id"], unique=False)
 
     op.create_table(
@@ -175,7 +175,7 @@ def upgrade() -> None:
             "dataset_id", "external_id", name=op.f("uq_triplets_dataset_id_external_id")
         ),
     )
-    with op.batch_alter_table("triplets", schema=None) as batch_op:
+    with op.batch_alter_table("triplets", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.create_index(
             batch_op.f("ix_triplets_reference_id"), ["reference_id"], unique=False
         )
@@ -211,7 +211,7 @@ def upgrade() -> None:
             "system_id", "query_id", name=op.f("uq_ranked_lists_system_id_query_id")
         ),
     )
-    with op.batch_alter_table("ranked_lists", schema=None) as batch_op:
+    with op.batch_alter_table("ranked_lists", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.create_index(batch_op.f("ix_ranked_lists_query_id"), ["query_id"], unique=False)
 
     op.create_table(
@@ -228,7 +228,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_retrieved_sets")),
         sa.UniqueConstraint("id", "query_id", name=op.f("uq_retrieved_sets_id_query_id")),
     )
-    with op.batch_alter_table("retrieved_sets", schema=None) as batch_op:
+    with op.batch_alter_table("retrieved_sets", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.create_index(batch_op.f("ix_retrieved_sets_query_id"), ["query_id"], unique=False)
 
     op.create_table(
@@ -252,7 +252,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["study_id"], ["studies.id"], name=op.f("fk_pairs_study_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_pairs")),
     )
-    with op.batch_alter_table("pairs", schema=None) as batch_op:
+    with op.batch_alter_table("pairs", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.create_index(batch_op.f("ix_pairs_query_id"), ["query_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_pairs_study_id"), ["study_id"], unique=False)
 
@@ -288,7 +288,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_questions")),
         sa.UniqueConstraint("form_id", "place", name=op.f("uq_questions_form_id_place")),
     )
-    with op.batch_alter_table("questions", schema=None) as batch_op:
+    with op.batch_alter_table("questions", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.create_index(batch_op.f("ix_questions_pair_id"), ["pair_id"], unique=False)
 
     op.create_table(
@@ -365,43 +365,43 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_check_answers")),
     )
-    with op.batch_alter_table("check_answers", schema=None) as batch_op:
+    with op.batch_alter_table("check_answers", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.create_index(batch_op.f("ix_check_answers_check_id"), ["check_id"], unique=False)
 
 
 def downgrade() -> None:
-    with op.batch_alter_table("check_answers", schema=None) as batch_op:
+    with op.batch_alter_table("check_answers", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_index(batch_op.f("ix_check_answers_check_id"))
 
     op.drop_table("check_answers")
     op.drop_table("responses")
     op.drop_table("checks")
-    with op.batch_alter_table("questions", schema=None) as batch_op:
+    with op.batch_alter_table("questions", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_index(batch_op.f("ix_questions_pair_id"))
 
     op.drop_table("questions")
     op.drop_table("retrieved_images")
-    with op.batch_alter_table("pairs", schema=None) as batch_op:
+    with op.batch_alter_table("pairs", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_index(batch_op.f("ix_pairs_study_id"))
         batch_op.drop_index(batch_op.f("ix_pairs_query_id"))
 
     op.drop_table("pairs")
-    with op.batch_alter_table("retrieved_sets", schema=None) as batch_op:
+    with op.batch_alter_table("retrieved_sets", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_index(batch_op.f("ix_retrieved_sets_query_id"))
 
     op.drop_table("retrieved_sets")
-    with op.batch_alter_table("ranked_lists", schema=None) as batch_op:
+    with op.batch_alter_table("ranked_lists", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_index(batch_op.f("ix_ranked_lists_query_id"))
 
     op.drop_table("ranked_lists")
     op.drop_table("queries")
-    with op.batch_alter_table("triplets", schema=None) as batch_op:
+    with op.batch_alter_table("triplets", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_index(batch_op.f("ix_triplets_target_id"))
         batch_op.drop_index(batch_op.f("ix_triplets_reference_id"))
 
     op.drop_table("triplets")
     op.drop_table("forms")
-    with op.batch_alter_table("corpus_images", schema=None) as batch_op:
+    with op.batch_alter_table("corpus_images", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_index(batch_op.f("ix_corpus_images_image_id"))
 
     op.drop_table("corpus_images")

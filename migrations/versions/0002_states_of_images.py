@@ -12,10 +12,10 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    with op.batch_alter_table("responses", schema=None) as batch_op:
+    with op.batch_alter_table("responses", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.add_column(sa.Column("images", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:
-    with op.batch_alter_table("responses", schema=None) as batch_op:
+    with op.batch_alter_table("responses", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_column("images")

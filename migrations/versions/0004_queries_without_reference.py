@@ -20,5 +20,5 @@ def downgrade() -> None:
 
 
 def set_nullable(nullable: bool) -> None:
-    with op.batch_alter_table("triplets", schema=None) as batch_op:
+    with op.batch_alter_table("triplets", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column("reference_id", existing_type=sa.Integer(), nullable=nullable)

@@ -26,7 +26,7 @@ def upgrade() -> None:
         "studies",
         sa.Column("kind", sa.String(length=10), server_default="pair", nullable=False),
     )
-    with op.batch_alter_table("pairs", schema=None) as batch_op:
+    with op.batch_alter_table("pairs", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column("first_id", existing_type=sa.Integer(), nullable=True)
         batch_op.alter_column("second_id", existing_type=sa.Integer(), nullable=True)
     op.create_table(
@@ -49,7 +49,7 @@ def upgrade() -> None:
     )
     op.add_column("questions", sa.Column("set_order", sa.JSON(), nullable=True))
     op.add_column("questions", sa.Column("image_orders", sa.JSON(), nullable=True))
-    with op.batch_alter_table("responses", schema=None) as batch_op:
+    with op.batch_alter_table("responses", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.add_column(sa.Column("judgement", sa.JSON(), nullable=True))
         batch_op.drop_constraint(op.f("ck_responses_whole"), type_="check")
         batch_op.create_check_constraint(op.f("ck_responses_whole"), ANY_KIND)
@@ -57,14 +57,14 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Fails if there are questions of other kinds than `pair`: the older tables cannot hold them."""
-    with op.batch_alter_table("responses", schema=None) as batch_op:
+    with op.batch_alter_table("responses", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_constraint(op.f("ck_responses_whole"), type_="check")
         batch_op.create_check_constraint(op.f("ck_responses_whole"), PAIRS_ONLY)
         batch_op.drop_column("judgement")
     op.drop_column("questions", "image_orders")
     op.drop_column("questions", "set_order")
     op.drop_table("further_sets")
-    with op.batch_alter_table("pairs", schema=None) as batch_op:
+    with op.batch_alter_table("pairs", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column("second_id", existing_type=sa.Integer(), nullable=False)
         batch_op.alter_column("first_id", existing_type=sa.Integer(), nullable=False)
     op.drop_column("studies", "kind")

@@ -20,7 +20,7 @@ def downgrade() -> None:
 
 
 def set_highest_score(highest: int) -> None:
-    with op.batch_alter_table("responses", schema=None) as batch_op:
+    with op.batch_alter_table("responses", reflect_kwargs={"resolve_fks": False}) as batch_op:
         for column in ("score_1", "score_2"):
             name = op.f(f"ck_responses_{column}")
             batch_op.drop_constraint(name, type_="check")

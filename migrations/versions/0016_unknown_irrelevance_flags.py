@@ -12,7 +12,7 @@ depends_on: str | Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    with op.batch_alter_table("responses", schema=None) as batch_op:
+    with op.batch_alter_table("responses", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column("irrelevant", existing_type=sa.Boolean(), nullable=True)
     op.execute(
         "update responses set irrelevant = null where question_id in ("
@@ -24,5 +24,5 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Unknown flags become false: the older table cannot hold them."""
     op.execute("update responses set irrelevant = false where irrelevant is null")
-    with op.batch_alter_table("responses", schema=None) as batch_op:
+    with op.batch_alter_table("responses", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column("irrelevant", existing_type=sa.Boolean(), nullable=False)

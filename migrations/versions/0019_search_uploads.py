@@ -30,12 +30,12 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("question_id", name=op.f("pk_search_uploads")),
     )
-    with op.batch_alter_table("search_turns", schema=None) as batch_op:
+    with op.batch_alter_table("search_turns", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column("reference_id", existing_type=sa.Integer(), nullable=True)
 
 
 def downgrade() -> None:
     """Fails if a text is about an uploaded picture: the older tables cannot hold it."""
-    with op.batch_alter_table("search_turns", schema=None) as batch_op:
+    with op.batch_alter_table("search_turns", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column("reference_id", existing_type=sa.Integer(), nullable=False)
     op.drop_table("search_uploads")

@@ -46,10 +46,10 @@ def fill(new: str, old: str, convert: Callable[[str], str]) -> None:
 
 
 def replace(new: str, old: str, new_length: int, convert: Callable[[str], str]) -> None:
-    with op.batch_alter_table("participants", schema=None) as batch_op:
+    with op.batch_alter_table("participants", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.add_column(sa.Column(new, sa.String(length=new_length), nullable=True))
     fill(new, old, convert)
-    with op.batch_alter_table("participants", schema=None) as batch_op:
+    with op.batch_alter_table("participants", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column(new, existing_type=sa.String(length=new_length), nullable=False)
         batch_op.drop_constraint(f"uq_participants_{old}", type_="unique")
         batch_op.drop_column(old)

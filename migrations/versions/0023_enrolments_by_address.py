@@ -23,7 +23,9 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_enrolments_by_address")),
     )
-    with op.batch_alter_table("enrolments_by_address", schema=None) as batch_op:
+    with op.batch_alter_table(
+        "enrolments_by_address", reflect_kwargs={"resolve_fks": False}
+    ) as batch_op:
         batch_op.create_index(
             batch_op.f("ix_enrolments_by_address_study_id"), ["study_id"], unique=False
         )

@@ -25,12 +25,12 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("question_id", name=op.f("pk_imported_searches")),
     )
-    with op.batch_alter_table("search_turns", schema=None) as batch_op:
+    with op.batch_alter_table("search_turns", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column("text", existing_type=sa.Text(), nullable=True)
 
 
 def downgrade() -> None:
     """Fails if a text is null: the older table cannot hold it."""
-    with op.batch_alter_table("search_turns", schema=None) as batch_op:
+    with op.batch_alter_table("search_turns", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.alter_column("text", existing_type=sa.Text(), nullable=False)
     op.drop_table("imported_searches")

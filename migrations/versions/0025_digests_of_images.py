@@ -26,5 +26,5 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("image_changes")
-    with op.batch_alter_table("images", schema=None) as batch_op:
+    with op.batch_alter_table("images", reflect_kwargs={"resolve_fks": False}) as batch_op:
         batch_op.drop_column("sha256")
