@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 
 import hsfiq
@@ -36,12 +37,15 @@ def constraints_file() -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-@cache  # each call parses a file, and a process keeps the packages that it has imported
 def installed_version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+    return version_on(tuple(sys.path), name)
+
+
+@cache  # finding it means parsing a file, and every examination asks for dozens of packages
+def version_on(path: Sequence[str], name: str) -> str | None:
+    """The version of a package that is installed on this path of Python's."""
+    found = next(iter(distributions(name=name, path=list(path))), None)
+    return None if found is None else found.version
 
 
 def examine_versions() -> Iterator[Finding]:
