@@ -7,21 +7,19 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from sqlalchemy import insert, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.collect.responses import response_of
 from hsfiq.db.engine import added
+from hsfiq.db.rows.executing import execute
+from hsfiq.db.rows.new_rows import NEW_IMAGES, NEW_PAIRS, NEW_QUESTIONS, NEW_SETS
 from hsfiq.db.tables import (
     Dataset,
     Form,
-    Pair,
     Participant,
-    Question,
     Response,
-    RetrievedImage,
-    RetrievedSet,
     Study,
     Triplet,
 )
@@ -101,9 +99,7 @@ class StudyWriter:
             for place, judged in enumerate(form.questions)
         ]
         if questions:
-            keys = self.session.scalars(
-                insert(Question).returning(Question.id, sort_by_parameter_order=True), questions
-            )
+            keys = execute(self.session, NEW_QUESTIONS, questions).scalars()
             self.responses += [
                 imported_response(key, judged)
                 for key, judged in zip(keys, form.questions, strict=True)
@@ -111,7 +107,7 @@ class StudyWriter:
 
     def finish(self) -> None:
         if self.retrieved:
-            self.session.execute(insert(RetrievedImage), self.retrieved)
+            execute(self.session, NEW_IMAGES, self.retrieved)
         if self.responses:
             self.session.add_all(self.responses)
             self.session.flush()
@@ -162,10 +158,11 @@ class StudyWriter:
     def _set(self, query_id: int, names: tuple[str, ...]) -> int:
         images = tuple(self.images[name] for name in names)
         if (query_id, images) not in self.sets:
-            row = added(self.session, RetrievedSet(query_id=query_id, system_id=None))
-            self.sets[query_id, images] = row.id
+            row = {"query_id": query_id, "system_id": None}
+            set_id = int(execute(self.session, NEW_SETS, row).scalar_one())
+            self.sets[query_id, images] = set_id
             self.retrieved += [
-                {"set_id": row.id, "rank": rank, "image_id": image}
+                {"set_id": set_id, "rank": rank, "image_id": image}
                 for rank, image in enumerate(images)
             ]
         return self.sets[query_id, images]
@@ -173,11 +170,9 @@ class StudyWriter:
     def _pair(self, query_id: int, first: int, second: int) -> int:
         key = (query_id, first, second)
         if key not in self.pairs:
-            row = added(
-                self.session,
-                Pair(study_id=self.study.id, query_id=query_id, first_id=first, second_id=second),
-            )
-            self.pairs[key] = row.id
+            row = {"study_id": self.study.id, "query_id": query_id}
+            row |= {"first_id": first, "second_id": second}
+            self.pairs[key] = int(execute(self.session, NEW_PAIRS, row).scalar_one())
         return self.pairs[key]
 
 

@@ -14,18 +14,13 @@ from itertools import combinations, islice
 from random import Random
 from typing import TypeVar
 
-from sqlalchemy import insert, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
 from hsfiq.db.rows.executing import execute
-from hsfiq.db.tables import (
-    FurtherSet,
-    Pair,
-    RetrievedImage,
-    RetrievedSet,
-    Study,
-)
+from hsfiq.db.rows.new_rows import NEW_FURTHER_SETS, NEW_IMAGES, NEW_PAIRS, NEW_SETS
+from hsfiq.db.tables import Study
 from hsfiq.errors import ConfigError
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import CHOSEN_BY, StudyConfig, k_of, n_sets_of, stored_config
@@ -52,12 +47,6 @@ NextPart = Callable[[], None]
 
 def same_transaction() -> None:
     """`NextPart` of a study that is stored in one transaction."""
-
-
-# Made once; `execute` stores rows without making objects of them.
-NEW_SETS = insert(RetrievedSet).returning(RetrievedSet.id, sort_by_parameter_order=True)
-NEW_IMAGES = insert(RetrievedImage)
-NEW_PAIRS = insert(Pair).returning(Pair.id, sort_by_parameter_order=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +242,7 @@ def store_pairs(
         for place, set_id in enumerate(set_ids[2:], start=2)
     ]
     if further:
-        execute(session, insert(FurtherSet), further)
+        execute(session, NEW_FURTHER_SETS, further)
     return [
         DrawnPair(pair_id, query, facts[query].triplet_id, facts[query].category)
         for pair_id, query in zip(pair_ids, queries, strict=True)

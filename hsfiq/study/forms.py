@@ -11,7 +11,8 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from hsfiq.db.rows.executing import execute
-from hsfiq.db.tables import Check, Form, Question, Study
+from hsfiq.db.rows.new_rows import NEW_QUESTIONS
+from hsfiq.db.tables import Check, Form, Study
 from hsfiq.study.config import StudyConfig, n_sets_of
 from hsfiq.study.drawing.gold import GoldQuestions
 from hsfiq.study.drawing.questions import DrawnQuestion, QueryFacts
@@ -23,7 +24,6 @@ REPEAT_DISTANCE = 3
 
 # Made once, and rows rather than objects: a study has many forms.
 NEW_FORM = insert(Form).returning(Form.id)
-NEW_QUESTIONS = insert(Question).returning(Question.id, sort_by_parameter_order=True)
 NEW_CHECKS = insert(Check)
 
 
@@ -61,12 +61,12 @@ class FormWriter:
             form = {
                 "study_id": self.study.id,
                 "number": self._next_number,
-                "batch": batch,
+                "portion": batch,  # the column's name
                 "category": category,
                 "n_questions": len(own),
             }
             self._next_number += 1
-            form_id = self.session.scalars(NEW_FORM, [form]).one()
+            form_id = int(execute(self.session, NEW_FORM, form).scalar_one())
             asked = self._with_repeats(self._with_gold(self._plain(own), category, triplets))
             self._store(form_id, asked)
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.engine import added
-from hsfiq.db.tables import FurtherSet, Pair, RankedList, RetrievedImage, RetrievedSet, Study
+from hsfiq.db.rows.executing import execute, rows_of
+from hsfiq.db.rows.new_rows import NEW_FURTHER_SETS, NEW_IMAGES, NEW_PAIRS, NEW_SETS
+from hsfiq.db.tables import RankedList, Study
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import StudyConfig, n_sets_of, rules_of
 from hsfiq.study.drawing.questions import DrawnQuestion, QueryFacts
 
 Order = Callable[[], list[int] | None]
 """Draws the order in which a set's images are shown; None is best first."""
+
+
+LISTS_OF_QUERY = select(RankedList.image_ids).where(RankedList.query_id == bindparam("query"))
 
 
 class GoldQuestions:
@@ -117,22 +121,25 @@ class GoldQuestions:
         """Store what the question is about; its key."""
         stored = [self._store_set(query, images) for images in sets]
         first, second = (*stored, None)[:2]
-        pair = added(
-            self.session,
-            Pair(study_id=self.study.id, query_id=query.query_id, first_id=first, second_id=second),
-        )
-        for place, set_id in enumerate(stored[2:], start=2):
-            self.session.add(
-                FurtherSet(pair_id=pair.id, place=place, query_id=query.query_id, set_id=set_id)
-            )
-        self.session.flush()
-        return pair.id
+        pair = {
+            "study_id": self.study.id,
+            "query_id": query.query_id,
+            "first_id": first,
+            "second_id": second,
+        }
+        pair_id = int(execute(self.session, NEW_PAIRS, pair).scalar_one())
+        further = [
+            {"pair_id": pair_id, "place": place, "query_id": query.query_id, "set_id": set_id}
+            for place, set_id in enumerate(stored[2:], start=2)
+        ]
+        if further:
+            execute(self.session, NEW_FURTHER_SETS, further)
+        return pair_id
 
     def _far_images(self, query: QueryFacts, number: int) -> list[int]:
         """Random images that no system returned for the query, of other categories if possible."""
         near = {query.reference_id, query.target_id}
-        lists = select(RankedList.image_ids).where(RankedList.query_id == query.query_id)
-        for images in self.session.scalars(lists):
+        for (images,) in rows_of(self.session, LISTS_OF_QUERY, {"query": query.query_id}):
             near.update(images)
         pool = [image for image in self._images_outside(query.category) if image not in near]
         if len(pool) < number:
@@ -158,12 +165,11 @@ class GoldQuestions:
         return self._pools[category]
 
     def _store_set(self, query: QueryFacts, images: Sequence[int]) -> int:
-        planted = added(self.session, RetrievedSet(query_id=query.query_id, system_id=None))
-        self.session.execute(
-            insert(RetrievedImage),
-            [
-                {"set_id": planted.id, "rank": rank, "image_id": image}
-                for rank, image in enumerate(images)
-            ],
-        )
-        return planted.id
+        row = {"query_id": query.query_id, "system_id": None}
+        planted = int(execute(self.session, NEW_SETS, row).scalar_one())
+        members = [
+            {"set_id": planted, "rank": rank, "image_id": image}
+            for rank, image in enumerate(images)
+        ]
+        execute(self.session, NEW_IMAGES, members)
+        return planted
