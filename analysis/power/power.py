@@ -114,10 +114,7 @@ def power(
     targets are the `width` of the interval and the `difference` of two metrics. AnalysisError: a
     number is too small, or the population's rho is out of reach.
     """
-    _check(participants, questions, overlap, n_studies)
-    for name, target in (("width", width), ("difference", difference)):
-        if not 0 < target < 1:
-            raise AnalysisError(name, f"{target} is not between 0 and 1", "try 0.05")
+    require_possible(participants, questions, overlap, width, difference, n_studies)
     sizes = sorted({(n, q) for n in participants for q in questions}, key=lambda size: size[::-1])
     measured: dict[tuple[int, int], list[FloatArray]] = {size: [] for size in sizes}
     slopes, largest = calibrate(population, seed), (max(participants), max(questions))
@@ -145,9 +142,15 @@ def power(
     )
 
 
-def _check(
-    participants: Sequence[int], questions: Sequence[int], overlap: int, n_studies: int
+def require_possible(
+    participants: Sequence[int],
+    questions: Sequence[int],
+    overlap: int,
+    width: float,
+    difference: float,
+    n_studies: int = STUDIES,
 ) -> None:
+    """Raise AnalysisError if `power` cannot simulate this, before anything else takes long."""
     for name, numbers, least in (
         ("participants", participants, 2),
         ("questions", questions, 2),
@@ -156,6 +159,9 @@ def _check(
     ):
         if not numbers or min(numbers) < least:
             raise AnalysisError(name, f"{list(numbers)} is too few", f"use {least} or more")
+    for name, target in (("width", width), ("difference", difference)):
+        if not 0 < target < 1:
+            raise AnalysisError(name, f"{target} is not between 0 and 1", "try 0.05")
 
 
 def _spreads(samples: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -88,22 +88,24 @@ def power(
     if len(metric or []) > 2:
         raise UnreadableInput("--metric", f"{len(metric or [])} metrics", "name one or two")
     with requires("analysis"):
-        from hsfiq.analysis.power.power import PARTICIPANTS, QUESTIONS
+        from hsfiq.analysis.power.power import PARTICIPANTS, QUESTIONS, require_possible
         from hsfiq.analysis.power.power import power as simulate_power
         from hsfiq.analysis.power.stopping import RATES, stopping_plans
 
+        people, asked = participants or PARTICIPANTS, questions or QUESTIONS
+        require_possible(people, asked, overlap, width, difference)
         data = None if release is None else read(release, scores)
         plans = stopping_plans(
             preference or RATES,
-            questions or QUESTIONS,
+            asked,
             systems=systems,
             seed=seed,
             **choose_spread(data),
         )
         result = simulate_power(
             choose_population(data, metric),
-            participants=participants or PARTICIPANTS,
-            questions=questions or QUESTIONS,
+            participants=people,
+            questions=asked,
             overlap=overlap,
             width=width,
             difference=difference,
