@@ -65,15 +65,19 @@ def check_results(
     yield from question_checks(session, study, among(Form.participant_id, shown))
 
 
+SUM_TRIES = (
+    select(Participant.id, Form.id, CheckAnswer.passed)
+    .join(Check, CheckAnswer.check_id == Check.id)
+    .join(Form, Check.form_id == Form.id)
+    .join(Participant, Form.participant_id == Participant.id)
+    .order_by(CheckAnswer.id)
+)
+"""Made once, like `QUESTION_CHECKS`."""
+
+
 def sum_tries(session: Session, study: Study, shown: Shown | None) -> Iterator[CheckResult]:
-    rows = session.execute(
-        select(Participant.id, Form.id, CheckAnswer.passed)
-        .join(Check, CheckAnswer.check_id == Check.id)
-        .join(Form, Check.form_id == Form.id)
-        .join(Participant, Form.participant_id == Participant.id)
-        .where(Form.study_id == study.id, among(Form.participant_id, shown))
-        .order_by(CheckAnswer.id)
-    )
+    chosen = SUM_TRIES.where(Form.study_id == study.id, among(Form.participant_id, shown))
+    rows = session.execute(chosen)
     for participant_id, form_id, passed in rows:
         yield CheckResult(participant_id, form_id, "arithmetic", passed)
 

@@ -19,6 +19,10 @@ from hsfiq.releases.schemas import Table
 ROWS_AT_ONCE = 10_000
 
 
+FEW_ROWS = 1000
+"""To divide the columns of so few rows among threads takes longer than to read them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Some rows of a table; the first has the number `start`, from 1."""
@@ -69,7 +73,11 @@ class ReleaseFolder:
         start = 1
         with pq.ParquetFile(self.path / f"{table}.parquet") as file:
             chosen = [name for name in columns if name in file.schema_arrow.names]
-            for rows in file.iter_batches(ROWS_AT_ONCE, columns=chosen if columns else None):
+            for rows in file.iter_batches(
+                ROWS_AT_ONCE,
+                columns=chosen if columns else None,
+                use_threads=file.metadata.num_rows > FEW_ROWS,
+            ):
                 yield Batch(start, rows)
                 start += rows.num_rows
 
