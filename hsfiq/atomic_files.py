@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -116,17 +116,36 @@ def temporary_folder_beside(folder: Path) -> Iterator[Path]:
     missing = [parent for parent in folder.parents if not parent.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)
     clear_abandoned(folder)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=DRAFT, dir=folder.parent))
     try:
-        with locked(draft):
-            yield draft
+        with locked_draft(folder) as draft:
+            try:
+                yield draft
+            finally:
+                if draft.exists():
+                    shutil.rmtree(draft, ignore_errors=True)
     finally:
-        if draft.exists():
-            shutil.rmtree(draft, ignore_errors=True)
         if not folder.exists():
             for parent in missing:
                 with suppress(OSError):
                     parent.rmdir()
+
+
+@contextmanager
+def locked_draft(folder: Path) -> Iterator[Path]:
+    """A new temporary folder that is locked, so that no other process clears it away.
+
+    One that is cleared away before it is locked is made again.
+    """
+    with ExitStack() as stack:
+        while True:
+            draft = Path(
+                tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=DRAFT, dir=folder.parent)
+            )
+            with suppress(BlockingIOError, FileNotFoundError):
+                stack.enter_context(locked(draft))
+                if draft.exists():
+                    break
+        yield draft
 
 
 def put_folder_in_place(draft: Path, folder: Path) -> None:
@@ -145,7 +164,7 @@ def clear_abandoned(folder: Path) -> None:
     pattern = re.compile(rf"\.{re.escape(folder.name)}-\w{{8}}{re.escape(DRAFT)}({OLD})?")
     for path in sorted(folder.parent.iterdir()):
         match = pattern.fullmatch(path.name)
-        if match is None or not path.is_dir() or not any(path.iterdir()):
+        if match is None or not path.is_dir():
             continue
         draft = path.with_name(path.name.removesuffix(OLD))
         with suppress(OSError), locked(draft if draft.exists() else path):

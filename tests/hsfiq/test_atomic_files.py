@@ -6,12 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hsfiq import atomic_files as whole_files
-from hsfiq.atomic_files import put_in_place, write_whole
+from hsfiq.atomic_files import (
+    clear_abandoned,
+    put_in_place,
+    temporary_folder_beside,
+    write_folder,
+    write_whole,
+)
 
 KILLED = """
 import os, signal, sys
@@ -96,3 +104,29 @@ def test_unwritable_paths_are_refused(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         put_in_place(path.with_name("nothing"), path)
     assert path.read_bytes() == b"old"
+
+
+def test_a_draft_that_is_cleared_away_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "release"
+    made: list[str] = []
+    make = tempfile.mkdtemp
+
+    def make_and_clear(**options: Any) -> str:
+        made.append(make(**options))
+        if len(made) == 1:
+            clear_abandoned(folder)  # as another process does
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_clear)
+    write_folder(folder, {"sets.jsonl": b"{}"})
+    assert len(made) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
+    assert (folder / "sets.jsonl").read_bytes() == b"{}"
+
+
+def test_the_draft_of_a_running_process_stays(tmp_path: Path) -> None:
+    with temporary_folder_beside(tmp_path / "release") as draft:
+        clear_abandoned(tmp_path / "release")
+        assert draft.is_dir()

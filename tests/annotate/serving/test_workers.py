@@ -188,7 +188,9 @@ def test_metrics_are_those_of_all_workers(server: Server) -> None:
     for number in range(1, 7):  # each on a connection of its own, which any worker may take
         unknown = httpx.get(f"{server.url}/question", timeout=600, verify=certificates())
         assert unknown.status_code == 401
-        assert answered_questions(server)[0] == {"401": number}
+        while (counted := answered_questions(server)[0]) != {"401": number}:
+            assert counted == ({"401": number - 1} if number > 1 else {})  # counted after the reply
+            time.sleep(0.05)
     folder = metrics_folder_of(first)
     assert folder.stat().st_mode & 0o077 == 0
     kill(first)
@@ -212,7 +214,8 @@ def test_workers_end_with_their_parent(server: Server) -> None:
     server.stop(signal.SIGKILL)
     while parents_of_processes().keys() & set(workers):
         time.sleep(0.05)
-    with locked(folder):  # as the next server does, which deletes it
+    # The next server deletes it, after locking it; that of another test may have done so already.
+    with suppress(FileNotFoundError), locked(folder):
         shutil.rmtree(folder)
 
 

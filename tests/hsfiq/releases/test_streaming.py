@@ -244,6 +244,15 @@ def test_what_was_being_replaced_comes_back(
     assert not list(tmp_path.glob(".hp-*"))
 
 
+def test_an_empty_folder_of_a_killed_export_is_cleared_away(tmp_path: Path) -> None:
+    """The process was killed before it wrote its first file."""
+    (tmp_path / ".hp-abcdefgh.draft").mkdir()
+    write_imported_answers(tmp_path / "study.db")
+    out = ("--release", "hp", "--out", tmp_path / "hp")
+    assert hsfiq("export", "--database", f"sqlite:///{tmp_path / 'study.db'}", *out).code == 0
+    assert not list(tmp_path.glob(".hp-*"))
+
+
 def test_other_hidden_folders_stay(abandoned: Callable[[str], Path], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'study.db'}"
     write_imported_answers(tmp_path / "study.db")
