@@ -82,9 +82,9 @@ def spearman(
 
 def with_values(sets: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
     """The sets that have a value of the metric, with it as column `value`."""
-    found = looked_up(sets["set_id"], values)
-    is_known = found.notna().to_numpy()
-    table = sets.assign(value=found)
+    of_sets = looked_up(sets["set_id"], values)
+    is_known = of_sets.notna().to_numpy()
+    table = sets.assign(value=of_sets)
     return table if is_known.all() else table[is_known]
 
 

@@ -44,8 +44,8 @@ def installed_version(name: str) -> str | None:
 @cache  # finding it means parsing a file, and every examination asks for dozens of packages
 def version_on(path: Sequence[str], name: str) -> str | None:
     """The version of a package that is installed on this path of Python's."""
-    found = next(iter(distributions(name=name, path=list(path))), None)
-    return None if found is None else found.version
+    package = next(iter(distributions(name=name, path=list(path))), None)
+    return None if package is None else package.version
 
 
 def examine_versions() -> Iterator[Finding]:
