@@ -61,6 +61,7 @@ IS_ANSWERED = select(Response.id).where(Response.question_id == Question.id).exi
 IS_CHECK = select(Check.id).where(Check.question_id == Question.id).exists()
 
 
+# These statements are made once: for most studies, making one takes longer than running it.
 _is_unassigned = (
     Form.study_id == bindparam("study"),
     Form.participant_id.is_(None),
@@ -78,7 +79,6 @@ UNASSIGNED_FORMS = (
     select(Form).where(*_is_unassigned, Form.batch == bindparam("batch")).order_by(Form.number)
 )
 ANY_UNASSIGNED = select(Form.id).where(*_is_unassigned).limit(1)
-# Made once: to make such a statement takes longer than to run it for most studies.
 
 
 @dataclass(frozen=True, slots=True)

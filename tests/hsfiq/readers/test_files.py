@@ -116,9 +116,9 @@ ids = st.sampled_from(["", "a", "b" * 200, "b" * 201, "\0", "\ud800", 3])
 @given(st.lists(ids, max_size=4))
 def test_names_are_those_of_the_single_places(values: list[object]) -> None:
     place = Place(values, "file")
-    found = outcome(place.names)
-    assert found == outcome(lambda: tuple(each.name() for each in place.list()))
-    assert place.holds_names() == isinstance(found, tuple)
+    as_a_whole = outcome(place.names)
+    assert as_a_whole == outcome(lambda: tuple(each.name() for each in place.list()))
+    assert place.holds_names() == isinstance(as_a_whole, tuple)
 
 
 def outcome(read: Callable[[], tuple[str, ...]]) -> tuple[str, ...] | str:
