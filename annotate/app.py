@@ -324,4 +324,4 @@ def mount_question_page(app: FastAPI, services: Services) -> None:
             return failed_opening(request.headers, error)
 
     style = question_page_style()
-    mount_gradio(app, lambda: question_page(opening), STUDY, username, style, HEAD)
+    mount_gradio(app, lambda: question_page(opening), STUDY, username, style, HEAD, at_start=True)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import cached_property, partial
 from hashlib import sha256
+from threading import Lock
 from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI, Request, Response
 from gradio import blocks as gradio_blocks
 from gradio.routes import App
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Mount
+from starlette.types import Message, Receive, Scope, Send
 
 from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.annotate.texts import language_for
@@ -105,19 +108,23 @@ def mount_gradio(
     username: Callable[[Request], str | None],
     style: dict[str, Any],
     head: str,
+    *,
+    at_start: bool = False,
 ) -> None:
     """Mount a Gradio page with everything switched off that the app does not use.
 
     `username` returns the name of a request's user, None to refuse it. Gradio writes this name into
-    the page, where scripts can read it, so it must not identify anybody.
+    the page, where scripts can read it, so it must not identify anybody. `at_start` makes the page
+    when the server starts, not at its first request.
     """
 
-    async def mount() -> None:
+    async def make() -> FastAPI:
+        parent = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
         with without_own_apps():
             blocks = page()
         blocks.extra_startup_events.append(partial(stop_queue, blocks))
         gr.mount_gradio_app(
-            app,
+            parent,
             blocks,
             path=path,
             auth_dependency=username,
@@ -132,11 +139,72 @@ def mount_gradio(
             pwa=False,
             **style,
         )
+        return parent
 
-    # If no event loop is running, Gradio's Blocks create one and never close it.
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        thread.submit(asyncio.run, mount()).result()
-    app.add_middleware(HeadMiddleware, path=f"{path}/", head=head)
+    def make_in_a_thread() -> FastAPI:
+        # If no event loop is running, Gradio's Blocks create one and never close it.
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(asyncio.run, make()).result()
+
+    mounted = GradioPage(make_in_a_thread)
+    app.mount(path, HeadMiddleware(mounted, head))
+    app_lifespan = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        async with app_lifespan(app) as state, mounted.lifespan(at_start=at_start):
+            yield state
+
+    app.router.lifespan_context = lifespan
+
+
+class GradioPage:
+    """A Gradio page as an ASGI app, which is made when it is first needed.
+
+    To make one takes a twentieth of a second, and most servers show few of the app's pages.
+    `make_parent` returns an app with nothing but Gradio's, mounted.
+    """
+
+    def __init__(self, make_parent: Callable[[], FastAPI]) -> None:
+        self._make_parent = make_parent
+        self._turn = asyncio.Lock()
+        self._started: AsyncExitStack | None = None
+        self._is_ready = False
+
+    @asynccontextmanager
+    async def lifespan(self, *, at_start: bool) -> AsyncIterator[None]:
+        """Within the block, what Gradio runs beside requests is running once the page is made."""
+        self._is_ready = False
+        async with AsyncExitStack() as self._started:
+            if at_start:
+                await self._prepare()
+            yield
+        self._is_ready, self._started = False, None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._is_ready:
+            async with self._turn:
+                await self._prepare()
+        await self.app(scope, receive, send)
+
+    async def _prepare(self) -> None:
+        if self._is_ready:
+            return
+        parent = await run_in_threadpool(lambda: self._parent)
+        if self._started is not None:
+            await self._started.enter_async_context(parent.router.lifespan_context(parent))
+        self._is_ready = True
+
+    @property
+    def app(self) -> App:
+        """The app that Gradio has made."""
+        apps = (route.app for route in self._parent.routes if isinstance(route, Mount))
+        (app,) = (app for app in apps if isinstance(app, App))
+        return app
+
+    @cached_property
+    def _parent(self) -> FastAPI:
+        return self._make_parent()
 
 
 class NoApp:
@@ -145,18 +213,22 @@ class NoApp:
         """Make no app."""
 
 
+MAKING = Lock()
+
+
 @contextmanager
 def without_own_apps() -> Iterator[None]:
-    """Within the block, Gradio's Blocks make no apps of their own.
+    """Within the block, which one thread enters at a time, Gradio's Blocks make no apps.
 
     Each makes two, with all of Gradio's routes, and mounting makes a third, the only one that is
-    served: without this, a server starts half a second later.
+    served: without this, a page is there half a second later.
     """
-    vars(gradio_blocks)["App"] = NoApp
-    try:
-        yield
-    finally:
-        vars(gradio_blocks)["App"] = App
+    with MAKING:
+        vars(gradio_blocks)["App"] = NoApp
+        try:
+            yield
+        finally:
+            vars(gradio_blocks)["App"] = App
 
 
 async def stop_queue(blocks: gr.Blocks) -> None:
@@ -174,12 +246,12 @@ class HeadMiddleware:
     colours, for a sign of loading, and for fetching our scripts at the same time.
     """
 
-    def __init__(self, app: ASGIApp, path: str, head: str) -> None:
-        self._app, self._path, self._head = app, path, head.encode()
+    def __init__(self, app: GradioPage, head: str) -> None:
+        self.app, self._head = app, head.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or not self._is_page(scope):
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         start: Message = {}
         body = bytearray()
@@ -204,8 +276,9 @@ class HeadMiddleware:
             await send(start)
             await send({"type": "http.response.body", "body": content})
 
-        await self._app(scope, receive, send_with_head)
+        await self.app(scope, receive, send_with_head)
 
-    def _is_page(self, scope: Scope) -> bool:
+    @staticmethod
+    def _is_page(scope: Scope) -> bool:
         path: str = scope["path"]
-        return path.removeprefix(scope.get("root_path", "")) == self._path
+        return path.removeprefix(scope.get("root_path", "")) == "/"

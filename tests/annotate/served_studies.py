@@ -29,8 +29,10 @@ from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from PIL import ImageDraw
 from PIL.Image import Resampling
+from starlette.routing import Mount
 from starlette.types import ASGIApp
 
+from hsfiq.annotate.gradio_page import GradioPage, HeadMiddleware
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
@@ -218,6 +220,12 @@ def usual_portal() -> BlockingPortal:
 
     threading.Thread(target=anyio.run, args=(run,), daemon=True).start()
     return started.result()
+
+
+def gradio_page(mount: Mount) -> GradioPage:
+    """The page that `mount_gradio` has mounted."""
+    assert isinstance(mount.app, HeadMiddleware)
+    return mount.app.app
 
 
 def begin(client: TestClient, database: Database) -> TestClient:

@@ -12,7 +12,7 @@ from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.db.engine import Database
 from tests.annotate.page_requests import KEY, begin_form, stored
-from tests.annotate.served_studies import enrol, set_status
+from tests.annotate.served_studies import enrol, gradio_page, set_status
 
 NOWHERE: dict[str, Any] = {
     "assignment": "question:1:0.x",
@@ -42,7 +42,7 @@ def test_welcome_needs_no_cookie(new_browser: TestClient) -> None:
 
 def test_every_study_route_refuses_an_unknown_browser(new_browser: TestClient) -> None:
     (mount,) = [route for route in new_browser.app.routes if route.path == "/study"]  # type: ignore[attr-defined]
-    paths = gradio_paths(mount.app.routes)
+    paths = gradio_paths(gradio_page(mount).app.routes)
     assert "/study/gradio_api/upload" in paths
     for route in [*paths, "/study", "/study//", "/study/%2e%2e/study/config"]:
         for method in ("GET", "POST"):

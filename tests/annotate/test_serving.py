@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio
+import httpx
 import pytest
 from fastapi import FastAPI
+from fastapi.testclient import TestClient
 from gradio.routes import App
 from starlette.routing import Mount
 
 from hsfiq.annotate.app import build_app
+from hsfiq.annotate.gradio_page import GradioPage
+from hsfiq.annotate.owner.login import DASHBOARD
+from hsfiq.annotate.security import STUDY
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
-from tests.annotate.served_studies import Place
+from tests.annotate.served_studies import Place, gradio_page
+
+T = TypeVar("T")
 
 
 def test_a_taken_port_is_reported_in_one_line(
@@ -41,25 +49,60 @@ def test_an_address_of_another_machine_is_reported_in_one_line(
     assert "--host: 999.1.1.1 is no address" in capsys.readouterr().err
 
 
-def test_each_page_has_one_app_of_gradio(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One with all of Gradio's routes takes a tenth of a second, and it would make three."""
-    made: list[Any] = []
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The apps that Gradio makes. One with all of its routes takes a twentieth of a second."""
+    apps: list[Any] = []
     create_app = App.create_app
 
     def counted(*arguments: Any, **options: Any) -> Any:
-        made.append(create_app(*arguments, **options))
-        return made[-1]
+        apps.append(create_app(*arguments, **options))
+        return apps[-1]
 
     monkeypatch.setattr(App, "create_app", counted)
-    pages = [route for route in build_app(database).routes if isinstance(route, Mount)]
-    assert [page.app for page in pages] == made
+    return apps
+
+
+def pages_of(app: FastAPI) -> dict[str, GradioPage]:
+    """The app's Gradio pages by their paths."""
+    return {route.path: gradio_page(route) for route in app.routes if isinstance(route, Mount)}
+
+
+def test_each_page_has_one_app_of_gradio(database: Database, made: list[Any]) -> None:
+    pages = pages_of(build_app(database))
+    assert made == []
+    assert [page.app for page in pages.values()] == made
+    assert [page.app for page in pages.values()] == made  # not made again
     assert vars(gradio.blocks)["App"] is App
 
 
-def test_gradio_looks_for_no_queued_events(app: FastAPI) -> None:
+def test_only_the_question_page_is_made_at_the_start(database: Database, made: list[Any]) -> None:
+    app = build_app(database)
+    with TestClient(app):
+        assert made == [pages_of(app)[STUDY].app]
+
+
+def test_requests_at_once_make_a_page_once(database: Database, made: list[Any]) -> None:
+    page = pages_of(build_app(database))[DASHBOARD]
+
+    async def request() -> int:
+        transport = httpx.ASGITransport(app=page)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return (await client.get("/config")).status_code
+
+    async def request_at_once() -> list[int]:
+        return await asyncio.gather(*(request() for _ in range(5)))
+
+    assert run_apart(request_at_once()) == [401] * 5
+    assert made == [page.app]
+
+
+@pytest.mark.parametrize("is_made_before", [False, True])
+def test_gradio_looks_for_no_queued_events(database: Database, *, is_made_before: bool) -> None:
     """Its queues would look a thousand times a second; no event of our pages is queued."""
+    app = build_app(database)
+    if is_made_before:
+        assert pages_of(app)[STUDY].app
 
     def tasks_of_queues() -> list[asyncio.Task[Any]]:
         return [task for task in asyncio.all_tasks() if "Queue." in repr(task.get_coro())]
@@ -70,6 +113,10 @@ def test_gradio_looks_for_no_queued_events(app: FastAPI) -> None:
             while tasks_of_queues():
                 await asyncio.sleep(0.01)
 
-    # In a thread of its own: the browser of other tests keeps an event loop running in this one.
+    run_apart(serve())
+
+
+def run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run it in a thread: the browser of other tests keeps an event loop running in this one."""
     with ThreadPoolExecutor(max_workers=1) as thread:
-        thread.submit(lambda: asyncio.run(serve())).result()
+        return thread.submit(asyncio.run, coroutine).result()

@@ -29,7 +29,7 @@ from hsfiq.releases import Filters, export_releases
 from hsfiq.releases.recording.record import Recorder
 from tests.annotate.owner.studies_in_progress import Events, log_in, set_owner, watched_study
 from tests.annotate.reused_study import ReusedStudy
-from tests.annotate.served_studies import Place, browser_of
+from tests.annotate.served_studies import Place, browser_of, gradio_page
 
 NAME = "telltale-study"
 
@@ -149,7 +149,7 @@ def test_each_handler_checks_the_login_itself(owner: TestClient, watched: Databa
     """The middleware is not the only check: Gradio's events may be reachable in other ways."""
     app: Any = owner.app
     (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
-    functions = mount.app.get_blocks().fns.values()
+    functions = gradio_page(mount).app.get_blocks().fns.values()
     assert len(functions) > 10
     waiting = to_json(OwnerAction(NAME, "p1", "pause", "active"))
     sample_values = {

@@ -33,7 +33,7 @@ from hsfiq.db.source_tables import Login, LoginAttempts
 from hsfiq.db.types import digest_of
 from hsfiq.live.certificates import certificates
 from tests.annotate.owner.studies_in_progress import PASSWORD, log_in, set_owner
-from tests.annotate.served_studies import Place, ThreadServer, enrol
+from tests.annotate.served_studies import Place, ThreadServer, enrol, gradio_page
 from tests.annotate.test_cross_site import FOREIGN_HEADERS, OWN_HEADERS
 
 HTML = {"Accept": "text/html"}
@@ -75,7 +75,7 @@ def gradio_paths(routes: list[Any]) -> set[str]:
 def board_paths(client: TestClient) -> set[str]:
     app: Any = client.app
     (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
-    return gradio_paths(mount.app.routes)
+    return gradio_paths(gradio_page(mount).app.routes)
 
 
 # ------------------------------------------------------------------------------------ no password
