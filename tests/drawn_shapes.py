@@ -5,6 +5,7 @@ from itertools import product
 from hsfiq.drawn.garments import CATEGORIES, VALUES
 from hsfiq.drawn.layers import layers
 from hsfiq.drawn.prints import logo_parts, pattern_parts
+from hsfiq.drawn.recognition import START, drawn_small
 
 for category, sleeve, neckline in product(CATEGORIES, VALUES["sleeve"], VALUES["neckline"]):
     layers(category, sleeve, neckline)  # type: ignore[arg-type]  # from VALUES
@@ -12,3 +13,5 @@ for category, sleeve, pattern in product(CATEGORIES, VALUES["sleeve"], VALUES["p
     pattern_parts(category, sleeve, pattern)  # type: ignore[arg-type]
 for category, neckline, logo in product(CATEGORIES, VALUES["neckline"], VALUES["logo"]):
     logo_parts(category, neckline, logo)  # type: ignore[arg-type]
+for garment in START:
+    drawn_small(garment)

@@ -32,23 +32,38 @@ _BACKDROP_TOP, _BACKDROP_BOTTOM = (249, 247, 243), (237, 233, 226)
 _BACKDROP_SHADOW = (96, 86, 76)
 
 
+Box = tuple[int, int, int, int]
+"""Left, top, right and bottom."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stencil:
+    """What a mask covers, often a small part of the frame: that part, and where it is."""
+
+    mask: Image.Image
+    box: Box
+
+
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of one cut, all of the frame's size.
+    """The layers of one cut.
 
     Attributes:
-        box: the part of the frame with all of the cloth; left, top, right and bottom.
-        unpatterned: mask of the collar and of the inside seen through the neck, which a pattern
-            would make hard to distinguish from the front.
-        sleeves: masks of the parts that the body does not cover.
+        cloth: mask of the frame's size.
+        box: the part of the frame with all of the cloth.
+        unpatterned: the collar and the inside seen through the neck, which a pattern would make
+            hard to distinguish from the front.
+        sleeves: masks, of the frame's size, of the parts that the body does not cover.
+        shading: the size of `box`.
+        backdrop: the frame's size.
     """
 
     cloth: Image.Image
-    box: tuple[int, int, int, int]
-    unpatterned: Image.Image
+    box: Box
+    unpatterned: Stencil
     sleeves: tuple[Image.Image, ...]
     shading: Image.Image
-    buttons: Image.Image
+    buttons: Stencil
     backdrop: Image.Image
 
 
@@ -56,15 +71,21 @@ class Layers:
 def layers(category: Category, sleeve: Sleeve, neckline: Neckline) -> Layers:
     shape = cut(category, sleeve, neckline)
     cloth = polygon_mask([shape.body, *shape.sleeves, *shape.collar])
+    box = cloth.getbbox() or (0, 0, *FRAME)
     return Layers(
         cloth=cloth,
-        box=cloth.getbbox() or (0, 0, *FRAME),
-        unpatterned=polygon_mask([shape.inside, *shape.collar]),
+        box=box,
+        unpatterned=stencil(polygon_mask([shape.inside, *shape.collar])),
         sleeves=tuple(_visible_sleeve(path, shape.body) for path in shape.sleeves),
-        shading=Image.merge("RGB", [_shading(shape, cloth)] * 3),
-        buttons=disc_mask((button, 3.4) for button in shape.buttons),
+        shading=Image.merge("RGB", [_shading(shape, cloth).crop(box)] * 3),
+        buttons=stencil(disc_mask((button, 3.4) for button in shape.buttons)),
         backdrop=_backdrop(cloth),
     )
+
+
+def stencil(mask: Image.Image) -> Stencil:
+    box = mask.getbbox() or (0, 0, 0, 0)
+    return Stencil(mask.crop(box), box)
 
 
 def empty_mask() -> tuple[Image.Image, ImageDraw.ImageDraw]:

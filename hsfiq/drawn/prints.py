@@ -14,12 +14,14 @@ from PIL import Image, ImageChops
 from hsfiq.drawn.layers import (
     FRAME,
     SCALE,
+    Stencil,
     disc_mask,
     draw_disc,
     empty_mask,
     layers,
     polygon_mask,
     scaled,
+    stencil,
 )
 from hsfiq.drawn.shapes import HEIGHT, MIDDLE, WIDTH, Path, Point
 
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from hsfiq.drawn.garments import Category, Logo, Neckline, Pattern, Sleeve
 
 Role = Literal["cloth", "ink", "petal", "heart", "leaf"]
-Part = tuple[Role, Image.Image]
-"""A colour of the palette, and the mask that it fills."""
+Part = tuple[Role, Stencil]
+"""A colour of the palette, and what it fills."""
 
 _SLEEVE_ANGLES: dict[Sleeve, float] = {"none": 0, "short": 32, "three-quarter": 19, "long": 15}
 """Degrees by which the pattern on a sleeve is rotated."""
@@ -50,7 +52,7 @@ def pattern_parts(category: Category, sleeve: Sleeve, pattern: Pattern) -> tuple
     # Sleeves are the same for every neckline.
     for part, side in zip(layers(category, sleeve, "round").sleeves, (-1, 1), strict=False):
         mask = Image.composite(_PATTERNS[pattern](side * _SLEEVE_ANGLES[sleeve]), mask, part)
-    return (("ink", mask),)
+    return (("ink", stencil(mask)),)
 
 
 @cache
@@ -67,7 +69,10 @@ def logo_parts(category: Category, neckline: Neckline, logo: Logo) -> tuple[Part
         radius=min(width, height) * SCALE * (0.5 if logo == "text" else 1),
         fill=255,
     )
-    return (("cloth", patch.reduce(SCALE)), ("ink", _LOGOS[logo]((x, y), radius)))
+    return (
+        ("cloth", stencil(patch.reduce(SCALE))),
+        ("ink", stencil(_LOGOS[logo]((x, y), radius))),
+    )
 
 
 def _logo_place(category: Category, neckline: Neckline, logo: Logo) -> tuple[Point, float]:
@@ -144,9 +149,9 @@ def _flowers() -> tuple[Part, ...]:
             _leaf(_polar(centre, angle + turn, size * 2.5), angle + turn) for turn in (36, 168)
         ]
     return (
-        ("leaf", polygon_mask(leaves)),
-        ("petal", disc_mask(petals)),
-        ("heart", disc_mask(hearts)),
+        ("leaf", stencil(polygon_mask(leaves))),
+        ("petal", stencil(disc_mask(petals))),
+        ("heart", stencil(disc_mask(hearts))),
     )
 
 

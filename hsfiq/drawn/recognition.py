@@ -11,9 +11,10 @@ import io
 from dataclasses import replace
 from functools import cache
 from heapq import heapify, heappop, heappush
+from operator import mul
 from typing import TYPE_CHECKING
 
-from PIL import Image, ImageChops, ImageStat, UnidentifiedImageError
+from PIL import Image, ImageChops, UnidentifiedImageError
 
 from hsfiq.drawn.garments import ATTRIBUTES, CATEGORIES, VALUES, Garment
 from hsfiq.drawn.pictures import SIZE, draw
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
 _SMALL = (SIZE[0] // 10, SIZE[1] // 10)
 """Pictures are compared in this size, which averages out most compression artefacts."""
 
+_SQUARES = tuple(level**2 for level in range(256))
+
 _MAX_DISTANCE = 4.0
 """Mean squared difference (levels of 255) that compression may cause; usually it is about 1."""
 
 _MAX_RATIO = 0.6
 """A garment is recognised if its distance is below this share of every neighbour's."""
 
-_START = tuple(
+START = tuple(
     Garment(category, colour, "short", pattern, "round", "none")  # type: ignore[arg-type]
     for category in CATEGORIES
     for colour in VALUES["colour"]
@@ -51,10 +54,10 @@ def recognise(content: bytes, where: str) -> Garment:
     """
     try:
         with Image.open(io.BytesIO(content)) as opened:
-            picture = _small(opened)
+            picture = small(opened)
     except (UnidentifiedImageError, OSError) as error:
         raise UnreadableInput(where, "is not an image that can be read") from error
-    distances = {garment: _distance(picture, _drawn_small(garment)) for garment in _START}
+    distances = {garment: distance_of(picture, drawn_small(garment)) for garment in START}
     nearest = [(distance, garment) for garment, distance in distances.items()]
     heapify(nearest)
     while len(distances) < _MAX_DRAWN:
@@ -62,7 +65,7 @@ def recognise(content: bytes, where: str) -> Garment:
         neighbours = list(_neighbours(garment))
         for neighbour in neighbours:
             if neighbour not in distances:
-                distances[neighbour] = _distance(picture, _drawn_small(neighbour))
+                distances[neighbour] = distance_of(picture, drawn_small(neighbour))
                 heappush(nearest, (distances[neighbour], neighbour))
         next_distance = min(distances[neighbour] for neighbour in neighbours)
         if distance < min(_MAX_DISTANCE, _MAX_RATIO * next_distance):
@@ -71,17 +74,22 @@ def recognise(content: bytes, where: str) -> Garment:
 
 
 @cache  # about 5 kB a garment
-def _drawn_small(garment: Garment) -> Image.Image:
-    return _small(draw(garment))
+def drawn_small(garment: Garment) -> Image.Image:
+    """A garment's picture, small."""
+    return small(draw(garment))
 
 
-def _small(picture: Image.Image) -> Image.Image:
-    return picture.convert("RGB").resize(_SMALL, Image.Resampling.BOX)
+def small(picture: Image.Image) -> Image.Image:
+    """A picture in the size for comparisons, its levels of red, green and blue as one band."""
+    width, height = _SMALL
+    small = picture.convert("RGB").resize(_SMALL, Image.Resampling.BOX)
+    return Image.frombytes("L", (3 * width, height), small.tobytes())
 
 
-def _distance(picture: Image.Image, other: Image.Image) -> float:
-    squares = ImageStat.Stat(ImageChops.difference(picture, other)).sum2
-    return sum(squares) / (3 * _SMALL[0] * _SMALL[1])
+def distance_of(picture: Image.Image, other: Image.Image) -> float:
+    """Mean squared difference of the levels of two small pictures."""
+    counts = ImageChops.difference(picture, other).histogram()
+    return sum(map(mul, counts, _SQUARES)) / (3 * _SMALL[0] * _SMALL[1])
 
 
 def _neighbours(garment: Garment) -> Iterator[Garment]:

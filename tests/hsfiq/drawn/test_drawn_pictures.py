@@ -9,7 +9,9 @@ pytest.importorskip("PIL")
 from PIL import Image, ImageChops, ImageStat
 
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES, Category, Garment, catalogue
-from hsfiq.drawn.pictures import SIZE, draw, write_images
+from hsfiq.drawn.layers import NEUTRAL, Stencil, layers
+from hsfiq.drawn.pictures import PALETTES, SIZE, draw, write_images
+from hsfiq.drawn.prints import logo_parts, pattern_parts
 from tests.drawings import shared_picture
 
 
@@ -35,6 +37,35 @@ def test_categories_look_different() -> None:
         for category in ("dress", "shirt", "toptee")
     ]
     assert len({draw(garment).tobytes() for garment in garments}) == 3
+
+
+def in_frame(stencil: Stencil) -> Image.Image:
+    mask = Image.new("L", SIZE)
+    mask.paste(stencil.mask, stencil.box)
+    return mask
+
+
+def drawn_on_the_whole_frame(garment: Garment) -> Image.Image:
+    """The twin of `draw`: each colour fills a mask of the frame's size."""
+    palette, category = PALETTES[garment.colour], garment.category
+    shared = layers(category, garment.sleeve, garment.neckline)
+    cloth = Image.new("RGB", SIZE, palette.cloth)
+    for role, stencil in (
+        *pattern_parts(category, garment.sleeve, garment.pattern),
+        ("cloth", shared.unpatterned),
+        *logo_parts(category, garment.neckline, garment.logo),
+        ("button", shared.buttons),
+    ):
+        cloth.paste(getattr(palette, role), mask=in_frame(stencil))
+    shading = Image.new("RGB", SIZE)
+    shading.paste(shared.shading, shared.box)
+    shaded = ImageChops.add(cloth, shading, 1, -NEUTRAL)
+    return Image.composite(shaded, shared.backdrop, shared.cloth)
+
+
+def test_a_picture_is_the_twins() -> None:
+    for garment in catalogue(Random(3), 12):
+        assert draw(garment).tobytes() == drawn_on_the_whole_frame(garment).tobytes(), garment
 
 
 def test_a_picture_is_in_portrait_format_and_has_the_requested_size() -> None:

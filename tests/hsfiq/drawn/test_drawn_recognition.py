@@ -10,7 +10,7 @@ from PIL import Image
 
 from hsfiq.drawn import Garment, catalogue
 from hsfiq.drawn.pictures import draw
-from hsfiq.drawn.recognition import recognise
+from hsfiq.drawn.recognition import distance_of, drawn_small, recognise, small
 from hsfiq.errors import UnreadableInput
 
 
@@ -30,6 +30,16 @@ def served(garment: Garment, quality: int) -> bytes:
 def test_a_served_picture_is_recognised(quality: int) -> None:
     for garment in Random(2).sample(catalogue(Random(1), 12), 8):
         assert recognise(served(garment, quality), "image") == garment
+
+
+def test_the_distance_is_the_mean_squared_difference_of_all_levels() -> None:
+    garment, other = catalogue(Random(4), 1)[:2]
+    levels, others = (
+        draw(each).resize((36, 48), Image.Resampling.BOX).tobytes() for each in (garment, other)
+    )
+    squares = [(level - beside) ** 2 for level, beside in zip(levels, others, strict=True)]
+    distance = distance_of(small(draw(garment)), drawn_small(other))
+    assert distance == sum(squares) / len(squares) > 0
 
 
 def test_a_picture_of_something_else_is_not_recognised() -> None:
