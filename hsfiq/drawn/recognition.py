@@ -89,7 +89,8 @@ def small(picture: Image.Image) -> Image.Image:
 def distance_of(picture: Image.Image, other: Image.Image) -> float:
     """Mean squared difference of the levels of two small pictures."""
     counts = ImageChops.difference(picture, other).histogram()
-    return sum(map(mul, counts, _SQUARES)) / (3 * _SMALL[0] * _SMALL[1])
+    squares: int = sum(map(mul, counts, _SQUARES))
+    return squares / (3 * _SMALL[0] * _SMALL[1])
 
 
 def _neighbours(garment: Garment) -> Iterator[Garment]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
@@ -173,27 +174,35 @@ def test_an_image_brought_along_is_ranked_as_the_same_one_in_the_corpus(
     assert {path: path.stat().st_size for path in drawn.cache.rglob("*")} == cached
 
 
-def file_of(form: str, size: int = 64) -> bytes:
+def file_of(form: str, size: int = 64, mode: str = "RGB") -> bytes:
     file = BytesIO()
-    Image.new("RGB", (size, size), (200, 30, 40)).save(file, form)
+    Image.new(mode, (size, size)).save(file, form)
     return file.getvalue()
 
 
 @pytest.mark.parametrize(
     ("image", "content", "message"),
     [
-        ("mine", b"no picture", "searches.0.images.mine: is not a known image format"),
-        ("mine", file_of("PNG")[:-40], "searches.0.images.mine: cannot be decoded (image file is"),
-        ("mine", file_of("WEBP"), "searches.0.images.mine: is a WEBP file"),
-        ("mine", file_of("PNG", 8200), "searches.0.images.mine: has more than 67,108,864 pixels"),
-        ("a-copy", file_of("JPEG"), "searches.0.images: 'a-copy' is in the corpus"),
+        ("mine", lambda: b"no picture", "searches.0.images.mine: is not a known image format"),
+        (
+            "mine",
+            lambda: file_of("PNG")[:-40],
+            "searches.0.images.mine: cannot be decoded (image file is",
+        ),
+        ("mine", lambda: file_of("WEBP"), "searches.0.images.mine: is a WEBP file"),
+        (
+            "mine",
+            lambda: file_of("PNG", 8200, "1"),
+            "searches.0.images.mine: has more than 67,108,864 pixels",
+        ),
+        ("a-copy", lambda: file_of("JPEG"), "searches.0.images: 'a-copy' is in the corpus"),
     ],
 )
 def test_unusable_images_are_refused(
-    ranker: CorpusRanker, image: str, content: bytes, message: str
+    ranker: CorpusRanker, image: str, content: Callable[[], bytes], message: str
 ) -> None:
     turns = (Turn(reference=image, text=""),)
-    search = Search(turns=turns, images={image: as_base64(content)})
+    search = Search(turns=turns, images={image: as_base64(content())})
     with pytest.raises(RetrieverRefused) as caught:
         ranker.rank([search], "mean", 3)
     assert str(caught.value).startswith(message)
