@@ -25,7 +25,9 @@ PRELOADED = {
         "tests.built_commands",
         "pydantic.v1",
         "uvicorn.loops.asyncio",
+        "anyio._backends._asyncio",
     ],
+    "psycopg": ["psycopg"],
     "torch": ["hsfiq.model.training.run", "torch._dynamo"],
     "pandas": ["hsfiq.analysis.analyze"],
     "PIL": ["tests.drawn_shapes"],
@@ -33,7 +35,8 @@ PRELOADED = {
 """The modules that the server imports, by the library that each needs.
 
 torch._dynamo is what an optimiser's first step imports, for seconds; what pictures of garments
-share, the first pictures draw for a second; pydantic.v1 is what FastAPI's first route imports.
+share, the first pictures draw for a second; pydantic.v1 is what FastAPI's first route imports, the
+backend of anyio what an app's first event loop imports, and psycopg what a PostgreSQL engine does.
 """
 
 
