@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alembic import command
 from sqlalchemy import Connection, Engine, Table, func, select, text
 from sqlalchemy.exc import DBAPIError
 
@@ -18,7 +17,7 @@ from hsfiq.backup.backups import engine_for, explained_errors, require_unused
 from hsfiq.backup.postgres_archives import ALL_TABLES
 from hsfiq.db.engine import connect
 from hsfiq.db.schema import (
-    alembic_config,
+    create_or_migrate,
     foreign_keys_off,
     require_current,
     require_foreign_keys,
@@ -85,7 +84,7 @@ def into_postgres(source: Connection, engine: Engine, where: str) -> Content:
     with engine.begin() as target:
         if target.scalar(ALL_TABLES):
             raise UnreadableInput(where, "has tables already", "name a database without tables")
-        command.upgrade(alembic_config(target), "head")
+        create_or_migrate(target)
         content = filled(source, target, where)
         for sequence, table, column in target.execute(SEQUENCES).all():
             highest = select(func.max(Base.metadata.tables[table].c[column])).scalar_subquery()
@@ -102,7 +101,7 @@ def into_sqlite(source: Connection, draft: Path, where: str) -> Content:
             foreign_keys_off(target),
             target.begin(),
         ):
-            command.upgrade(alembic_config(target), "head")
+            create_or_migrate(target)
             content = filled(source, target, where)
             require_foreign_keys(target)
             return content

@@ -11,16 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, delete, inspect
 from sqlalchemy.engine import Inspector
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.schema import CreateTable
 
 from hsfiq.db.engine import Database, connect
 from hsfiq.db.schema import (
+    REVISION,
+    alembic_config,
     current_revision,
     differences,
     foreign_keys_off,
     head_revision,
+    known_revisions,
     migrations_folder,
     upgrade,
 )
@@ -151,6 +157,25 @@ def test_an_empty_database_gets_what_the_revisions_make(schemas: Schemas) -> Non
     assert schemas.created.revision == head_revision()
 
 
+def test_the_table_of_the_revision_is_that_of_alembic(engine: Engine) -> None:
+    with engine.connect() as connection:
+        made_by_alembic = MigrationContext.configure(connection)._version
+    assert str(CreateTable(REVISION)) == str(CreateTable(made_by_alembic))
+
+
+def test_several_revisions_are_refused(engine: Engine) -> None:
+    upgrade(engine)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0001')")
+    with pytest.raises(UnreadableInput, match="the database has 2 schema revisions"):
+        current_revision(engine)
+
+
+def test_the_revisions_are_those_of_alembic() -> None:
+    scripts = ScriptDirectory.from_config(alembic_config())
+    assert known_revisions() == tuple(script.revision for script in scripts.walk_revisions())
+
+
 def test_a_second_upgrade_changes_nothing(schemas: Schemas) -> None:
     assert schemas.upgraded_again == schemas.created
 
@@ -164,7 +189,7 @@ def test_a_failed_upgrade_changes_nothing(engine: Engine, monkeypatch: pytest.Mo
         raise ZeroDivisionError
 
     # The revision is written last, when every table stands.
-    monkeypatch.setattr("alembic.runtime.migration.HeadMaintainer.update_to_step", fail)
+    monkeypatch.setattr("hsfiq.db.schema.head_revision", fail)
     with pytest.raises(ZeroDivisionError):
         upgrade(engine)
     monkeypatch.undo()
