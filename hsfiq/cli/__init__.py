@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cache
 from typing import Annotated
 
 import typer
-from typer.main import get_command
+from typer.main import get_command, get_command_name
 
 from hsfiq import __version__
 from hsfiq.cli import (
@@ -111,9 +112,20 @@ def main() -> None:
 
 
 @cache
-def commands() -> Callable[..., object]:
-    """All commands, built once: Typer would build them again for each call."""
-    return get_command(app)
+def commands(name: str = "") -> Callable[..., object]:
+    """The command or the group of commands with this name, or all if none has it.
+
+    Each is built once, since Typer would build it again for each call, and without the others,
+    which takes longer than to parse the arguments.
+    """
+    only = copy(app)
+    only.registered_groups = [group for group in app.registered_groups if group.name == name]
+    only.registered_commands = [
+        command
+        for command in app.registered_commands
+        if command.callback and get_command_name(command.callback.__name__) == name
+    ]
+    return get_command(only if only.registered_groups or only.registered_commands else app)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -122,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     rest = [argument for argument in arguments if argument != "--debug"]
     try:
-        result = commands()(args=rest, prog_name="hsfiq", standalone_mode=False)
+        result = commands(*rest[:1])(args=rest, prog_name="hsfiq", standalone_mode=False)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the program that reads our output has ended, as in `| head`
