@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, expect
 
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Response
+from tests.annotate.drawn_frames import note_frames, wait_until_at_rest
 from tests.annotate.page_requests import stored
 from tests.annotate.question_page import TEXT, OpenPage, answer, boxes, expect_step, press
-from tests.annotate.served_studies import Place, Server, ThreadServer, make_study
+from tests.annotate.served_studies import Place, Server, ThreadServer, make_study, newcomer
 
 pytestmark = pytest.mark.browser
 
@@ -44,6 +45,16 @@ def test_an_answer_by_mouse_reaches_the_database(server: ThreadServer, open_page
     assert row.served_at <= row.first_interaction_at <= row.submitted_at
     assert row.active_seconds is not None
     assert row.active_seconds > 0
+
+
+def test_a_page_that_nobody_touches_draws_nothing(
+    server: ThreadServer, context: BrowserContext
+) -> None:
+    page = context.new_page()
+    note_frames(page)
+    page.goto(f"{server.url}/start/{newcomer(server.place)}")
+    expect_step(page, "question", "1 / 6")
+    wait_until_at_rest(page)
 
 
 def test_the_page_continues_after_the_server_was_killed(

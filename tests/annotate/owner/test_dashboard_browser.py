@@ -12,6 +12,7 @@ from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
 from tests.annotate.axe import faults
 from tests.annotate.conftest import running
+from tests.annotate.drawn_frames import note_frames, wait_until_at_rest
 from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner, watched_study
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, ThreadServer
@@ -191,6 +192,12 @@ def test_the_page_fits_and_follows_the_colour_scheme(page: Page, width: int, sch
     assert page.evaluate("document.documentElement.scrollWidth") == width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == {"light": "rgb(246, 245, 242)", "dark": "rgb(23, 23, 22)"}[scheme]
+
+
+def test_a_dashboard_that_nobody_touches_draws_nothing(page: Page) -> None:
+    note_frames(page)
+    log_in(page)
+    wait_until_at_rest(page)
 
 
 def test_axe_finds_nothing_at_any_width(page: Page) -> None:
