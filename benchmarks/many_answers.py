@@ -5,26 +5,25 @@ with a gold question and a repeated one; a sum comes before each form but the fi
 hundred participants one is excluded, one gave up, and one has left half of their questions. In each
 study but one a tenth of the forms is free, and a few people are at work or have not begun.
 
-Rows of people, forms and checks are written by COPY in PostgreSQL and by `executemany` in SQLite,
-questions and answers by one statement for each study (`benchmarks.drawn_rows`), without checking
-foreign keys, which are right by construction.
+Questions and answers are written by one statement for each study (`benchmarks.drawn_rows`), other
+rows as `benchmarks.copied_rows` does, without checking foreign keys, which are right by
+construction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
 from random import Random
 from typing import Any, cast
 
-from sqlalchemy import Column, Connection, Table, func, insert, inspect, select, text
+from sqlalchemy import Connection, Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
+from benchmarks.copied_rows import copy_rows
 from benchmarks.drawn_rows import draw_answers, draw_questions, without_indexes
 from benchmarks.million_answers import (
-    AT_ONCE,
     CATEGORIES,
     PAIRS,
     QUERIES,
@@ -158,43 +157,6 @@ def restart_keys(connection: Connection) -> None:
             last = select(func.max(table.c.id)).scalar_subquery()
             sequence = func.pg_get_serial_sequence(table.name, "id")
             connection.execute(select(func.setval(sequence, func.coalesce(last, 1))))
-
-
-def copy_rows(connection: Connection, table: type[Base], rows: Iterator[dict[str, Any]]) -> None:
-    """Write rows that all have the same columns."""
-    first = next(rows)
-    stored = cast("Table", table.__table__)
-    columns = {name: stored.c[attribute_column(table, name)] for name in first}
-    convert = {name: converter(connection, column) for name, column in columns.items()}
-    lines = (
-        tuple(function(row[name]) for name, function in convert.items())
-        for row in chain([first], rows)
-    )
-    names = ", ".join(f'"{column.name}"' for column in columns.values())
-    cursor = cast("Any", connection.connection).cursor()
-    if connection.dialect.name == "postgresql":
-        with cursor.copy(f'COPY "{stored.name}" ({names}) FROM STDIN') as copy:
-            for line in lines:
-                copy.write_row(line)
-        return
-    places = ", ".join("?" * len(columns))
-    statement = f"INSERT INTO {stored.name} ({names}) VALUES ({places})"
-    while part := list(islice(lines, AT_ONCE)):
-        cursor.executemany(statement, part)
-
-
-def attribute_column(table: type[Base], name: str) -> str:
-    return str(inspect(table).columns[name].key)
-
-
-def converter(connection: Connection, column: Column[Any]) -> Callable[[Any], Any]:
-    """What makes a Python value one that the driver stores."""
-    kind = column.type.dialect_impl(connection.dialect)
-    return kind.bind_processor(connection.dialect) or unchanged
-
-
-def unchanged(value: Any) -> Any:
-    return value
 
 
 # ------------------------------------------------------------------------------------------- rows

@@ -13,10 +13,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import combinations, islice
 from pathlib import Path
 from random import Random
+from secrets import token_hex
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
+from benchmarks.copied_rows import AT_ONCE, copy_rows
 from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import (
@@ -43,7 +45,6 @@ QUERIES, IMAGES = 6000, 15_000
 SYSTEMS = ("system_a", "system_b", "system_c", "system_d", "system_e")
 PAIRS = list(combinations(range(len(SYSTEMS)), 2))
 START = datetime(2026, 1, 1, tzinfo=UTC)
-AT_ONCE = 20_000
 CATEGORIES = ("dress", "shirt", "toptee")
 STATES = ("s sssss sssss", "s sssss sslls", "e sesss sssss")
 STUDY_VALUES: dict[str, Any] = {
@@ -88,19 +89,22 @@ def fill_items(connection: Connection, rng: Random) -> None:
     connection.execute(insert(Dataset), [{"id": 1, "name": "fashioniq", "image_root": None}])
     names = [{"id": key + 1, "name": name} for key, name in enumerate(SYSTEMS)]
     connection.execute(insert(System), names)
-    images = ({"id": key, "dataset_id": 1, "name": f"B{key:09}"} for key in range(1, IMAGES + 1))
-    fill(connection, Image, images)
-    fill(connection, Triplet, (triplet(rng, key) for key in range(QUERIES)))
-    fill(connection, Query, (
+    images = (
+        {"id": key, "dataset_id": 1, "name": f"B{key:09}", "token": token_hex(16)}
+        for key in range(1, IMAGES + 1)
+    )  # fmt: skip
+    copy_rows(connection, Image, images)
+    copy_rows(connection, Triplet, (triplet(rng, key) for key in range(QUERIES)))
+    copy_rows(connection, Query, (
         {"id": key + 1, "triplet_id": key + 1, "suffix": "", "text": text_of(key)}
         for key in range(QUERIES)
     ))  # fmt: skip
     n_sets = QUERIES * len(SYSTEMS)
-    fill(connection, RetrievedSet, (
+    copy_rows(connection, RetrievedSet, (
         {"id": key + 1, "query_id": key // len(SYSTEMS) + 1, "system_id": key % len(SYSTEMS) + 1}
         for key in range(n_sets)
     ))  # fmt: skip
-    fill(connection, RetrievedImage, (
+    copy_rows(connection, RetrievedImage, (
         {"set_id": key + 1, "rank": rank, "image_id": image}
         for key in range(n_sets)
         for rank, image in enumerate(rng.sample(range(1, IMAGES + 1), K))
@@ -111,7 +115,7 @@ def fill_pairs(connection: Connection, study_id: int) -> None:
     """A study's pairs of sets: every two systems for every query."""
     first_id = (study_id - 1) * QUERIES * len(PAIRS) + 1
     keys = ((query, two) for query in range(QUERIES) for two in PAIRS)
-    fill(connection, Pair, (
+    copy_rows(connection, Pair, (
         {
             "id": key, "study_id": study_id, "query_id": query + 1,
             "first_id": query * len(SYSTEMS) + first + 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from sqlalchemy import func, select, text
 
 from benchmarks.drawn_rows import drawn_number
 from benchmarks.five_million import markdown, measure_database
-from benchmarks.many_answers import make_database, parts_of
+from benchmarks.many_answers import Part, make_database, parts_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Base, Response
@@ -19,9 +20,26 @@ from tests.hsfiq.collect.slow_progress import assert_counts
 N_ANSWERS = 7000
 
 
-def test_a_filled_database(empty_url: str) -> None:
-    parts = make_database(empty_url, N_ANSWERS, seed=1)
-    with closing(open_database(empty_url)) as database:
+@pytest.fixture(scope="module")
+def filled_sqlite(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Part]]:
+    """A filled file, which tests copy before they change it, and its studies."""
+    path = tmp_path_factory.mktemp("filled") / "answers.db"
+    return path, make_database(f"sqlite:///{path}", N_ANSWERS, seed=1)
+
+
+@pytest.fixture
+def filled(kind: str, request: pytest.FixtureRequest) -> tuple[str, list[Part]]:
+    """The URL of a filled database of each kind, which is only read, and its studies."""
+    if kind == "sqlite":
+        path, parts = request.getfixturevalue("filled_sqlite")
+        return f"sqlite:///{path}", parts
+    url = str(request.getfixturevalue("empty_postgres"))
+    return url, make_database(url, N_ANSWERS, seed=1)
+
+
+def test_a_filled_database(filled: tuple[str, list[Part]]) -> None:
+    url, parts = filled
+    with closing(open_database(url)) as database:
         assert broken_references(database) == {}
         with database.reading() as session:
             studies = {study.name: study for study in list_studies(session)}
@@ -38,7 +56,7 @@ def test_a_filled_database(empty_url: str) -> None:
                 select(func.min(Response.submitted_at), func.max(Response.submitted_at))
             ).one()
             assert earliest < latest
-    with closing(open_database(empty_url)) as database, database.reading() as session:
+    with closing(open_database(url)) as database, database.reading() as session:
         first = session.scalars(select(Response).order_by(Response.id).limit(1)).one()
         assert first.submitted_at is not None
         assert first.served_at is not None
@@ -82,10 +100,10 @@ def test_drawn_numbers_are_spread_evenly_in_both_databases(database: Database) -
 
 
 @pytest.mark.slow
-def test_what_is_timed(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'answers.db'}"
-    parts = {part.name: part for part in make_database(url, N_ANSWERS, seed=1)}
-    rows = measure_database(url, tmp_path, parts)
+def test_what_is_timed(filled_sqlite: tuple[Path, list[Part]], tmp_path: Path) -> None:
+    path, parts = filled_sqlite
+    url = f"sqlite:///{shutil.copy(path, tmp_path)}"
+    rows = measure_database(url, tmp_path, {part.name: part for part in parts})
     works = [row["work"] for row in rows]
     assert "dashboard, large study" in works
     cases = [{"database": "sqlite", "first_ms": row["ms"], "growth": 1.0, **row} for row in rows]
