@@ -74,12 +74,20 @@ def repeated_answers(release: Release) -> pd.DataFrame:
     answers = answers[answers["low"] != answers["high"]]  # else the sides are not known
     keys = ["participant_id", "low", "high"]
     is_later = answers.duplicated(keys)
-    firsts = answers[~is_later]
-    later = mirrored(answers[is_later].merge(firsts, on=keys, suffixes=("", "_1")))
-    pairs = [_side_by_side(firsts, later.rename(columns={"question_id_1": "repeated_id"}))]
+    pairs = [_no_pairs(preferences)]
+    if is_later.any():  # seldom, and the joins take several times as long as all of the above
+        firsts = answers[~is_later]
+        later = mirrored(answers[is_later].merge(firsts, on=keys, suffixes=("", "_1")))
+        pairs = [_side_by_side(firsts, later.rename(columns={"question_id_1": "repeated_id"}))]
     if release.repeats is not None:
         pairs.append(_side_by_side(preferences[columns], release.repeats))
     return pd.concat(pairs, ignore_index=True)
+
+
+def _no_pairs(preferences: pd.DataFrame) -> pd.DataFrame:
+    """What `_side_by_side` returns if no question was answered again."""
+    none = preferences[["participant_id", "query_id", *ANSWER]].head(0)
+    return none.assign(**{f"{name}_again": none[name] for name in ANSWER})
 
 
 def mirrored(answers: pd.DataFrame) -> pd.DataFrame:

@@ -9,19 +9,17 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.arrays import FloatArray
-from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.interval import ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.resampling.spread import CORRELATION, RATE, Bounds
-from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.compare import Comparison, compare_all
-from hsfiq.analysis.statistics.correlation import resampled_rho, spearman, with_values
+from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.difference import Difference
+from hsfiq.analysis.statistics.preference import tie_half_rate
 
 Statistic = Literal["rho", "tie_half"]
 Verdict = Literal["above", "below", "unclear", "undefined"]
@@ -33,7 +31,6 @@ COMPARED: dict[Statistic, str] = {"rho": "spearman", "tie_half": "tie_half"}
 """The field of a `Comparison` that compares the statistic."""
 PERMUTATIONS = 999
 ALPHA = 0.05
-BOUNDS: dict[Statistic, Bounds] = {"rho": CORRELATION, "tie_half": RATE}
 
 
 @dataclass(frozen=True)
@@ -87,30 +84,11 @@ def conclude(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Co
     comparisons = compare_all(release, values, bootstrap, Swaps(PERMUTATIONS, bootstrap.seed))
     for statistic in STATISTICS:
         for name, own in values.items():
-            rows, resampled = resampled_statistic(statistic, release, own, bootstrap)
-            ci = bootstrap.interval(resampled, rows, bounds=BOUNDS[statistic])
-            value, n, reason = _observed(statistic, release, own)
-            estimates[statistic][name] = Estimate(value, n, ci, reason)
-            verdicts[statistic][name] = _verdict(ci.low, ci.high, CHANCE[statistic])
+            estimate = _estimate(statistic, release, own, bootstrap)
+            estimates[statistic][name] = estimate
+            verdicts[statistic][name] = _verdict(estimate.ci, CHANCE[statistic])
         winners[statistic] = winner(list(values), comparisons, statistic)
     return Conclusions(estimates, verdicts, winners)
-
-
-def resampled_statistic(
-    statistic: Statistic, release: Release, values: pd.Series[float], bootstrap: Bootstrap
-) -> tuple[pd.DataFrame, FloatArray]:
-    """A metric's `rho` over the sets, or `tie_half` over the questions, in each resample.
-
-    Returns the (n, ...) rows that it comes from, and its (length,) values, NaN where undefined.
-    """
-    if statistic == "rho":
-        table = with_values(release.sets, values)
-        return table, resampled_rho(table, bootstrap)
-    rows, set_1, (difference,) = preference.usable_pairs(
-        release.preferences, metric_difference(release.preferences, values)
-    )
-    terms = preference.tie_half(difference, set_1)
-    return rows, bootstrap.ratios(rows, terms.hits[:, None], terms.counted[:, None])[:, 0]
 
 
 def winner(
@@ -132,17 +110,18 @@ def winner(
     return None
 
 
-def _observed(
-    statistic: Statistic, release: Release, values: pd.Series[float]
-) -> tuple[float, int, str | None]:
+def _estimate(
+    statistic: Statistic, release: Release, values: pd.Series[float], bootstrap: Bootstrap
+) -> Estimate:
+    """A metric's `rho` over the sets, or its `tie_half` over the questions."""
     if statistic == "rho":
-        correlation = spearman(release.sets, values)
-        return correlation.rho, correlation.n, correlation.reason
-    rate = preference.preference_rates(release.preferences, values).tie_half
-    return rate.rate, rate.n, rate.reason
+        correlation = spearman(release.sets, values, bootstrap)
+        return Estimate(correlation.rho, correlation.n, correlation.ci, correlation.reason)
+    rate = tie_half_rate(release.preferences, values, bootstrap)
+    return Estimate(rate.rate, rate.n, rate.ci, rate.reason)
 
 
-def _verdict(low: float, high: float, chance: float) -> Verdict:
-    if np.isnan(low):
+def _verdict(ci: ConfidenceInterval | None, chance: float) -> Verdict:
+    if ci is None or np.isnan(ci.low):
         return "undefined"
-    return "above" if low > chance else "below" if high < chance else "unclear"
+    return "above" if ci.low > chance else "below" if ci.high < chance else "unclear"

@@ -88,11 +88,6 @@ def with_values(sets: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
     return table if is_known.all() else table[is_known]
 
 
-def resampled_rho(table: pd.DataFrame, bootstrap: Bootstrap) -> FloatArray:
-    """Spearman's rho of `value` and `score` in each resample, NaN where undefined."""
-    return resampled_spearman(bootstrap, table, *_variables(table))
-
-
 def _variables(table: pd.DataFrame) -> tuple[FloatArray, FloatArray]:
     return table["value"].to_numpy(dtype=np.float64), table["score"].to_numpy(dtype=np.float64)
 

@@ -196,6 +196,16 @@ def preference_rates(
     )
 
 
+def tie_half_rate(
+    preferences: pd.DataFrame, values: pd.Series[float], bootstrap: Bootstrap
+) -> Rate:
+    """The `tie_half` of `preference_rates` alone."""
+    rows, set_1, (difference,) = usable_pairs(preferences, metric_difference(preferences, values))
+    terms, conditions = [tie_half(difference, set_1)], [CONDITIONS["tie_half"]]
+    (rate,) = _rates(rows, terms, conditions, len(preferences), bootstrap)
+    return rate
+
+
 def given_tie(
     preferences: pd.DataFrame,
     values: pd.Series[float],
