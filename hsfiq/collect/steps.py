@@ -167,6 +167,15 @@ def load_question(session: Session, question_id: int) -> Question:
     return session.scalars(_question_as_shown(), {"question": question_id}).one()
 
 
+def load_first_questions(
+    session: Session, participant: AnyParticipant, most: int
+) -> dict[int, Question]:
+    """A participant's first questions by their keys, as `load_question` loads each of them."""
+    values = {"participant": participant.id, "most": most}
+    questions = session.scalars(_first_questions_as_shown(), values).all()
+    return {question.id: question for question in questions}
+
+
 def shown_sets(question: Question) -> tuple[RetrievedSet, ...]:
     """The retrieved sets as this question shows them: set 1, set 2, ..."""
     pair = question.pair
@@ -275,15 +284,26 @@ def _first_served() -> Update:
 
 @cache
 def _question_as_shown() -> Select[Question]:
-    first, second = joinedload(Pair.first), joinedload(Pair.second)
-    return (
+    return _with_what_is_shown(select(Question).where(Question.id == bindparam("question")))
+
+
+@cache
+def _first_questions_as_shown() -> Select[Question]:
+    return _with_what_is_shown(
         select(Question)
-        .where(Question.id == bindparam("question"))
-        .options(
-            joinedload(Question.pair).options(
-                first.selectinload(RetrievedSet.images).joinedload(RetrievedImage.image),
-                second.selectinload(RetrievedSet.images).joinedload(RetrievedImage.image),
-                joinedload(Pair.query).joinedload(Query.triplet).joinedload(Triplet.reference),
-            )
+        .join(Form, Question.form_id == Form.id)
+        .where(Form.participant_id == bindparam("participant"), Question.reassigned.is_(False))
+        .order_by(Form.position, Question.place)
+        .limit(bindparam("most"))
+    )
+
+
+def _with_what_is_shown(questions: Select[Question]) -> Select[Question]:
+    first, second = joinedload(Pair.first), joinedload(Pair.second)
+    return questions.options(
+        joinedload(Question.pair).options(
+            first.selectinload(RetrievedSet.images).joinedload(RetrievedImage.image),
+            second.selectinload(RetrievedSet.images).joinedload(RetrievedImage.image),
+            joinedload(Pair.query).joinedload(Query.triplet).joinedload(Triplet.reference),
         )
     )

@@ -15,7 +15,7 @@ from hsfiq.answer_rules import Answer, Times
 from hsfiq.collect import participants
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import submit
-from hsfiq.collect.steps import load_question, mark_served, shown_sets, steps_of
+from hsfiq.collect.steps import load_first_questions, mark_served, shown_sets, steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant, RetrievedSet
 from hsfiq.demo.lists import Rank
@@ -84,6 +84,7 @@ def answer_all(
 ) -> int:
     """Answer up to `most` questions of a participant; return how many were answered."""
     answered = 0
+    questions = load_first_questions(session, participant, most)
     for step in steps_of(session, participant).steps:
         if answered == most:
             break
@@ -93,7 +94,7 @@ def answer_all(
             continue
         served_at = now
         mark_served(session, participant, step.question_id, served_at)
-        question = load_question(session, step.question_id)
+        question = questions[step.question_id]
         triplet = triplets[question.pair.query_id]
         utilities = [utility_of(triplet, retrieved) for retrieved in shown_sets(question)]
         answer = annotator.answer(rng, utilities[0], utilities[1])

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import URL, func, make_url, select
 
 from hsfiq.collect import participants
-from hsfiq.collect.steps import load_question, shown_sets, steps_of
+from hsfiq.collect.steps import load_first_questions, load_question, shown_sets, steps_of
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import (
@@ -257,6 +257,26 @@ def test_the_annotators_side_bias_is_visible(answered: Database) -> None:
         preferred = Counter(session.scalars(select(Response.preferred)))
     assert set(preferred) == {1, 2}
     assert 0.50 < preferred[1] / 500 < 0.61
+
+
+@pytest.mark.parametrize("most", [0, 3, 25, 60])
+def test_first_questions_are_those_that_are_loaded_one_by_one(
+    answered: Database, most: int
+) -> None:
+    def shown(question: Question) -> tuple[int, list[list[str]]]:
+        names = [[each.image.name for each in part.images] for part in shown_sets(question)]
+        return question.pair.query_id, names
+
+    with answered.reading() as session:
+        participant = session.scalars(select(Participant).order_by(Participant.id)).first()
+        assert participant is not None
+        loaded = load_first_questions(session, participant, most)
+        content = {key: shown(question) for key, question in loaded.items()}
+    with answered.reading() as session:
+        steps = steps_of(session, session.get_one(Participant, participant.id)).steps
+        keys = [step.question_id for step in steps if step.check_id is None][:most]
+        assert content == {key: shown(load_question(session, key)) for key in keys}
+        assert list(content) == keys
 
 
 def test_better_systems_are_preferred(answered: Database) -> None:

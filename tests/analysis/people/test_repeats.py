@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.people.repeats import intra_rater, repeated_answers
+from hsfiq.analysis.people.repeats import _side_by_side, intra_rater, repeated_answers
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from tests.analysis.studies import Question, bootstrap_of, expected_ends, make_release
 
@@ -102,6 +102,14 @@ def test_sets_shown_twice_are_repeated_answers_on_whichever_sides() -> None:
     row = pairs.iloc[0]
     assert [row[name] for name in ("score_1", "score_2", "preferred")] == [5, 2, 1]
     assert [row[f"{name}_again"] for name in ("score_1", "score_2", "preferred")] == [4, 1, 1]
+
+
+def test_without_repeats_the_columns_are_those_of_repeats() -> None:
+    small = make_release([Question(1), Question(2, participant="p2")])
+    for release in (small, small.with_categories()):
+        none = release.preferences.head(0)
+        joined = _side_by_side(release.preferences, none.assign(repeated_id=none["question_id"]))
+        pd.testing.assert_frame_equal(repeated_answers(release), joined)
 
 
 def test_few_repeats_have_a_reason() -> None:
