@@ -30,13 +30,18 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from hsfiq.analysis.arrays import BoolArray, FloatArray
+from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.interval import percentile_interval
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.sensitivity.conclusions import BOUNDS, STATISTICS, resampled_statistic
+from hsfiq.analysis.resampling.spearman import resampled_spearman
+from hsfiq.analysis.resampling.spread import CORRELATION, RATE, Bounds
+from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic
+from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.compare import compare_all
+from hsfiq.analysis.statistics.correlation import with_values
 
 QUESTIONS, CROSSED_QUESTIONS = 50, 30
 STUDIES, FULL_STUDIES = 60, 400
@@ -44,6 +49,7 @@ RESAMPLES, PERMUTATIONS = 400, 399
 TRUTH_QUESTIONS = 4_000_000
 GOAL = (0.93, 0.97)
 ALPHA = 0.05
+BOUNDS: dict[Statistic, Bounds] = {"rho": CORRELATION, "tie_half": RATE}
 COLUMNS = {
     "coverage, rho": ("coverage", "rho"),
     "coverage, tie_half": ("coverage", "tie_half"),
@@ -255,6 +261,24 @@ def outcomes(design: Design, seed: tuple[int, ...]) -> list[Outcome]:
                 )
             results.append(Outcome(way, statistic, interval.low, interval.high, tests[statistic].p))
     return results
+
+
+def resampled_statistic(
+    statistic: Statistic, release: Release, values: pd.Series[float], bootstrap: Bootstrap
+) -> tuple[pd.DataFrame, FloatArray]:
+    """A metric's `rho` over the sets, or `tie_half` over the questions, in each resample.
+
+    Returns the (n, ...) rows that it comes from, and its (length,) values, NaN where undefined.
+    """
+    if statistic == "rho":
+        table = with_values(release.sets, values)
+        x, y = (table[column].to_numpy(dtype=np.float64) for column in ("value", "score"))
+        return table, resampled_spearman(bootstrap, table, x, y)
+    rows, set_1, (difference,) = preference.usable_pairs(
+        release.preferences, metric_difference(release.preferences, values)
+    )
+    terms = preference.tie_half(difference, set_1)
+    return rows, bootstrap.ratios(rows, terms.hits[:, None], terms.counted[:, None])[:, 0]
 
 
 def summarise(
