@@ -82,8 +82,8 @@ def drawn_small(garment: Garment) -> Image.Image:
 def small(picture: Image.Image) -> Image.Image:
     """A picture in the size for comparisons, its levels of red, green and blue as one band."""
     width, height = _SMALL
-    small = picture.convert("RGB").resize(_SMALL, Image.Resampling.BOX)
-    return Image.frombytes("L", (3 * width, height), small.tobytes())
+    levels = picture.convert("RGB").resize(_SMALL, Image.Resampling.BOX).tobytes()
+    return Image.frombytes("L", (3 * width, height), levels)
 
 
 def distance_of(picture: Image.Image, other: Image.Image) -> float:

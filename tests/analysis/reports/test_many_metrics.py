@@ -15,7 +15,7 @@ from hsfiq import analysis
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.reports.charts import style_of_series
 from hsfiq.analysis.reports.document import NumberCell
-from hsfiq.analysis.reports.formats.fit import fit
+from hsfiq.analysis.reports.formats.fit import FittedTable, fit
 from hsfiq.analysis.reports.formats.html import WIDE_TABLE
 from hsfiq.analysis.reports.formats.images import TRUETYPE, chart_files, draw, style_of, to_svg
 from hsfiq.analysis.reports.formats.latex import to_latex
@@ -85,6 +85,8 @@ def test_tables_fit_the_page(many: Report) -> None:
         assert all(part.width <= WIDE_TABLE for part in parts), table.name
         by_lines = fit(table, WIDE_TABLE, 5)
         assert all(len(part.table.rows) <= 5 for part in by_lines)
+        # The widths that parts have taken from the whole table are those of their own columns.
+        assert all(part == FittedTable.of(part.table, part.line) for part in [*parts, *by_lines])
         check_latex(to_latex(table, simulated=True, venue=VENUES["acl"]))
     assert len(fit(tables(many)["participants"], WIDE_TABLE)) > 1
     check_page(many.to_html())
