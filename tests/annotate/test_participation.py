@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, Request, expect
 from sqlalchemy import select
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -314,8 +314,19 @@ class CountedImages:
         await self.app(scope, receive, send)
 
 
+NEXT_IMAGES = "fetch('../question').then((reply) => reply.json()).then((view) => view.next_images)"
+
+
 @pytest.mark.usefixtures("copied")
-def test_a_browser_asks_for_each_image_once(reused_study: ReusedStudy, open_page: OpenPage) -> None:
+def test_a_browser_asks_for_each_image_once(
+    reused_study: ReusedStudy, open_page: OpenPage, context: BrowserContext
+) -> None:
+    loaded = set[str]()
+
+    def note(request: Request) -> None:
+        loaded.add(request.url.rpartition("/")[2])
+
+    context.on("requestfinished", note)
     server = reused_study.server()
     counted = CountedImages(reused_study.app)
     server.server.config.app = counted
@@ -324,9 +335,14 @@ def test_a_browser_asks_for_each_image_once(reused_study: ReusedStudy, open_page
     answer(page)
     expect_step(page, "question", "2 / 6")
     for _ in range(2):
+        # A reload ends what is still loading, which is then asked for again.
+        expect(page.locator(".next.waiting")).to_have_count(0)
+        next_images = set(page.evaluate(NEXT_IMAGES))
+        while not next_images <= loaded:
+            page.wait_for_timeout(20)
         page.reload()
         expect_step(page, "question", "2 / 6")
-        expect(page.locator(".next.waiting")).to_have_count(0)
+    context.remove_listener("requestfinished", note)
     page.close()
     server.stop()
     assert len(counted.requests) > 2 * 10
