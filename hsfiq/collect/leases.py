@@ -22,7 +22,7 @@ from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Check, Form, Pair, Participant, Query, Question, Response, Study
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import config_of
-from hsfiq.study.forms import NEW_CHECKS, sum_before
+from hsfiq.study.forms import NEW_CHECKS, question_row, sum_before
 
 _last_form = (
     select(Form.id)
@@ -219,17 +219,7 @@ def write_reassigned_forms(
         session.execute(
             insert(Question),
             [
-                {
-                    "form_id": form.id,
-                    "place": place,
-                    "pair_id": question.pair_id,
-                    "swapped": question.swapped,
-                    "order_1": question.order_1,
-                    "order_2": question.order_2,
-                    "set_order": question.set_order,
-                    "image_orders": question.image_orders,
-                    "text": question.text,
-                }
+                question_row(form.id, place, question) | {"text": question.text}
                 for place, question in enumerate(members)
             ],
         )

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.db.rows.executing import execute
 from hsfiq.db.rows.new_rows import NEW_QUESTIONS
-from hsfiq.db.tables import Check, Form, Study
+from hsfiq.db.tables import Check, Form, Question, Study
 from hsfiq.study.config import StudyConfig, n_sets_of
 from hsfiq.study.drawing.gold import GoldQuestions
 from hsfiq.study.drawing.questions import DrawnQuestion, QueryFacts
@@ -120,19 +120,7 @@ class FormWriter:
         return asked
 
     def _store(self, form_id: int, asked: Sequence[DrawnQuestion]) -> None:
-        rows = [
-            {
-                "form_id": form_id,
-                "place": place,
-                "pair_id": question.pair_id,
-                "swapped": question.swapped,
-                "order_1": question.order_1,
-                "order_2": question.order_2,
-                "set_order": question.set_order,
-                "image_orders": question.image_orders,
-            }
-            for place, question in enumerate(asked)
-        ]
+        rows = [question_row(form_id, place, question) for place, question in enumerate(asked)]
         keys = execute(self.session, NEW_QUESTIONS, rows).scalars().all()
         checks: list[dict[str, Any]] = []
         if self.config.checks.arithmetic:
@@ -146,6 +134,20 @@ class FormWriter:
                 checks.append(check | {"kind": "repeat", "repeats_id": repeats})
         if checks:
             execute(self.session, NEW_CHECKS, checks)
+
+
+def question_row(form_id: int, place: int, question: DrawnQuestion | Question) -> dict[str, Any]:
+    """The row of a question in a form, which shows the same as this one."""
+    return {
+        "form_id": form_id,
+        "place": place,
+        "pair_id": question.pair_id,
+        "swapped": question.swapped,
+        "order_1": question.order_1,
+        "order_2": question.order_2,
+        "set_order": question.set_order,
+        "image_orders": question.image_orders,
+    }
 
 
 UNCHECKED = dict.fromkeys(("prompt", "expected", "question_id", "repeats_id"))
