@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from sqlalchemy import delete, select
@@ -147,12 +148,17 @@ def set_password(session: Session, account: Account, password_hash: str) -> None
 
 
 def set_owner_password(session: Session, password_hash: str) -> None:
+    account = find_account(session, OWNER, lock=True) or add_owner(session)
+    set_password(session, account, password_hash)
+
+
+def add_owner(session: Session) -> Account:
+    with suppress(IntegrityError), session.begin_nested():  # another process was first
+        session.add(Account(name=OWNER, role=Role.OWNER))
     account = find_account(session, OWNER, lock=True)
     if account is None:
-        account = Account(name=OWNER, role=Role.OWNER)
-        session.add(account)
-        session.flush()
-    set_password(session, account, password_hash)
+        raise RuntimeError("the owner's account was stored but cannot be read back")
+    return account
 
 
 def owner_password(session: Session) -> str | None:

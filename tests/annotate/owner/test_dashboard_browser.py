@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
@@ -62,6 +63,24 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
     page.keyboard.press("Enter")
     if password == PASSWORD:
         expect(page.locator(".tile").first).to_contain_text("15 of 24")
+
+
+@contextmanager
+def locked_database(server: ThreadServer) -> Iterator[None]:
+    """Let the server's writers wait."""
+    database = open_database(server.place.url)
+    with database.writing() as session:
+        session.execute(select(Participant.id))  # begins the transaction
+        yield
+    database.close()
+
+
+def number_of_participants(server: ThreadServer) -> int:
+    database = open_database(server.place.url)
+    with database.reading() as session:
+        number = session.scalars(select(func.count()).select_from(Participant)).one()
+    database.close()
+    return number
 
 
 def status_of(server: ThreadServer, name: str) -> str:
@@ -182,6 +201,28 @@ def test_the_page_still_works_after_a_restart_of_the_server(
     page.get_by_role("button", name="Reassign").click()
     page.get_by_role("button", name="Yes, reassign p3").click()
     expect(page.locator(".notice .done")).to_contain_text("the next participant gets the questions")
+
+
+def test_a_form_that_is_clicked_again_while_it_is_sent_is_sent_once(
+    page: Page, server: ThreadServer
+) -> None:
+    log_in(page)
+    before = number_of_participants(server)
+    page.goto(f"{server.url}/owner/invitations/1")
+    button = page.get_by_role("button", name="Make links")
+    place = button.bounding_box()
+    assert place is not None
+    with locked_database(server):
+        with page.expect_request(lambda request: request.method == "POST"):
+            page.mouse.click(place["x"] + 5, place["y"] + 5)
+        page.mouse.click(place["x"] + 5, place["y"] + 5)
+    expect(page.get_by_role("heading", name="1 new link")).to_be_visible()
+    assert number_of_participants(server) == before + 1
+
+    page.go_back()
+    button.click()
+    expect(page.get_by_role("heading", name="1 new link")).to_be_visible()
+    assert number_of_participants(server) == before + 2
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])

@@ -9,7 +9,15 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.orm import Session
 
-from hsfiq.access.accounts import account_of_link, find_account, invite, reset, set_password
+from hsfiq.access.accounts import (
+    account_of_link,
+    find_account,
+    invite,
+    owner_password,
+    reset,
+    set_owner_password,
+    set_password,
+)
 from hsfiq.access.logins import log_in, user_of_login
 from hsfiq.access.roles import Role
 from hsfiq.db.engine import Database
@@ -87,3 +95,19 @@ def test_a_name_that_is_invited_twice_at_once_is_a_conflict(
         inviting.start()
     with pytest.raises(Conflict, match="there is an account kim already"):
         inviting.result()
+
+
+def test_of_two_first_passwords_of_the_owner_the_later_counts(
+    database: Database, other: Database
+) -> None:
+    def set_second(session: Session) -> str:
+        set_owner_password(session, "second")
+        return "set"
+
+    setting = Meanwhile(other, set_second)
+    with database.writing() as session:
+        set_owner_password(session, "first")
+        setting.start()
+    assert setting.result() == "set"
+    with database.reading() as session:
+        assert owner_password(session) == "second"
