@@ -153,7 +153,8 @@ def set_owner_password(session: Session, password_hash: str) -> None:
 
 
 def add_owner(session: Session) -> Account:
-    with suppress(IntegrityError), session.begin_nested():  # another process was first
+    """The owner's account, which another process may add at the same time."""
+    with suppress(IntegrityError), session.begin_nested():
         session.add(Account(name=OWNER, role=Role.OWNER))
     account = find_account(session, OWNER, lock=True)
     if account is None:

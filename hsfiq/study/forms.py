@@ -137,7 +137,7 @@ class FormWriter:
 
 
 def question_row(form_id: int, place: int, question: DrawnQuestion | Question) -> dict[str, Any]:
-    """The row of a question in a form, which shows the same as this one."""
+    """The row of a new question, at this place of a form, that shows what the given one shows."""
     return {
         "form_id": form_id,
         "place": place,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Request, expect
+from playwright.sync_api import expect
 from sqlalchemy import select
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -316,17 +316,16 @@ class CountedImages:
 
 NEXT_IMAGES = "fetch('../question').then((reply) => reply.json()).then((view) => view.next_images)"
 
+HAVE_LOADED = """
+(images) => {
+  const loaded = performance.getEntriesByType("resource").map((entry) => entry.name);
+  return images.every((image) => loaded.some((address) => address.endsWith(`/${image}`)));
+}
+"""
+
 
 @pytest.mark.usefixtures("copied")
-def test_a_browser_asks_for_each_image_once(
-    reused_study: ReusedStudy, open_page: OpenPage, context: BrowserContext
-) -> None:
-    loaded = set[str]()
-
-    def note(request: Request) -> None:
-        loaded.add(request.url.rpartition("/")[2])
-
-    context.on("requestfinished", note)
+def test_a_browser_asks_for_each_image_once(reused_study: ReusedStudy, open_page: OpenPage) -> None:
     server = reused_study.server()
     counted = CountedImages(reused_study.app)
     server.server.config.app = counted
@@ -337,12 +336,11 @@ def test_a_browser_asks_for_each_image_once(
     for _ in range(2):
         # A reload ends what is still loading, which is then asked for again.
         expect(page.locator(".next.waiting")).to_have_count(0)
-        next_images = set(page.evaluate(NEXT_IMAGES))
-        while not next_images <= loaded:
-            page.wait_for_timeout(20)
+        next_images = page.evaluate(NEXT_IMAGES)
+        assert next_images
+        page.wait_for_function(HAVE_LOADED, arg=next_images)
         page.reload()
         expect_step(page, "question", "2 / 6")
-    context.remove_listener("requestfinished", note)
     page.close()
     server.stop()
     assert len(counted.requests) > 2 * 10

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
-from sqlalchemy import func, select
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+from sqlalchemy import Select, func, select
 
+from hsfiq.access.accounts import invite
+from hsfiq.access.roles import Role
+from hsfiq.annotate.owner.login import LINK
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
 from tests.annotate.axe import faults
@@ -65,30 +69,34 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
         expect(page.locator(".tile").first).to_contain_text("15 of 24")
 
 
-@contextmanager
-def locked_database(server: ThreadServer) -> Iterator[None]:
-    """Let the server's writers wait."""
-    database = open_database(server.place.url)
-    with database.writing() as session:
-        session.execute(select(Participant.id))  # begins the transaction
-        yield
-    database.close()
-
-
-def number_of_participants(server: ThreadServer) -> int:
+def stored(server: ThreadServer, query: Select[tuple[Any]]) -> Any:
+    """The one value that the query reads."""
     database = open_database(server.place.url)
     with database.reading() as session:
-        number = session.scalars(select(func.count()).select_from(Participant)).one()
+        value = session.scalars(query).one()
     database.close()
-    return number
+    return value
 
 
 def status_of(server: ThreadServer, name: str) -> str:
+    return str(stored(server, select(Participant.status).where(Participant.name == name)))
+
+
+def number_of_participants(server: ThreadServer) -> int:
+    return int(stored(server, select(func.count()).select_from(Participant)))
+
+
+def click_twice_while_sending(page: Page, server: ThreadServer, button: Locator) -> None:
+    """Click again while the server waits for a lock. The page's own clicks would wait for it."""
+    box = button.bounding_box()
+    assert box is not None
     database = open_database(server.place.url)
-    with database.reading() as session:
-        status = session.scalars(select(Participant.status).where(Participant.name == name)).one()
+    with database.writing() as session:
+        session.execute(select(Participant.id))  # begins the transaction
+        with page.expect_request(lambda request: request.method == "POST"):
+            page.mouse.click(box["x"] + 5, box["y"] + 5)
+        page.mouse.click(box["x"] + 5, box["y"] + 5)
     database.close()
-    return status
 
 
 def test_the_owner_logs_in_sees_the_numbers_and_pauses_a_participant(
@@ -203,19 +211,12 @@ def test_the_page_still_works_after_a_restart_of_the_server(
     expect(page.locator(".notice .done")).to_contain_text("the next participant gets the questions")
 
 
-def test_a_form_that_is_clicked_again_while_it_is_sent_is_sent_once(
-    page: Page, server: ThreadServer
-) -> None:
+def test_a_form_that_is_clicked_twice_is_sent_once(page: Page, server: ThreadServer) -> None:
     log_in(page)
     before = number_of_participants(server)
     page.goto(f"{server.url}/owner/invitations/1")
     button = page.get_by_role("button", name="Make links")
-    place = button.bounding_box()
-    assert place is not None
-    with locked_database(server):
-        with page.expect_request(lambda request: request.method == "POST"):
-            page.mouse.click(place["x"] + 5, place["y"] + 5)
-        page.mouse.click(place["x"] + 5, place["y"] + 5)
+    click_twice_while_sending(page, server, button)
     expect(page.get_by_role("heading", name="1 new link")).to_be_visible()
     assert number_of_participants(server) == before + 1
 
@@ -223,6 +224,21 @@ def test_a_form_that_is_clicked_again_while_it_is_sent_is_sent_once(
     button.click()
     expect(page.get_by_role("heading", name="1 new link")).to_be_visible()
     assert number_of_participants(server) == before + 2
+
+
+def test_a_link_that_is_clicked_twice_leads_to_the_dashboard(
+    page: Page, server: ThreadServer
+) -> None:
+    database = open_database(server.place.url)
+    with database.writing() as session:
+        token = invite(session, "kim", Role.ANALYST, datetime.now(UTC) + timedelta(days=1))
+    database.close()
+    page.goto(f"{server.url}{LINK}/{token}")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("The same again").fill(PASSWORD)
+    button = page.get_by_role("button", name="Set the password and log in")
+    click_twice_while_sending(page, server, button)
+    expect(page.locator(".tile").first).to_contain_text("15 of 24")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])
