@@ -170,6 +170,20 @@ def set_participant_cookie(
     )
 
 
+TRIAL = "hsfiq_cookies"
+"""A cookie of the welcome page, which says nothing but that the browser keeps cookies."""
+
+
+def set_trial_cookie(response: Response, request: Request) -> None:
+    """Until the browser is closed."""
+    response.set_cookie(TRIAL, "1", httponly=True, samesite="lax", **place_of_cookies(request))
+
+
+def keeps_cookies(request: Request) -> bool:
+    """Whether the browser has sent a cookie that one of our pages has set."""
+    return TRIAL in request.cookies or COOKIE in request.cookies
+
+
 class CookiePlace(TypedDict):
     path: str
     secure: bool

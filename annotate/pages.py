@@ -23,6 +23,7 @@ from hsfiq.annotate.texts import (
     study_texts,
 )
 from hsfiq.collect.participants import has_free_place
+from hsfiq.collect.stages import STAGES_TO_CONTINUE, Stage, stage_of
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.tables import Participant, Study
 from hsfiq.study.completion import completion_code, completion_url
@@ -30,6 +31,9 @@ from hsfiq.study.config import config_of
 from hsfiq.study.languages.tags import direction
 
 FOLDER = Path(__file__).parent
+
+Notice = Literal["full", "begin_again", "no_cookies"]
+"""What the welcome page says first, by the name of the text."""
 
 TEMPLATES = Environment(
     loader=FileSystemLoader([FOLDER / "templates", FOLDER / "static"]),
@@ -57,7 +61,7 @@ def welcome_page(
     *,
     now: datetime,
     proof: str,
-    notice: Literal["full", "begin_again"] | None = None,
+    notice: Notice | None = None,
 ) -> str:
     """The page at `/`: this browser's participants, and the studies that are open to all.
 
@@ -97,16 +101,32 @@ def welcome_page(
 def known_of(session: Session, participant: Participant, takes_others: bool) -> dict[str, Any]:
     """A participant of this browser; `takes_others` if anybody may enrol in their study."""
     study, progress = participant.study, steps_of(session, participant)
+    texts = participant_texts(session, participant)
+    stage = stage_of(session, participant, progress)
     return {
         "participant_id": participant.id,
         "name": participant.name,
         "study_id": study.id,
-        "texts": participant_texts(session, participant),
+        "texts": texts,
+        "standing": standing_text(texts, stage),
+        "button": texts.entry["continue" if stage in STAGES_TO_CONTINUE else "to_own_page"],
         "is_simulated": study.origin == "simulated",
         "answered": progress.answered,
         "total": progress.total,
         "takes_others": takes_others,
     }
+
+
+def standing_text(texts: StudyTexts, stage: Stage) -> str:
+    """What somebody who comes back is told about their participation."""
+    if stage in STAGES_TO_CONTINUE:
+        return texts.entry["welcome_back"]
+    if stage == "done":
+        return texts.entry["finished"]
+    if stage == "declined":
+        return texts.entry["declined_before"]
+    title: str = texts.page["farewell"][stage][0]
+    return f"{title}."
 
 
 def offer_of(session: Session, study: Study, language: str, *, is_full: bool) -> dict[str, Any]:

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import FastAPI, Form, Request, Response
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.cookies import UnknownBrowser, participants_in, tokens_in
+from hsfiq.annotate.cookies import (
+    UnknownBrowser,
+    keeps_cookies,
+    participants_in,
+    set_trial_cookie,
+    tokens_in,
+)
 from hsfiq.annotate.entry.arrival import client_of, redirect_to_study
 from hsfiq.annotate.entry.proof import NotProven, new_proof, token_for
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.pages import not_open_page, welcome_page
+from hsfiq.annotate.pages import Notice, not_open_page, welcome_page
 from hsfiq.annotate.texts import language_in
 from hsfiq.collect import participants
 from hsfiq.collect.participants import has_free_place
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.db.types import digest_of
-from hsfiq.errors import NotOpen
+from hsfiq.errors import Forbidden, NotOpen
 from hsfiq.study.config import config_of
+
+
+class CookiesBlocked(Forbidden):
+    """The browser keeps no cookie: a place would be lost, because nobody could come back to it."""
 
 
 def open_studies(session: Session) -> list[Study]:
@@ -58,7 +68,9 @@ def add_open_enrolment(app: FastAPI, services: Services) -> None:
         except NotOpen:
             return refused_enrolment(request, services, study)
         except NotProven:
-            return unproven_enrolment(request, services, study)
+            return unproven_enrolment(request, services, study, "begin_again")
+        except CookiesBlocked:
+            return unproven_enrolment(request, services, study, "no_cookies")
         return redirect_to_study(request, services, known, "study/")
 
     @app.post("/continue")
@@ -77,7 +89,7 @@ def welcome_again(
     request: Request,
     services: Services,
     held: Sequence[Participant],
-    notice: Literal["full", "begin_again"] | None = None,
+    notice: Notice | None = None,
     *,
     language: str = "",
 ) -> Response:
@@ -93,7 +105,9 @@ def welcome_again(
         proof=new_proof(services.signer, now),
         notice=notice,
     )
-    return HTMLResponse(page, headers={"Cache-Control": "no-store"})
+    response = HTMLResponse(page, headers={"Cache-Control": "no-store"})
+    set_trial_cookie(response, request)
+    return response
 
 
 def enrol_openly(
@@ -104,12 +118,15 @@ def enrol_openly(
     Raises:
         NotOpen: the study is not offered, or has no place.
         NotProven: the form is not from a welcome page, or this browser has used it before.
+        CookiesBlocked: the browser does not keep cookies.
         TooManyEnrolments: too many have enrolled from this address.
     """
     now, signer = datetime.now(UTC), services.signer
     token = token_for(signer, proof, study_id, now)
     if digest_of(token) in tokens_in(request.cookies, signer):
         raise NotProven("this browser has used the form already")
+    if not keeps_cookies(request):
+        raise CookiesBlocked("this browser keeps no cookies")
     with services.database.writing() as session:
         offered = {each.id: each for each in open_studies(session)}
         if study_id not in offered:
@@ -124,14 +141,16 @@ def enrol_openly(
         )
 
 
-def unproven_enrolment(request: Request, services: Services, study_id: int) -> Response:
-    """What somebody is told whose form is not from a fresh welcome page."""
+def unproven_enrolment(
+    request: Request, services: Services, study_id: int, notice: Notice
+) -> Response:
+    """The welcome page again, which says why nothing was begun."""
     with services.database.reading() as session:
         wanted = next((study for study in open_studies(session) if study.id == study_id), None)
         if wanted is not None and has_free_place(session, wanted, datetime.now(UTC)):
             held = participants_in(session, request.cookies, services.signer)
-            page = welcome_again(session, request, services, held, "begin_again")
-            page.status_code = NotProven.status
+            page = welcome_again(session, request, services, held, notice)
+            page.status_code = Forbidden.status
             return page
     return refused_enrolment(request, services, study_id)
 

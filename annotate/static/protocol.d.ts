@@ -290,7 +290,7 @@ export interface DoneView {
   passed_on: boolean;
 }
 
-export type FarewellKind = "paused" | "closed" | "declined" | "ended" | "handed-on" | "checks-paused" | "checks-excluded";
+export type FarewellKind = "paused" | "closed" | "declined" | "ended" | "excluded" | "handed-on" | "checks-paused" | "checks-excluded";
 
 export interface FarewellView {
   total: number;
@@ -303,7 +303,7 @@ export interface FarewellView {
   url?: string;
   hit?: HitForm | null;
   step: "farewell";
-  kind: "paused" | "closed" | "declined" | "ended" | "handed-on" | "checks-paused" | "checks-excluded";
+  kind: "paused" | "closed" | "declined" | "ended" | "excluded" | "handed-on" | "checks-paused" | "checks-excluded";
 }
 
 export type View = ConsentView | PracticeView | QuestionView | SearchView | CheckView | QuestionnaireView | DoneView | FarewellView;

@@ -301,7 +301,14 @@ class DoneView(ViewBase, Completion):
 
 
 FarewellKind = Literal[
-    "paused", "closed", "declined", "ended", "handed-on", "checks-paused", "checks-excluded"
+    "paused",
+    "closed",
+    "declined",
+    "ended",
+    "excluded",
+    "handed-on",
+    "checks-paused",
+    "checks-excluded",
 ]
 
 

@@ -29,10 +29,10 @@ from hsfiq.study.config import StudyConfig, config_of
 Stage = Literal["consent", "practice", "asking", "questionnaire", "done"] | FarewellKind
 """`asking` is a question or a check; a farewell explains why there is nothing to answer."""
 
-UNFINISHED_STAGES: tuple[Stage, ...] = (
-    *("consent", "practice", "asking", "questionnaire"),
-    *("paused", "checks-paused"),
-)
+STAGES_TO_CONTINUE: tuple[Stage, ...] = ("consent", "practice", "asking", "questionnaire")
+"""The stages at which the page asks something."""
+
+UNFINISHED_STAGES: tuple[Stage, ...] = (*STAGES_TO_CONTINUE, "paused", "checks-paused")
 """The stages of participants who may still answer."""
 
 STAGES_WITH_QUESTIONS: tuple[Stage, ...] = ("asking", "questionnaire", "done")
@@ -134,7 +134,9 @@ def final_stage(session: Session, participant: AnyParticipant) -> Stage:
 def departed_stage(session: Session, participant: AnyParticipant) -> Stage:
     if participant.status == "screened-out" and participant.consented_at is None:
         return "declined"
-    return "checks-excluded" if stopped_by_checks(session, participant) else "ended"
+    if participant.status != "excluded":
+        return "ended"
+    return "checks-excluded" if stopped_by_checks(session, participant) else "excluded"
 
 
 def waiting_stage(session: Session, participant: AnyParticipant) -> Stage:
@@ -187,7 +189,7 @@ def completion_of(
         or (stage == "handed-on" and answered > 0)
         or (stage == "checks-paused" and bool(recruitment.failed_checks_code))
         or (
-            stage in ("ended", "checks-excluded")
+            stage in ("ended", "excluded", "checks-excluded")
             and answered > 0
             and participant.status != "returned"
         )

@@ -103,6 +103,10 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
     press(page, "Escape", "1", "Shift+Digit5", "w", "Enter")
     expect_step(page, "done", "6 of 6 questions")
     expect(page.locator(".code strong")).to_have_text("CODE-7")
+    last_step = TEXT["last_step_both"].format(button=TEXT["finish"])
+    expect(page.locator(".last-step")).to_have_text(last_step)
+    expect(page.locator(".live")).to_contain_text(last_step)
+    expect(page.locator(".done")).not_to_contain_text(TEXT["may_close"])
     assert page.locator(".completion a").get_attribute("href") == "https://app.example.org/c"
     answers = [(row.score_1, row.score_2, row.preferred, row.reason) for row in rows(place)]
     assert answers == [
@@ -216,7 +220,9 @@ def test_a_question_reassigned_to_another_participant(
     with server.database.writing() as session:
         participants.set_status(session.scalars(select(Participant)).one(), "excluded")
     answer(page)
-    expect(page.get_by_role("heading", name=TEXT["farewell"]["ended"][0])).to_be_visible()
+    title, text = TEXT["farewell"]["excluded"]
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    expect(page.locator(".farewell-text")).to_have_text(text)
 
 
 def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: OpenPage) -> None:

@@ -16,6 +16,9 @@ import { t, texts } from "./text.js";
 const MOST_ATTEMPTS = 3;
 let attempts = 0;
 
+/** The farewells of people who did what they were asked. */
+const PAID = ["closed", "handed-on"];
+
 /** @param {import("../protocol").ConsentView} view */
 export function showConsent(view) {
   showHeader("", "");
@@ -102,9 +105,29 @@ export function showDone(view) {
   const totals = lines.join(" ");
   find(".totals").textContent = totals;
   find(".stored").hidden = Boolean(view.hit);
+  find(".stored").textContent = [t("stored"), ...(isLastStepLeft(view) ? [] : [t("may_close")])].join(" ");
   find(".go-back").hidden = !view.back;
   fillCompletion(find(".done .completion"), view);
-  announce(`${t("thanks")} ${totals}`);
+  announce([t("thanks"), totals, addLastStep(find(".done .completion"), view)].join(" ").trim());
+}
+
+/**
+ * Whether somebody who has answered everything has to do one more thing to be paid.
+ * @param {Completion} completion
+ */
+const isLastStepLeft = ({ code, url }) => Boolean(code || url);
+
+/**
+ * Say above the code and the link what they are for.
+ * @param {HTMLElement} container
+ * @param {Completion} completion
+ */
+function addLastStep(container, { code, url }) {
+  if (!code && !url) return "";
+  const name = code && url ? "last_step_both" : url ? "last_step_link" : "last_step_code";
+  const text = t(name, { button: t("finish") });
+  container.prepend(make("p", "last-step", text));
+  return text;
 }
 
 /** @param {import("../protocol").FarewellView} view */
@@ -114,8 +137,10 @@ export function showFarewell(view) {
   find(".farewell-title").textContent = title;
   find(".farewell-text").textContent = text;
   find(".try-again").hidden = !["paused", "checks-paused"].includes(view.kind);
-  fillCompletion(find(".farewell .completion"), view);
-  announce(`${title} ${text}`);
+  const completion = find(".farewell .completion");
+  fillCompletion(completion, view);
+  const lastStep = PAID.includes(view.kind) ? addLastStep(completion, view) : "";
+  announce(`${title} ${text} ${lastStep}`.trim());
 }
 
 /**

@@ -30,7 +30,7 @@ BEFORE_A_STUDY = frozenset(
     {
         *("page.no_access", "page.no_access_text", "page.to_welcome"),
         *("entry.welcome", "entry.no_study_title", "entry.no_study", "entry.to_welcome"),
-        *("entry.unknown_browser_title", "entry.unknown_browser"),
+        *("entry.unknown_browser_title", "entry.unknown_browser", "entry.no_cookies"),
         *("entry.unknown_link_title", "entry.unknown_link"),
         *("entry.other_site_title", "entry.other_site"),
         *("entry.other_platform_study_title", "entry.other_platform_study"),

@@ -47,7 +47,7 @@ def test_the_code_is_shown_only_at_the_end(visit: Visit) -> None:
 
 @pytest.mark.parametrize(("status", "kind", "has_code"), [
     ("paused", "paused", False),
-    ("excluded", "ended", True),
+    ("excluded", "excluded", True),
     ("returned", "ended", False),
     ("screened-out", "ended", True),
 ])  # fmt: skip

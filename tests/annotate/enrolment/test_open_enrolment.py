@@ -86,8 +86,7 @@ def test_a_form_that_is_sent_again_makes_no_second_participant(
     cookies = []
     for _ in range(3):
         assert new_browser.post("/enrol", data=form).status_code == 303
-        cookies.append(new_browser.cookies[COOKIE])
-        new_browser.cookies.clear()
+        cookies.append(new_browser.cookies.pop(COOKIE))
     assert (len(set(cookies)), count(database)) == (1, 1)
 
 
@@ -106,6 +105,20 @@ def test_a_different_person_needs_a_page_of_their_own(visit: Visit) -> None:
 
 def test_the_welcome_page_is_not_stored_by_the_browser(new_browser: TestClient) -> None:
     assert new_browser.get("/").headers["cache-control"] == "no-store"
+
+
+def test_a_browser_that_keeps_no_cookie_takes_no_place(
+    new_browser: TestClient, database: Database
+) -> None:
+    """Its participant could not go on to the next page."""
+    for _ in range(3):
+        form = begin_form(new_browser)
+        new_browser.cookies.clear()
+        answer = new_browser.post("/enrol", data=form)
+        assert answer.status_code == 403
+        assert TEXT["no_cookies"] in answer.text
+        new_browser.cookies.clear()
+    assert count(database) == 0
 
 
 # --------------------------------------------------------------------------------------- address
