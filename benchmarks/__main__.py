@@ -43,6 +43,7 @@ NAMES = (
     "bi-directional",
     "export-million",
     "five-million",
+    "participants",
 )
 """Each is a module of this package with `run(seed, full) -> result`, a dict with its name.
 

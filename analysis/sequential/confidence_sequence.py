@@ -27,6 +27,11 @@ from hsfiq.analysis.resampling.spread import LEVEL
 GRID = 400
 """The ends of intervals are multiples of 1 / GRID."""
 NODES = 40
+SHARES = (1 + np.cos((2 * np.arange(1, NODES + 1) - 1) * np.pi / (2 * NODES))) / 2
+"""The shares that are bet, (b,), within (0, 1)."""
+
+BLOCK = 2**20
+"""How many gains are computed at once: 8 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,37 +48,53 @@ class ConfidenceSequence:
     high: FloatArray
 
 
-def log_capital(values: FloatArray, means: FloatArray) -> FloatArray:
+def log_capital(
+    values: FloatArray, means: FloatArray, before: FloatArray | None = None
+) -> FloatArray:
     """The log of the capital after each of (n,) values, from bets against (m,) means: (m, n).
 
-    Values are in [0, 1], means within (0, 1).
+    Values are in [0, 1], means within (0, 1). `before`, (b, m), is what the bets had gained before
+    these values; it is moved on to what they have gained after them.
     """
-    nodes = np.arange(1, NODES + 1)
-    shares = (1 + np.cos((2 * nodes - 1) * np.pi / (2 * NODES))) / 2  # (b,), within (0, 1)
+    gained = np.zeros((NODES, len(means))) if before is None else before
     up, down = values / means[:, None], (1 - values) / (1 - means[:, None])  # (m, n)
-    gains = np.zeros((NODES, *up.shape))
-    for gain, share in zip(gains, shares, strict=True):
-        np.cumsum(np.log(share * up + (1 - share) * down), axis=1, out=gain)
+    gains = np.empty((NODES, *up.shape))
+    for gain, share, own in zip(gains, SHARES, gained, strict=True):
+        np.log(share * up + (1 - share) * down, out=gain)
+        gain[:, :1] += own[:, None]
+        np.cumsum(gain, axis=1, out=gain)
+    if len(values):
+        gained[:] = gains[:, :, -1]
     highest = gains.max(axis=0)
-    return np.asarray(highest + np.log(np.exp(gains - highest).mean(axis=0)))
+    gains -= highest
+    return np.asarray(highest + np.log(np.exp(gains, out=gains).mean(axis=0)))
 
 
 def confidence_sequence(values: FloatArray, level: float = LEVEL) -> ConfidenceSequence:
     """The sequence for the mean of (n,) values, in the order in which they became known.
 
+    A mean that was excluded once stays excluded, so its capital is not followed any further: most
+    means are excluded early, and memory does not grow with the number of values.
+
     AnalysisError: a value is not in [0, 1].
     """
     require_shares(values)
-    grid = np.arange(1, GRID) / GRID
-    reached = np.maximum.accumulate(log_capital(values, grid), axis=1) >= -log(1 - level)
     low, high = np.zeros(len(values) + 1), np.ones(len(values) + 1)
-    for number, rejected in enumerate(reached.T, start=1):
-        kept = np.flatnonzero(~rejected)
-        if len(kept) == 0:
-            low[number:] = high[number:] = np.nan
-            break
+    steps, gained = np.arange(1, GRID), np.zeros((NODES, GRID - 1))
+    number = 0
+    while number < len(values) and len(steps):
+        block = values[number : number + max(1, BLOCK // gained.size)]
+        reached = log_capital(block, steps / GRID, gained) >= -log(1 - level)
+        kept = ~np.logical_or.accumulate(reached, axis=1)  # (m, n)
+        here = slice(number + 1, number + 1 + len(block))
         # The true ends are between the outermost kept means and their rejected neighbours.
-        low[number], high[number] = kept[0] / GRID, (kept[-1] + 2) / GRID
+        low[here] = (steps[kept.argmax(axis=0)] - 1) / GRID
+        high[here] = (steps[len(steps) - 1 - kept[::-1].argmax(axis=0)] + 1) / GRID
+        is_empty = ~kept.any(axis=0)
+        low[here][is_empty] = high[here][is_empty] = np.nan
+        steps, gained = steps[kept[:, -1]], gained[:, kept[:, -1]]
+        number += len(block)
+    low[number + 1 :] = high[number + 1 :] = np.nan
     return ConfidenceSequence(level, low, high)
 
 
@@ -83,8 +104,13 @@ def looks_until_excluded(values: FloatArray, mean: float, level: float = LEVEL) 
     Exact, not on the grid.
     """
     require_shares(values)
-    reached = log_capital(values, np.array([mean]))[0] >= -log(1 - level)
-    return int(reached.argmax()) + 1 if reached.any() else None
+    gained = np.zeros((NODES, 1))
+    for number in range(0, len(values), BLOCK // NODES):
+        block = values[number : number + BLOCK // NODES]
+        reached = log_capital(block, np.array([mean]), gained)[0] >= -log(1 - level)
+        if reached.any():
+            return number + int(reached.argmax()) + 1
+    return None
 
 
 def require_shares(values: FloatArray) -> None:

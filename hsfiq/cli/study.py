@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,7 +85,7 @@ def status(
 ) -> None:
     """Show a study's progress, which systems people prefer so far, and its texts' versions."""
     from hsfiq.cli.watched_preferences import watched_preferences
-    from hsfiq.collect.progress import participants_of, progress_of
+    from hsfiq.collect.progress import count_standings, progress_of
     from hsfiq.collect.recruiting.places import quotas_of
     from hsfiq.study.editing.text_versions import version_notes
     from hsfiq.study.languages.fallbacks import fallbacks_of
@@ -94,7 +93,7 @@ def status(
     with open_chosen(ctx, database, create=False).reading() as session:
         chosen = chosen_study(session, study)
         row = progress_of(session, chosen).facts()
-        standings = Counter(person.standing for person in participants_of(session, chosen))
+        standings = count_standings(session, chosen)
         quotas = quotas_of(session, chosen, datetime.now(UTC))
         versions = version_notes(session, chosen)
         fallbacks = fallbacks_of(session, chosen)
@@ -118,7 +117,7 @@ def status(
         "fallbacks": fallbacks,
         "preferences": preferences.facts,
         "quotas": [count.facts() for count in quotas],
-        "standings": dict(standings),
+        "standings": standings,
         "text_versions": [version.facts() for version in versions],
     }
     print_result(facts, "\n".join(lines), as_json=as_json)

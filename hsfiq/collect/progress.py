@@ -11,7 +11,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from sqlalchemy import case, func, select, union
+from sqlalchemy import case, false, func, select, union
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import are_painted
@@ -32,6 +32,7 @@ from hsfiq.db.tables import (
     Participant,
     Query,
     Question,
+    QuestionnaireAnswers,
     Response,
     RetrievedImage,
     Study,
@@ -74,17 +75,13 @@ class ParticipantRow:
 
     @property
     def standing(self) -> str:
-        """The status, with `active` divided by what they have and have done.
-
-        Somebody without a place was invited, or has lost it because they did not begin.
-        """
-        if self.status != "active":
-            return self.status
-        if self.questions == 0:
-            return "invited" if self.source == "invitation" else "without a place"
-        if self.answered < self.questions:
-            return "active"
-        return "at the questions at the end" if self.at_end_due else "finished"
+        return standing_of(
+            self.status,
+            is_invited=self.source == "invitation",
+            has_questions=self.questions > 0,
+            is_done=self.answered >= self.questions,
+            at_end_due=self.at_end_due,
+        )
 
 
 def participants_of(
@@ -125,6 +122,73 @@ def participants_of(
         )
         for person in people
     ]
+
+
+def count_standings(session: Session, study: Study) -> dict[str, int]:
+    """How many participants have each `ParticipantRow.standing`; the database counts them.
+
+    A study has many participants, but few different rows with what a standing depends on.
+    """
+    of_person = (
+        select(
+            Form.participant_id,
+            func.count(Question.id).label("questions"),
+            func.sum(case((IS_ANSWERED, 1), else_=0)).label("answered"),
+        )
+        .join(Question, Question.form_id == Form.id)
+        .where(
+            Form.study_id == study.id,
+            Form.participant_id.is_not(None),
+            Question.reassigned.is_(False),
+        )
+        .group_by(Form.participant_id)
+        .subquery()
+    )
+    has_answered_at_end = (
+        select(QuestionnaireAnswers.participant_id)
+        .where(QuestionnaireAnswers.participant_id == Participant.id)
+        .exists()
+    )
+    of_all = (
+        select(
+            Participant.status,
+            (Participant.source == "invitation").label("is_invited"),
+            of_person.c.questions.is_not(None).label("has_questions"),
+            func.coalesce(of_person.c.answered >= of_person.c.questions, false()).label("is_done"),
+            has_answered_at_end.label("has_ended"),
+        )
+        .outerjoin(of_person, of_person.c.participant_id == Participant.id)
+        .where(Participant.study_id == study.id)
+        .subquery()
+    )
+    rows = session.execute(select(of_all, func.count()).group_by(*of_all.c))
+    asks, counted = asks_at_end(study), Counter[str]()
+    for status, is_invited, has_questions, is_done, has_ended, number in rows:
+        standing = standing_of(
+            status,
+            is_invited=is_invited,
+            has_questions=has_questions,
+            is_done=is_done,
+            at_end_due=asks and not has_ended,
+        )
+        counted[standing] += number
+    return dict(sorted(counted.items()))
+
+
+def standing_of(
+    status: str, *, is_invited: bool, has_questions: bool, is_done: bool, at_end_due: bool
+) -> str:
+    """The status, with `active` divided by what somebody has and has done.
+
+    Somebody without a place was invited, or has lost it because they did not begin.
+    """
+    if status != "active":
+        return status
+    if not has_questions:
+        return "invited" if is_invited else "without a place"
+    if not is_done:
+        return "active"
+    return "at the questions at the end" if at_end_due else "finished"
 
 
 def counts(

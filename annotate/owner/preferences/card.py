@@ -99,9 +99,10 @@ def band(watched: WatchedPreference, name: str) -> Markup:
     def y_of(share: float) -> float:
         return round(bottom - (bottom - TOP) * share, 1)
 
-    low = [(0, 0.0), *enumerate(watched.low[:n_drawn], start=1)]
-    high = [(0, 1.0), *enumerate(watched.high[:n_drawn], start=1)]
     every = -(-n // MOST_STEPS)
+    steps = [*range(0, n_drawn, every), n_drawn]
+    low = [(k, watched.low[k - 1] if k else 0.0) for k in steps]
+    high = [(k, watched.high[k - 1] if k else 1.0) for k in steps]
     return render_fragment(
         "plot_band.html",
         name=name,
@@ -120,7 +121,7 @@ def band(watched: WatchedPreference, name: str) -> Markup:
             (
                 x_of(k - every),
                 round(step * every, 1),
-                f"after {k:,}: {low[k][1]:.3f} to {high[k][1]:.3f}",
+                f"after {k:,}: {watched.low[k - 1]:.3f} to {watched.high[k - 1]:.3f}",
             )
             for k in range(every, n_drawn + 1, every)
         ],

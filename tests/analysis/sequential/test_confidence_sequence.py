@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 from math import cos, log, pi, prod
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.sequential.confidence_sequence import (
     GRID,
@@ -47,6 +49,48 @@ def test_the_sequence_equals_its_twin() -> None:
     assert (np.diff(sequence.low) >= 0).all()
     assert (np.diff(sequence.high) <= 0).all()
     assert sequence.low[-1] > 0
+
+
+def whole_twin(values: FloatArray, level: float) -> list[tuple[float, float]]:
+    """The intervals of many values, from every capital after each of them."""
+    grid = np.arange(1, GRID) / GRID
+    best = np.full(GRID - 1, -np.inf)
+    gained = np.zeros((NODES, GRID - 1))
+    shares, intervals = np.array(SHARES)[:, None], [(0.0, 1.0)]
+    for x in values:
+        gained += np.log(shares * x / grid + (1 - shares) * (1 - x) / (1 - grid))
+        best = np.maximum(best, np.logaddexp.reduce(gained, axis=0) - log(NODES))
+        left = grid[best < -log(1 - level)]
+        ends = (left[0] - 1 / GRID, left[-1] + 1 / GRID) if len(left) else (np.nan, np.nan)
+        intervals.append(ends)
+    return intervals
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_the_sequence_of_many_values_equals_its_twin(changes: bool) -> None:
+    """Values of several blocks; where they change, no mean is left."""
+    rng = np.random.default_rng(3)
+    values = rng.binomial(4, 0.55, 1500) / 4
+    if changes:
+        values[700:] = rng.binomial(4, 0.2, 800) / 4
+    sequence = confidence_sequence(values)
+    ends = np.column_stack([sequence.low, sequence.high])
+    assert ends == pytest.approx(np.array(whole_twin(values, sequence.level)), nan_ok=True)
+    assert np.isnan(ends[-1]).all() == changes
+    looks = looks_until_excluded(values, 0.5)
+    assert looks is not None
+    alone = log_capital(values, np.array([0.5]))[0] >= log(20)
+    assert looks == int(alone.argmax()) + 1
+
+
+def test_memory_does_not_grow_with_the_number_of_values() -> None:
+    values = np.random.default_rng(1).binomial(4, 0.5, 20_000) / 4
+    tracemalloc.start()
+    confidence_sequence(values)
+    looks_until_excluded(values, 0.5)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 * 2**20
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0.01, 0.99))

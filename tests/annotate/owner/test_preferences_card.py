@@ -56,6 +56,16 @@ def test_one_pair_has_a_chart_over_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert 'class="decided"' in line.plot
 
 
+def test_a_chart_of_many_participants_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = [(0.75, 4), (0.5, 4)] * 2000
+    (line,) = shown_card(WinShares({("a", "b"): own}, 4000, 0, 500, 0), monkeypatch).lines
+    (points,) = re.findall(r'<polygon class="band" points="([^"]*)"', line.plot)
+    assert len(points.split()) == 2 * (card.MOST_STEPS + 1)
+    (watched,) = watch_preferences({("a", "b"): own})
+    last = re.findall(r"<title>after ([\d,]+): ([\d.]+) to", line.plot)[-1]
+    assert last == ("4,000", f"{watched.low[-1]:.3f}")
+
+
 def test_many_pairs_have_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
     by_pair = {(f"s{i}", "z"): [(0.5 + i / 30, 2)] * 30 for i in range(12)}
     shown = shown_card(WinShares(by_pair, 30, 0, 9, 0), monkeypatch)

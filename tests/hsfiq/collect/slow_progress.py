@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import are_painted
 from hsfiq.collect.exports.records import Totals
-from hsfiq.collect.progress import StudyProgress, progress_of
+from hsfiq.collect.progress import (
+    StudyProgress,
+    count_standings,
+    participants_of,
+    progress_of,
+)
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 
 # Made once, and not for each question: that takes longer than everything else here.
@@ -68,10 +73,16 @@ def slow_progress(session: Session, study: Study) -> StudyProgress:
     )
 
 
+def slow_standings(session: Session, study: Study) -> dict[str, int]:
+    """Every participant's own standing, counted."""
+    return Counter(person.standing for person in participants_of(session, study))
+
+
 def assert_counts(session: Session, study: Study) -> StudyProgress:
-    """The progress, after comparing it with what the rows say."""
+    """The progress, after comparing it and the participants' standings with what the rows say."""
     counted = progress_of(session, study)
     assert counted == slow_progress(session, study)
+    assert count_standings(session, study) == slow_standings(session, study)
     return counted
 
 

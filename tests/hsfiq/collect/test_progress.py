@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hsfiq.collect.progress import progress_of
+from hsfiq.collect.outcomes.questionnaire import store_answers
+from hsfiq.collect.participants import invite
+from hsfiq.collect.progress import count_standings, progress_of
 from hsfiq.collect.steps import load_question, mark_served, shown_sets
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant, Question
+from hsfiq.db.tables import Participant, Question, Study
+from tests.hsfiq.collect.slow_progress import slow_standings
 from tests.hsfiq.collect.study_participants import forms_of
 from tests.studies import NOW, OTHER, Seat
 
@@ -125,3 +128,24 @@ def test_progress_counts_the_stored_answers(database: Database, study: int, seat
             "skipped": 0,
             "platform_study_id": None,
         }
+
+
+def test_the_database_counts_the_standings_of_participants(database: Database, study: int) -> None:
+    finished, leaver = (Seat.taken(database, study) for _ in range(2))
+    finished.answer_all()
+    leaver.answer_until(2)
+    with database.writing() as session:
+        invite(session, study, 3, now=NOW)
+        row = session.get_one(Study, study)
+        assert count_standings(session, row) == slow_standings(session, row)
+        assert count_standings(session, row) == {"active": 1, "finished": 1, "invited": 3}
+        asked = {"at_end": [{"name": "age", "type": "number", "text": "Your age?"}]}
+        row.design = row.design | {"questionnaire": asked}
+        session.flush()
+        assert count_standings(session, row)["at the questions at the end"] == 1
+        assert count_standings(session, row) == slow_standings(session, row)
+        store_answers(session, session.get_one(Participant, finished.participant_id), {}, NOW)
+        session.get_one(Participant, leaver.participant_id).status = "excluded"
+        session.flush()
+        assert count_standings(session, row) == {"excluded": 1, "finished": 1, "invited": 3}
+        assert count_standings(session, row) == slow_standings(session, row)

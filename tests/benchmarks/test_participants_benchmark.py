@@ -1,0 +1,42 @@
+"""The benchmark `participants` on small studies: its database is valid, and both ways are equal."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from benchmarks.participants import (
+    ANSWERS,
+    STUDY,
+    follow_in_blocks,
+    keep_everything,
+    make_database,
+    measure,
+    show_dashboard,
+)
+from hsfiq.collect.studies import find_study
+from hsfiq.db.engine import open_database
+from tests.benchmarks.test_five_million import broken_references
+from tests.hsfiq.collect.slow_progress import assert_counts
+
+
+def test_both_ways_find_the_same(tmp_path: Path) -> None:
+    url = make_database(tmp_path / "study.db", 300, seed=1)
+    with closing(open_database(url)) as database, database.reading() as session:
+        assert broken_references(database) == {}
+        study = find_study(session, STUDY)
+        assert study is not None
+        assert assert_counts(session, study).answered == 300 * ANSWERS
+    ours = follow_in_blocks(url)
+    assert ours == keep_everything(url)
+    assert "300" in str(show_dashboard(url))
+
+
+@pytest.mark.slow
+def test_what_is_measured() -> None:
+    result = measure(seed=0, sizes=(50,), n_compared=40)
+    assert result["equal"]
+    assert [case["work"] for case in result["cases"]] == ["study status", "dashboard"]
+    assert min(case["peak_mb"] for case in result["cases"]) > 0
