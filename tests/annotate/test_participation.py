@@ -103,10 +103,6 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
     press(page, "Escape", "1", "Shift+Digit5", "w", "Enter")
     expect_step(page, "done", "6 of 6 questions")
     expect(page.locator(".code strong")).to_have_text("CODE-7")
-    last_step = TEXT["last_step_both"].format(button=TEXT["finish"])
-    expect(page.locator(".last-step")).to_have_text(last_step)
-    expect(page.locator(".live")).to_contain_text(last_step)
-    expect(page.locator(".done")).not_to_contain_text(TEXT["may_close"])
     assert page.locator(".completion a").get_attribute("href") == "https://app.example.org/c"
     answers = [(row.score_1, row.score_2, row.preferred, row.reason) for row in rows(place)]
     assert answers == [
@@ -120,6 +116,22 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
             False,
             True,
         ]
+
+
+def test_the_end_page_names_the_last_step(place: Place, serve: Serve, open_page: OpenPage) -> None:
+    make_study(
+        place,
+        questions_per_form=1,
+        forms_per_participant=1,
+        recruitment={"completion_code": "CODE-7", "completion_url": "https://app.example.org/c"},
+    ).close()
+    page = open_page(serve(place))
+    answer(page)
+    expect_step(page, "done", "1 of 1 questions")
+    last_step = TEXT["last_step_both"].format(button=TEXT["finish"])
+    expect(page.locator(".last-step")).to_have_text(last_step)
+    expect(page.locator(".live")).to_contain_text(last_step)
+    expect(page.locator(".done")).not_to_contain_text(TEXT["may_close"])
 
 
 def test_declining(server: ThreadServer, open_page: OpenPage) -> None:
