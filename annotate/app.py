@@ -41,6 +41,7 @@ from hsfiq.annotate.payloads import (
     LIST,
     QUESTIONNAIRE,
     SEEN,
+    WITHDRAWAL,
     OutdatedPage,
     read_payload,
     read_stop,
@@ -72,8 +73,10 @@ from hsfiq.collect.protocol import (
     Opening,
     SubmitReply,
     View,
+    WithdrawalView,
 )
 from hsfiq.collect.recruiting.addresses import regular_forgetting
+from hsfiq.collect.withdrawal import regular_erasure
 from hsfiq.db.checkpoints import regular_checkpoints
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.failures.timeouts import limit_waiting
@@ -158,6 +161,7 @@ def serve(database: Database, host: str, port: int, serving: Serving) -> None:
         listening(host, port) as listener,
         regular_checkpoints(database),
         regular_forgetting(database),
+        regular_erasure(database),
     ):
         accept_connections(listener)
         limit_waiting(database.engine)
@@ -232,6 +236,7 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
     add_signed_images(app, "/image", images, participants_of)
     add_view_routes(app, services)
     add_search_routes(app, services)
+    add_withdrawal_routes(app, services)
 
     @app.post("/consent")
     def consent(request: Request, body: Body) -> Response:
@@ -292,6 +297,18 @@ def add_search_routes(app: FastAPI, services: Services) -> None:
         return uncached(handlers.stop_search(services, request.cookies, read_stop(body)))
 
 
+def add_withdrawal_routes(app: FastAPI, services: Services) -> None:
+    @app.get("/withdrawal")
+    def withdrawal(request: Request) -> Response:
+        return uncached(handlers.withdrawal(services, request.cookies))
+
+    @app.post("/withdrawal")
+    def withdraw(request: Request, body: Body) -> Response:
+        payload = read_payload(WITHDRAWAL, body)
+        handlers.withdraw(services, request.cookies, payload)
+        return JSONResponse({})
+
+
 def add_view_routes(app: FastAPI, services: Services) -> None:
     @app.get("/opening")
     def opening(request: Request) -> Response:
@@ -307,7 +324,7 @@ def add_view_routes(app: FastAPI, services: Services) -> None:
         return uncached(handlers.show(services, request.cookies, number))
 
 
-def uncached(reply: Opening | View | SubmitReply | CheckReply) -> Response:
+def uncached(reply: Opening | View | SubmitReply | CheckReply | WithdrawalView) -> Response:
     return JSONResponse(reply, headers={"Cache-Control": "no-store"})
 
 

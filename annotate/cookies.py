@@ -197,16 +197,17 @@ def place_of_cookies(request: Request) -> CookiePlace:
 # ------------------------------------------------------------------------------------ assignments
 
 
-AssignmentKind = Literal["question", "search", "upload", "check", "questionnaire"]
+AssignmentKind = Literal["question", "search", "upload", "check", "questionnaire", "withdrawal"]
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a page shows: a question at a revision (0: unanswered), a check, or what is asked last.
+    """What a page shows: a question at a revision (0: unanswered), a check, what is asked last.
 
-    The revision of a search is the number of its turns. An upload is the picture of a search.
+    Or it is what withdrawing means. The revision of a search is the number of its turns. An upload
+    is the picture of a search.
 
-    `key` is that of the question, the check or, for the questions at the end, the participant.
+    `key` is that of the question, the check or, for the last two, the participant.
     `text_version` is that of the study's texts on the page, `language` their language; None if
     they are unknown.
     """
@@ -239,6 +240,15 @@ def read_assignment(
     _, key, revision, *versions = text.split(":")
     version = int(versions[0]) if versions else None
     return Assignment(kind, int(key), int(revision), version, language or None)
+
+
+def assigned_token(signer: Signer, tokens: Sequence[str], signed: str, kind: AssignmentKind) -> str:
+    """The token, of those of a browser, for whose participant the assignment was signed."""
+    for token in tokens:
+        if signer.read(purpose_for(token), signed) is not None:
+            read_assignment(signer, token, signed, kind)
+            return token
+    raise Forbidden("this page is not yours, or was altered")
 
 
 def purpose_for(participant: str) -> str:

@@ -17,16 +17,18 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.cookies import (
     Assignment,
     Signer,
+    assigned_token,
     locked_participant,
     read_assignment,
     required_participant,
+    required_tokens,
     signer_of,
 )
 from hsfiq.annotate.images.copies import WebCopies, cache_folder
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.searching.opinions import opinion_of, place_of
 from hsfiq.annotate.searching.uploads import receive_upload
-from hsfiq.annotate.views import ViewBuilder
+from hsfiq.annotate.views import ViewBuilder, payment_of
 from hsfiq.collect import participants, responses
 from hsfiq.collect.answering.given import given_answer
 from hsfiq.collect.checks import answer_check
@@ -42,6 +44,8 @@ from hsfiq.collect.protocol import (
     SubmitPayload,
     SubmitReply,
     View,
+    WithdrawalPayload,
+    WithdrawalView,
 )
 from hsfiq.collect.running.messages import mark_seen
 from hsfiq.collect.searching import sessions
@@ -67,6 +71,8 @@ from hsfiq.collect.steps import (
     lock_question,
     require_reached,
 )
+from hsfiq.collect.withdrawal import consequences_of, lock_study_of
+from hsfiq.collect.withdrawal import withdraw as withdraw_from_study
 from hsfiq.db.engine import Database
 from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Participant
@@ -289,6 +295,45 @@ def answer_questionnaire(
             store_answers(session, participant, payload["answers"], now)
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
+
+
+def withdrawal(services: Services, cookies: Cookies) -> WithdrawalView:
+    """What withdrawing would delete, and what it cannot change."""
+    with services.database.reading() as session:
+        participant = required_participant(session, cookies, services.signer)
+        consequences = consequences_of(session, participant)
+        assignment = Assignment("withdrawal", participant.id)
+        return {
+            "name": participant.name,
+            "answers": consequences.n_answers,
+            "releases": [
+                {
+                    "name": release.name,
+                    "version": release.version,
+                    "date": f"{release.last_exported_at:%Y-%m-%d}",
+                }
+                for release in consequences.releases
+            ],
+            "payment": payment_of(participant),
+            "assignment": assignment.signed(services.signer, participant.token_hash),
+        }
+
+
+def withdraw(services: Services, cookies: Cookies, payload: WithdrawalPayload) -> None:
+    """Delete the data of the participant who has read what that means.
+
+    A repeated request finds nobody any more: the first reply may have been lost.
+    """
+    held = required_tokens(cookies, services.signer)
+    token = assigned_token(services.signer, held, payload["assignment"], "withdrawal")
+    with services.database.writing() as session:
+        known = participants.by_token_hash(session, token)
+        if known is None:
+            return
+        lock_study_of(session, known)
+        participant = participants.by_token_hash(session, token, lock=True)
+        if participant is not None:
+            withdraw_from_study(session, participant, datetime.now(UTC))
 
 
 def see_messages(services: Services, cookies: Cookies, messages: Sequence[int]) -> None:

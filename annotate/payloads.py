@@ -21,6 +21,7 @@ from hsfiq.collect.protocol import (
     SeenPayload,
     SkipPayload,
     SubmitPayload,
+    WithdrawalPayload,
 )
 from hsfiq.collect.searching.protocol import (
     ListPayload,
@@ -53,6 +54,7 @@ PAYLOADS = (
     EmptyPayload,
     SeenPayload,
     ConsentPayload,
+    WithdrawalPayload,
     ImagesPayload,
     *SUBMITS,
     CheckPayload,
@@ -67,6 +69,7 @@ with_config(STRICT | {"str_max_length": None})(UploadPayload)
 
 EMPTY = TypeAdapter(EmptyPayload)
 CONSENT = TypeAdapter(ConsentPayload)
+WITHDRAWAL = TypeAdapter(WithdrawalPayload)
 SEEN = TypeAdapter(SeenPayload)
 SUBMIT = TypeAdapter(SubmitPayload)
 JUDGED_SUBMIT = TypeAdapter(JudgedSubmitPayload)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from statistics import median
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -300,6 +300,15 @@ class ViewBuilder:
         self, session: Session, participant: AnyParticipant, question: ShownQuestion
     ) -> list[str]:
         return [self.address_of(session, participant, image) for image in question.images]
+
+
+def payment_of(participant: Participant) -> Literal["prolific", "mturk", "code"] | None:
+    """Where a participant is paid, as far as the study knows."""
+    if participant.source == "prolific":
+        return "prolific"
+    if participant.source == "mturk":
+        return "mturk"
+    return "code" if config_of(participant.study).recruitment.completion_code else None
 
 
 def questionnaire_of(participant: Participant) -> Assignment:

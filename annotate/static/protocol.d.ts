@@ -33,6 +33,10 @@ export interface SeenPayload {
   messages: number[];
 }
 
+export interface WithdrawalPayload {
+  assignment: string;
+}
+
 export interface ConsentPayload {
   agrees: boolean;
 }
@@ -307,6 +311,20 @@ export interface FarewellView {
 }
 
 export type View = ConsentView | PracticeView | QuestionView | SearchView | CheckView | QuestionnaireView | DoneView | FarewellView;
+
+export interface ReleaseView {
+  name: string;
+  version: string;
+  date: string;
+}
+
+export interface WithdrawalView {
+  name: string;
+  answers: number;
+  releases: ReleaseView[];
+  payment: "prolific" | "mturk" | "code" | null;
+  assignment: string;
+}
 
 export interface LanguageView {
   tag: string;

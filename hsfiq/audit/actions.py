@@ -28,6 +28,7 @@ class Action(StrEnum):
     PARTICIPANT_SCREEN_OUT = "participant.screen-out"
     PARTICIPANT_REASSIGN = "participant.reassign"
     PARTICIPANT_FORGET = "participant.forget"
+    PARTICIPANT_WITHDRAW = "participant.withdraw"
     PARTICIPANT_RELEASE = "participant.release"
     PARTICIPANT_ALLOW = "participant.allow"
     PARTICIPANT_LINKS = "participant.links"

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.exports.forgetting import forget_exports
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
+from hsfiq.collect.outcomes.status_changes import WITHDREW
 from hsfiq.collect.recruiting.addresses import count_enrolment
 from hsfiq.collect.recruiting.people import require_on_list
 from hsfiq.collect.recruiting.places import closed_categories, count_enrolled, count_taking_part
@@ -313,7 +314,8 @@ def forget(session: Session, participant: Participant) -> Deleted:
     Searches, messages to this person alone, and what is recorded of them in releases are deleted,
     too. So is what an imported study keeps of answers that were dropped before.
 
-    An empty row under the pseudonym remains, so that nobody else is ever given it.
+    An empty row under the pseudonym remains, so that nobody else is ever given it. It still says
+    that somebody has withdrawn.
     """
     lock_participant(session, participant)
     own_questions = select(Question.id).join(Form).where(Form.participant_id == participant.id)
@@ -326,8 +328,11 @@ def forget(session: Session, participant: Participant) -> Deleted:
     session.execute(delete(Response).where(Response.question_id.in_(own_questions)))
     forget_searches(session, own_questions)
     session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
-    for table in (QuestionnaireAnswers, StatusChange, WorkedHit):
+    for table in (QuestionnaireAnswers, WorkedHit):
         session.execute(delete(table).where(table.participant_id == participant.id))
+    is_withdrawal = func.coalesce(StatusChange.reason, "") == WITHDREW
+    changes = delete(StatusChange).where(StatusChange.participant_id == participant.id)
+    session.execute(changes.where(~is_withdrawal))
     session.execute(update(Question).where(Question.id.in_(own_questions)).values(served_at=None))
     forget_messages(session, participant)
     study = participant.study

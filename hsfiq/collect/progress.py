@@ -22,7 +22,12 @@ from hsfiq.collect.leases import (
     IS_CHECK,
 )
 from hsfiq.collect.outcomes.questionnaire import asks_at_end, have_answered_at_end
-from hsfiq.collect.outcomes.status_changes import cause_of, latest_changes
+from hsfiq.collect.outcomes.status_changes import (
+    WITHDREW,
+    cause_of,
+    latest_changes,
+    withdrawn_participants,
+)
 from hsfiq.collect.review.people_shown import Shown, among
 from hsfiq.db.rows.participants import ANSWER_COUNTS
 from hsfiq.db.tables import (
@@ -77,6 +82,7 @@ class ParticipantRow:
     def standing(self) -> str:
         return standing_of(
             self.status,
+            has_withdrawn=self.status_cause == WITHDREW,
             is_invited=self.source == "invitation",
             has_questions=self.questions > 0,
             is_done=self.answered >= self.questions,
@@ -156,6 +162,7 @@ def count_standings(session: Session, study: Study) -> dict[str, int]:
             of_person.c.questions.is_not(None).label("has_questions"),
             func.coalesce(of_person.c.answered >= of_person.c.questions, false()).label("is_done"),
             has_answered_at_end.label("has_ended"),
+            Participant.id.in_(withdrawn_participants()).label("has_withdrawn"),
         )
         .outerjoin(of_person, of_person.c.participant_id == Participant.id)
         .where(Participant.study_id == study.id)
@@ -163,9 +170,10 @@ def count_standings(session: Session, study: Study) -> dict[str, int]:
     )
     rows = session.execute(select(of_all, func.count()).group_by(*of_all.c))
     asks, counted = asks_at_end(study), Counter[str]()
-    for status, is_invited, has_questions, is_done, has_ended, number in rows:
+    for status, is_invited, has_questions, is_done, has_ended, has_withdrawn, number in rows:
         standing = standing_of(
             status,
+            has_withdrawn=has_withdrawn and status == "returned",
             is_invited=is_invited,
             has_questions=has_questions,
             is_done=is_done,
@@ -176,12 +184,21 @@ def count_standings(session: Session, study: Study) -> dict[str, int]:
 
 
 def standing_of(
-    status: str, *, is_invited: bool, has_questions: bool, is_done: bool, at_end_due: bool
+    status: str,
+    *,
+    has_withdrawn: bool,
+    is_invited: bool,
+    has_questions: bool,
+    is_done: bool,
+    at_end_due: bool,
 ) -> str:
     """The status, with `active` divided by what somebody has and has done.
 
-    Somebody without a place was invited, or has lost it because they did not begin.
+    Somebody who withdrew on the page is named apart from others who gave up. Somebody without a
+    place was invited, or has lost it because they did not begin.
     """
+    if has_withdrawn:
+        return "withdrew"
     if status != "active":
         return status
     if not has_questions:

@@ -27,6 +27,12 @@ class SeenPayload(TypedDict):
     messages: list[int]
 
 
+class WithdrawalPayload(TypedDict):
+    """POST /withdrawal: the assignment of the `WithdrawalView` that the participant has read."""
+
+    assignment: str
+
+
 class ConsentPayload(TypedDict):
     """POST /consent: whether the participant agrees to take part."""
 
@@ -327,6 +333,28 @@ View = (
     | DoneView
     | FarewellView
 )
+
+
+class ReleaseView(TypedDict):
+    """A release that has answers of the participant; `date` is that of its last export."""
+
+    name: str
+    version: str
+    date: str
+
+
+class WithdrawalView(TypedDict):
+    """GET /withdrawal: what withdrawing deletes, and what it cannot change.
+
+    `payment` says where the participant is paid, if they are; `code` is a completion code that the
+    page shows at the end.
+    """
+
+    name: str
+    answers: int
+    releases: list[ReleaseView]
+    payment: Literal["prolific", "mturk", "code"] | None
+    assignment: str
 
 
 class LanguageView(TypedDict):

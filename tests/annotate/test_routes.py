@@ -58,7 +58,8 @@ ACCESS: dict[str, set[str]] = {
     },
     PARTICIPANT: {
         "/continue", "/opening", "/question", "/question/{number}", "/consent", "/practice",
-        "/submit", "/check", "/language", "/messages-seen", "/questionnaire", "/search/upload",
+        "/submit", "/check", "/language", "/messages-seen", "/questionnaire", "/withdrawal",
+        "/search/upload",
         "/search/turn", "/search/list", "/search/stop", "/image/{token}", "/image/{token}/full",
         "/image/upload/{token}", "/study",
     },

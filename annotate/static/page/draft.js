@@ -26,6 +26,14 @@ export function removeDraft(name) {
   ignoreErrors(() => sessionStorage.removeItem(PREFIX + name));
 }
 
+/** Remove all drafts of this tab. */
+export function removeDrafts() {
+  ignoreErrors(() => {
+    const names = Object.keys(sessionStorage).filter((name) => name.startsWith(PREFIX));
+    for (const name of names) sessionStorage.removeItem(name);
+  });
+}
+
 /**
  * A random key for one press of a button that sends what is entered; `crypto.randomUUID` does not
  * exist on plain http.

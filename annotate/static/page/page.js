@@ -17,6 +17,7 @@ import { countSearchTime, noteSearchImages, saveSearch } from "./search_answer.j
 import { resetState } from "./state.js";
 import { back, goTo } from "./submit.js";
 import { next, open, show, skipQuestion, withCurrentTexts } from "./views.js";
+import { confirmWithdrawal, openWithdrawal } from "./withdrawal.js";
 import { pageZoom } from "./zoom.js";
 import { onImageClick, toggleSize } from "./zoom_size.js";
 
@@ -74,6 +75,10 @@ function listenToButtons() {
   onPress(".begin", finishPractice);
   onPress(".keep", () => keepAnswer(next));
   onPress(".open-guidelines", openGuidelines);
+  for (const button of findAll(".open-withdrawal")) {
+    button.addEventListener("click", openWithdrawal, { signal: listeners.signal });
+  }
+  onPress(".confirm-withdrawal", confirmWithdrawal);
   onPress(".zoom .earlier", () => pageZoom(-1));
   onPress(".zoom .later", () => pageZoom(1));
   onPress(".full-size-button", toggleSize);

@@ -114,10 +114,14 @@ export function saveSearch() {
   writeDraft(view.draft, { entered, submitKey, painted, active: activeSeconds(), images: seenImages() });
 }
 
+export function resetSearch() {
+  search = null;
+}
+
 /** The server has stored what was entered. */
 export function removeSearchDraft() {
   removeDraft(currentSearch().view.draft);
-  search = null;
+  resetSearch();
 }
 
 /** Note when all images of the lists have been painted. */

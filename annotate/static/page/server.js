@@ -67,12 +67,23 @@ export async function ask(path, payload, timeout = TIMEOUT_MS) {
  * @param {() => Promise<View | null>} request null leaves the page as it is
  * @param {() => void} retry what "Try again" does
  */
-export async function showReply(request, retry) {
+export function showReply(request, retry) {
+  return showRequest(async () => {
+    const view = await request();
+    if (view) showView(await withTexts(view));
+  }, retry);
+}
+
+/**
+ * Send a request that shows its reply itself. A call while another is in progress does nothing.
+ * @param {() => Promise<void>} request
+ * @param {() => void} retry what "Try again" does
+ */
+export async function showRequest(request, retry) {
   if (isBusy) return;
   setBusy(true);
   try {
-    const view = await request();
-    if (view) showView(await withTexts(view));
+    await request();
   } catch (error) {
     await explain(error, retry);
   } finally {

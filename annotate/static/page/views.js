@@ -28,6 +28,7 @@ import {
 } from "./stages.js";
 import { following, goTo, skip, submitAnswer } from "./submit.js";
 import { setTexts, t } from "./text.js";
+import { showWithdrawalButtons } from "./withdrawal.js";
 import { buildZoomScores } from "./zoom_scores.js";
 
 /** @typedef {import("../protocol").Opening} Opening */
@@ -55,6 +56,7 @@ function setUp({ study, texts }) {
   document.title = study.title;
   find(".title").textContent = study.title;
   showPreview();
+  showWithdrawalButtons();
   fillGuidelines();
   fillLanguages();
   buildQuestion();

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.rows.participants import AnyParticipant
@@ -15,6 +15,9 @@ from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text
 
 LONGEST_REASON = 1000
+
+WITHDREW = "withdrew on the page, and all data were deleted"
+"""The recorded reason of a participant who has withdrawn."""
 
 
 def record(
@@ -62,6 +65,14 @@ def latest_changes(session: Session, study: Study) -> dict[int, StatusChange]:
         .order_by(StatusChange.id)
     )
     return {change.participant_id: change for change in rows}
+
+
+def withdrawn_participants() -> Select[int]:
+    """The database keys of participants whose latest change is that they withdrew."""
+    latest = select(func.max(StatusChange.id)).group_by(StatusChange.participant_id)
+    return select(StatusChange.participant_id).where(
+        StatusChange.reason == WITHDREW, StatusChange.id.in_(latest)
+    )
 
 
 def stopped_by_checks(session: Session, participant: AnyParticipant) -> bool:

@@ -20,7 +20,8 @@ def test_every_other_route_refuses_an_unknown_browser(
     assert {path for _, path in closed} == {
         "/image/{token}", "/image/{token}/full", "/question", "/question/{number}", "/submit",
         "/check", "/consent", "/practice", "/continue", "/opening", "/messages-seen",
-        "/questionnaire", "/language", "/search/turn", "/search/list", "/search/stop",
+        "/questionnaire", "/withdrawal",
+        "/language", "/search/turn", "/search/list", "/search/stop",
         "/search/upload", "/image/upload/{token}",
     }  # fmt: skip
     assert new_browser.post("/continue", data={"participant": 1}).status_code == 401
@@ -36,6 +37,7 @@ def test_every_other_route_refuses_an_unknown_browser(
         "/consent": {"agrees": True},
         "/practice": {},
         "/messages-seen": {"messages": [1]},
+        "/withdrawal": {"assignment": "x"},
         "/language": {"language": "en", "number": None},
         "/questionnaire": {"assignment": "x", "answers": {}},
         "/search/turn": {

@@ -330,3 +330,15 @@ def test_who_is_not_on_the_list_is_told_in_the_frame(visit: Visit) -> None:
     assert (refused.status_code, count(database)) == (403, 0)
     assert ENTRY["not_invited_title"] in refused.text
     assert FRAMED in refused.headers["content-security-policy"]
+
+
+def test_a_worker_withdraws_in_the_frame(visit: Visit) -> None:
+    client, database = visit()
+    root = begin(client)
+    read = client.get(f"{root}withdrawal").json()
+    assert read["payment"] == "mturk"
+    confirmed = client.post(f"{root}withdrawal", json={"assignment": read["assignment"]})
+    assert confirmed.status_code == 200
+    assert client.get(f"{root}question").status_code == 401
+    with database.reading() as session:
+        assert session.scalars(select(WorkedHit)).all() == []

@@ -1,4 +1,4 @@
-"""`hsfiq participant forget` leaves nothing of a person in the database's files."""
+"""Forgetting and withdrawing leave nothing of a person in the database's files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from sqlalchemy import text
 
 from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
+from hsfiq.collect.withdrawal import ERASED_AFTER, ERASURE, erase_withdrawn, withdraw
 from hsfiq.db.engine import Database
+from hsfiq.db.source_tables import Setting
 from hsfiq.db.tables import Participant
 from tests.databases import PostgresServer
 from tests.hsfiq.samples import hsfiq
@@ -164,3 +166,39 @@ def test_an_older_transaction_in_another_database_is_reported(
     assert (ran.code, ran.result["erased"]) == (0, True)
     after = bytes_of(database)
     assert [trace for trace in forgotten if trace in after] == []
+
+
+def test_no_file_holds_what_somebody_wrote_who_withdrew_an_hour_ago(
+    database: Database, seats: list[Seat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_for_other_sessions(monkeypatch, 300)
+    withdrawn, other = map(traces, seats)
+    with database.writing() as session:
+        withdraw(session, session.get_one(Participant, seats[0].participant_id), NOW)
+    erase_withdrawn(database, NOW + ERASED_AFTER / 2)
+    with database.reading() as session:
+        assert session.get(Setting, ERASURE) is not None
+    erase_withdrawn(database, NOW + ERASED_AFTER)
+    with database.reading() as session:
+        assert session.get(Setting, ERASURE) is None
+    after = bytes_of(database)
+    assert [trace for trace in withdrawn if trace in after] == []
+    assert all(trace in after for trace in other)
+
+
+def test_erasing_waits_another_hour_where_the_old_state_is_being_read(
+    database: Database, seats: list[Seat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    withdrawn = traces(seats[0])
+    with database.writing() as session:
+        withdraw(session, session.get_one(Participant, seats[0].participant_id), NOW)
+    first, second = NOW + ERASED_AFTER, NOW + 2 * ERASED_AFTER
+    wait_for_other_sessions(monkeypatch, 0.1)
+    with old_state_being_read(database):
+        erase_withdrawn(database, first)
+    wait_for_other_sessions(monkeypatch, 300)
+    with database.reading() as session:
+        assert session.get_one(Setting, ERASURE).value == first.isoformat()
+    erase_withdrawn(database, second)
+    after = bytes_of(database)
+    assert [trace for trace in withdrawn if trace in after] == []

@@ -1,0 +1,100 @@
+"""Participants who withdraw on their page: what that deletes, in the tables and in the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from sqlalchemy import func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from hsfiq.audit.actions import Action
+from hsfiq.audit.actors import Actor
+from hsfiq.audit.log import record as record_action
+from hsfiq.collect.exports.forgetting import exports_with
+from hsfiq.collect.outcomes.status_changes import WITHDREW, record
+from hsfiq.collect.participants import PERSONAL_TABLES, forget
+from hsfiq.collect.studies import lock_study
+from hsfiq.db.change_tables import ExportedRelease
+from hsfiq.db.engine import Database
+from hsfiq.db.source_tables import Setting
+from hsfiq.db.tables import Form, Participant, Question, Response
+from hsfiq.errors import Unavailable
+from hsfiq.repeating import repeated
+
+ERASURE = "rows-to-erase-since"
+"""The setting with the time since when the database's files may hold deleted rows."""
+
+ERASED_AFTER = timedelta(hours=1)
+"""Rewriting the files stops other writes, so all withdrawals of an hour share it."""
+
+CHECKING_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """What withdrawing deletes, and the releases that it cannot change."""
+
+    n_answers: int
+    releases: Sequence[ExportedRelease]
+
+
+def consequences_of(session: Session, participant: Participant) -> Consequences:
+    answered = (
+        select(func.count(func.distinct(Response.question_id)))
+        .join(Question, Response.question_id == Question.id)
+        .join(Form, Question.form_id == Form.id)
+        .where(Form.participant_id == participant.id)
+    )
+    return Consequences(session.scalar(answered) or 0, exports_with(session, participant))
+
+
+def withdraw(session: Session, participant: Participant, now: datetime) -> None:
+    """Forget a participant of a locked study, as they have asked, and let the owner see that."""
+    name, study = participant.name, participant.study
+    forget(session, participant)
+    record(session, participant, participant.status, now, reason=WITHDREW)
+    actor = Actor(f"participant {name}")
+    record_action(session, actor, Action.PARTICIPANT_WITHDRAW, study=study.name, about=name)
+    if session.get(Setting, ERASURE) is None:
+        session.add(Setting(key=ERASURE, value=now.isoformat()))
+        session.flush()
+
+
+def lock_study_of(session: Session, participant: Participant) -> None:
+    """A release of the study may be about to be recorded."""
+    lock_study(session, participant.study_id)
+
+
+def erase_withdrawn(database: Database, now: datetime) -> None:
+    """Rewrite the files if somebody withdrew an hour ago; if that fails, try again in an hour."""
+    with suppress(SQLAlchemyError, Unavailable):
+        with database.reading() as session:
+            due = session.get(Setting, ERASURE)
+        # A time in the future is from before the clock was set back.
+        if due is None or abs(now - datetime.fromisoformat(due.value)) < ERASED_AFTER:
+            return
+        is_erased = database.erase_deleted_rows(PERSONAL_TABLES)
+        with database.writing() as session:
+            setting = session.get(Setting, ERASURE)
+            if setting is None or setting.value != due.value:
+                return
+            if is_erased:
+                session.delete(setting)
+            else:
+                setting.value = now.isoformat()
+
+
+def erase_now(database: Database) -> None:
+    erase_withdrawn(database, datetime.now(UTC))
+
+
+def regular_erasure(
+    database: Database, seconds: float = CHECKING_SECONDS
+) -> AbstractContextManager[None]:
+    """Within the block, rewrite the database's files within an hour after a withdrawal."""
+    return repeated(partial(erase_now, database), seconds, "erasure")
