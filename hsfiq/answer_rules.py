@@ -139,7 +139,8 @@ class Answer:
     were not recorded, `images` if the states of the images are unknown. `confirmed` is True if the
     participant was asked whether a preference for the set scored much lower is meant, and kept it;
     None if not asked, or unknown. `extra` has the answers to the owner's extra questions; None if
-    there are none.
+    there are none. `text_in_view` is whether the whole text was in view before the answer; None if
+    there is no text, or it is unknown.
     """
 
     score_1: int
@@ -151,6 +152,7 @@ class Answer:
     images: ImageStates | None = None
     confirmed: bool | None = None
     extra: Mapping[str, Any] | None = None
+    text_in_view: bool | None = None
 
     def __post_init__(self) -> None:
         require_integer("score 1", self.score_1, LOWEST_SCORE, MOST_POINTS)

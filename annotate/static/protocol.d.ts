@@ -53,6 +53,7 @@ export interface AnswerPayload {
   active_seconds: number;
   seconds_since_first_interaction: number | null;
   extra?: Record<string, any>;
+  text_in_view?: boolean;
 }
 
 export interface JudgementPayload {
@@ -62,6 +63,7 @@ export interface JudgementPayload {
   active_seconds: number;
   seconds_since_first_interaction: number | null;
   extra?: Record<string, any>;
+  text_in_view?: boolean;
 }
 
 export interface ImagesPayload {

@@ -48,6 +48,7 @@ class AnswerPayload(TypedDict):
     """The answer within a submit. Times are durations in seconds: browser clocks may be wrong.
 
     `confirmed`: the page asked whether the preference for the set scored much lower is meant.
+    `text_in_view`: whether the whole text of the query has been in view; absent without a text.
     """
 
     score_1: int
@@ -59,6 +60,7 @@ class AnswerPayload(TypedDict):
     active_seconds: float
     seconds_since_first_interaction: float | None
     extra: NotRequired[dict[str, ExtraAnswer]]
+    text_in_view: NotRequired[bool]
 
 
 @final
@@ -71,6 +73,7 @@ class JudgementPayload(TypedDict):
     active_seconds: float
     seconds_since_first_interaction: float | None
     extra: NotRequired[dict[str, ExtraAnswer]]
+    text_in_view: NotRequired[bool]
 
 
 class ImagesPayload(TypedDict):

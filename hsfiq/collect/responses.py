@@ -41,7 +41,7 @@ JUDGEMENT_COLUMNS = (
     *("score_1", "score_2", "preferred", "confirmed", "judgement", "extra"),
     *("irrelevant", "reason", "skipped"),
 )
-"""Columns that must be the same when a submit is repeated; times and images may differ."""
+"""Columns that must be the same when a submit is repeated; times and what was seen may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,7 @@ def submit(
         "submit_key": submit_key,
         "language": language,
         "images": images_seen(answer.images, latest),
+        "text_in_view": text_seen(values["text_in_view"], latest),
         "text_version": text_version,
     }
     is_check = execute(session, _new_response(), {"question": question_id, **stored}).scalar_one()
@@ -211,6 +212,13 @@ def images_seen(images: ImageStates | None, latest: Response | None) -> str | No
     return images.including(ImageStates.from_letters(latest.images)).letters
 
 
+def text_seen(now: bool | None, latest: Response | None) -> bool | None:
+    """Whether the whole text was in view before this or an earlier revision; None if unknown."""
+    if now is None or latest is None or now:
+        return now
+    return latest.text_in_view
+
+
 def response_of(answer: Answer | Judgement | Skip) -> Response:
     """The row of an answer, not yet added to a session; its key and revision are not set."""
     return Response(**values_of(answer))
@@ -231,6 +239,7 @@ def values_of(answer: Answer | Judgement | Skip) -> dict[str, Any]:
             "served_at": answer.served_at,
             "submitted_at": answer.submitted_at,
             "images": letters,
+            "text_in_view": None,
         }
     return UNANSWERED | {
         **given_values(answer),
@@ -242,6 +251,7 @@ def values_of(answer: Answer | Judgement | Skip) -> dict[str, Any]:
         "submitted_at": answer.times.submitted_at,
         "active_seconds": answer.times.active_seconds,
         "images": letters,
+        "text_in_view": answer.text_in_view,
     }
 
 

@@ -301,8 +301,9 @@ class Response(KeyedBase):
     scored much lower when asked whether it is meant; None if not asked, or unknown.
     `submit_key` identifies one press of Next in the browser: a repeated request is stored once.
     None if unknown: `irrelevant`, the flag; `images`, the letters of
-    `hsfiq.answer_rules.ImageStates` with what was seen for earlier revisions; `text_version` and
-    `language` of the texts that the page showed.
+    `hsfiq.answer_rules.ImageStates` with what was seen for earlier revisions; `text_in_view`,
+    whether the whole text of the query was in view before this revision or an earlier one (also
+    None without a text); `text_version` and `language` of the texts that the page showed.
     """
 
     __tablename__ = "responses"
@@ -340,6 +341,7 @@ class Response(KeyedBase):
     submitted_at: Mapped[datetime | None]
     active_seconds: Mapped[float | None]
     images: Mapped[str | None]
+    text_in_view: Mapped[bool | None]
     text_version: Mapped[int | None]
     language: Mapped[str | None] = mapped_column(String(35))
 

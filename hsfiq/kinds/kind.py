@@ -36,7 +36,7 @@ class Judgement:
 
     `values` is what the kind has read; `irrelevant` is None if the page has no flag, `images` if
     the states of the images are unknown, and `extra`, the answers to the owner's extra questions,
-    if there are none.
+    if there are none. `text_in_view` is as in `hsfiq.answer_rules.Answer`.
     """
 
     values: Mapping[str, Any]
@@ -45,6 +45,7 @@ class Judgement:
     times: Times = field(default_factory=Times)
     images: ImageStates | None = None
     extra: Mapping[str, Any] | None = None
+    text_in_view: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

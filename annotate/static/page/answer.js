@@ -8,6 +8,7 @@ import { clearNotice } from "./notice.js";
 import { isWaiting } from "./server.js";
 import { currentStudy, judgedView } from "./state.js";
 import { t } from "./text.js";
+import { isTextRead, showUserText } from "./user_text.js";
 
 /** @typedef {import("../protocol").SubmitPayload["answer"]} AnswerPayload */
 /** @typedef {import("../protocol").JudgedSubmitPayload["answer"]} JudgementPayload */
@@ -61,6 +62,7 @@ export function startAnswer(view) {
     visibleSince: document.hidden ? null : Date.now(),
   };
   restoreSeen(draft.images ?? []);
+  showUserText(view.text, draft.isTextRead ?? false);
   isMissingShown = false;
   for (const element of findAll(".unanswered")) element.classList.remove("unanswered");
   fillInputs();
@@ -143,7 +145,7 @@ export function refreshButtons() {
   const isWaitingForImages = waitsForImages();
   const isReasonWrong = isReasonTooShort() || isReasonTooLong();
   const isReasonGiven = reasonLength() > 0 && !isReasonWrong;
-  find(".next").setAttribute("aria-disabled", String(!isComplete || isWaitingForImages));
+  find(".next").setAttribute("aria-disabled", String(!isComplete || mustWait()));
   find(".next").classList.toggle("waiting", isWaitingForImages);
   setText(find(".next-label"), isWaitingForImages ? waitingLabel() : t("next"));
   const label = isReasonGiven ? "reason_given" : view.reason_asked ? "reason_required" : "reason";
@@ -161,6 +163,11 @@ export function waitsForImages() {
   const { view } = currentAnswer();
   return !imageProgress().areReady && !(view.earlier && !isChanged());
 }
+
+/** Whether a part of the text has not been in view yet; an answer that is stored does not wait. */
+export const waitsForText = () => !isTextRead() && !currentAnswer().view.earlier;
+
+const mustWait = () => waitsForImages() || waitsForText();
 
 function waitingLabel() {
   const progress = imageProgress();
@@ -203,7 +210,8 @@ export function isChanged() {
 export function saveDraft() {
   if (!answer || !judgedView()) return;
   const { view, chosen, values, extra, wasAsked, submitKey, firstChoiceAt } = answer;
-  const rest = { active: activeSeconds(), first: firstChoiceAt, images: seenImages() };
+  const seen = { images: seenImages(), isTextRead: isTextRead() };
+  const rest = { active: activeSeconds(), first: firstChoiceAt, ...seen };
   writeDraft(view.draft, { chosen, values, extra, wasAsked, submitKey, ...rest });
 }
 
@@ -226,7 +234,7 @@ export function countTime() {
 
 /** @returns {AnswerPayload | JudgementPayload} */
 export function answerPayload() {
-  const { chosen, values, extra, wasAsked, firstChoiceAt } = currentAnswer();
+  const { view, chosen, values, extra, wasAsked, firstChoiceAt } = currentAnswer();
   const questions = currentStudy().extra_questions;
   return /** @type {AnswerPayload | JudgementPayload} */ ({
     ...currentKind().answer(chosen, wasAsked),
@@ -235,5 +243,6 @@ export function answerPayload() {
     active_seconds: activeSeconds(),
     seconds_since_first_interaction: firstChoiceAt === null ? null : secondsSince(firstChoiceAt),
     ...(questions.length && { extra: answersOf(questions, extra) }),
+    ...(view.text && { text_in_view: isTextRead() }),
   });
 }

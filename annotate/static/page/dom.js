@@ -64,9 +64,12 @@ export function makeButton(className, text) {
 export const focusPage = () => find(".main").focus({ preventScroll: true });
 
 /**
- * Let the keyboard reach an element whose text scrolls.
+ * Show whether an element has more text below, and let the keyboard reach it if it scrolls.
  * @param {HTMLElement} element
  */
-export function focusIfScrolling(element) {
-  element.tabIndex = element.scrollHeight > element.clientHeight + 1 ? 0 : -1;
+export function markScrolling(element) {
+  const { scrollHeight, clientHeight, scrollTop } = element;
+  element.tabIndex = scrollHeight > clientHeight + 1 ? 0 : -1;
+  element.classList.toggle("cut", scrollHeight - clientHeight - scrollTop > 1);
+  element.onscroll = () => markScrolling(element);
 }

@@ -6,7 +6,7 @@ import { find, findAll, focusPage, root, setRoot } from "./dom.js";
 import { onMove, startHistory } from "./history.js";
 import { markShown, onImagesChange } from "./images.js";
 import { isTextField, onKeyDown } from "./keyboard.js";
-import { showImageProgress } from "./question.js";
+import { noteWholeText, showImageProgress } from "./question.js";
 import { sendQuestionnaire } from "./questionnaire.js";
 import { onView } from "./server.js";
 import { finishPractice, sendConsent, sendSum } from "./stages.js";
@@ -14,8 +14,9 @@ import { messagesClosed } from "./messages.js";
 import { nextStep, restart } from "./preview.js";
 import { listenToSearch } from "./search.js";
 import { countSearchTime, noteSearchImages, saveSearch } from "./search_answer.js";
-import { resetState } from "./state.js";
+import { judgedView, resetState } from "./state.js";
 import { back, goTo } from "./submit.js";
+import { listenToText, noteText, onTextRead } from "./user_text.js";
 import { next, open, show, skipQuestion, withCurrentTexts } from "./views.js";
 import { confirmWithdrawal, openWithdrawal } from "./withdrawal.js";
 import { pageZoom } from "./zoom.js";
@@ -42,6 +43,8 @@ export function start(element, props, watch) {
     showImageProgress();
     noteSearchImages();
   });
+  onTextRead(noteWholeText);
+  listenToText(listeners.signal);
   listenToButtons();
   listenToDialogs();
   listenToSearch(listeners.signal);
@@ -51,14 +54,20 @@ export function start(element, props, watch) {
   document.addEventListener("keydown", onKeyDown, { signal });
   document.addEventListener("visibilitychange", countTime, { signal });
   document.addEventListener("visibilitychange", countSearchTime, { signal });
-  document.addEventListener("visibilitychange", markShown, { signal });
-  document.addEventListener("scroll", markShown, { signal, capture: true, passive: true });
-  window.addEventListener("resize", markShown, { signal });
+  document.addEventListener("visibilitychange", noteView, { signal });
+  document.addEventListener("scroll", noteView, { signal, capture: true, passive: true });
+  window.addEventListener("resize", noteView, { signal });
   window.addEventListener("pagehide", saveDraft, { signal });
   window.addEventListener("pagehide", saveSearch, { signal });
   window.addEventListener("popstate", onMove, { signal });
   watch("value", () => open(props.value));
   open(props.value);
+}
+
+/** Note what can be seen now. */
+function noteView() {
+  markShown();
+  if (judgedView()) noteText();
 }
 
 function listenToButtons() {
@@ -119,7 +128,7 @@ function listenToDialogs() {
     // This event follows shortly after the dialog has closed: the participant may already be typing.
     dialog.addEventListener("close", () => {
       if (!isTextField(document.activeElement)) focusPage();
-      markShown();
+      noteView();
     });
   }
 }

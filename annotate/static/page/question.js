@@ -1,6 +1,6 @@
 // Showing a question: the reference, the user text, two sets and the controls to judge them.
 import { enterExtra, refreshButtons, startAnswer } from "./answer.js";
-import { find, focusIfScrolling, focusPage, make, makeButton, root } from "./dom.js";
+import { find, focusPage, make, makeButton, root } from "./dom.js";
 import { buildExtraQuestions } from "./extra_questions.js";
 import { imageAddress, imageProgress, loadImage, referencesOf, retryImages, startImages } from "./images.js";
 import { currentKind } from "./kinds.js";
@@ -13,8 +13,6 @@ import { imageName, openZoom } from "./zoom.js";
 /** @typedef {import("../protocol").ImageView} ImageView */
 /** @typedef {import("../protocol").QuestionView} QuestionView */
 /** @typedef {import("./state.js").JudgedView} JudgedView */
-
-const LONG_TEXT = 140;
 
 /** The next question's images, held so that the browser keeps them. @type {HTMLImageElement[]} */
 const prefetched = [];
@@ -43,6 +41,17 @@ function showNotice(view) {
   } else {
     notify(view.reason_asked ? t("reason_asked") : "", { isInfo: true });
   }
+}
+
+/**
+ * The whole text has been in view.
+ * @param {boolean} wasAsked whether the notice asked for it
+ */
+export function noteWholeText(wasAsked) {
+  const view = judgedView();
+  if (!view) return;
+  refreshButtons();
+  if (wasAsked) showNotice(view);
 }
 
 /** Follow the loading of the images: the buttons, and a notice if some do not load. */
@@ -79,28 +88,22 @@ export function explainImages() {
 export function showJudged(view, position) {
   showPosition(position);
   startImages(view);
-  const userText = find(".user-text");
-  userText.textContent = view.text;
-  userText.classList.toggle("long", view.text.length > LONG_TEXT);
-  userText.scrollTop = 0;
-  showQueryParts(view);
+  showReference(view);
   view.sets.forEach((images, index) => fillSet(images, index + 1));
   startAnswer(view);
   showNotice(view);
   showImageProgress();
-  focusIfScrolling(userText);
   prefetch(view.next_images);
 }
 
 /**
- * Show the reference, the text, or both: a query may have only one of them.
+ * A query may have a reference, a text or both.
  * @param {JudgedView} view
  */
-function showQueryParts(view) {
+function showReference(view) {
   const references = referencesOf(view);
   find(".reference").replaceChildren(...references.map((image) => frame(image, t("original"), 0, 0)));
   for (const selector of [".reference", ".reference-label"]) find(selector).hidden = !references.length;
-  for (const selector of [".user-text", ".user-text-label"]) find(selector).hidden = !view.text;
 }
 
 /** @param {JudgedView} view */

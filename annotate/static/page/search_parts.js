@@ -1,6 +1,6 @@
 // The parts of a search's page: what is looked for, the earlier turns, the lists with their controls.
 import { radioOption } from "./controls.js";
-import { find, make } from "./dom.js";
+import { find, make, markScrolling } from "./dom.js";
 import { imageAddress } from "./images.js";
 import { frame } from "./question.js";
 import { VOTES } from "./search_answer.js";
@@ -71,7 +71,7 @@ export function fillTurns(turns) {
   if (heading instanceof HTMLElement) heading.hidden = !turns.length;
   list.replaceChildren(...turns.map(turnItem));
   list.scrollTop = list.scrollHeight;
-  list.scrollLeft = list.scrollWidth;
+  markScrolling(list);
 }
 
 /** @param {SearchTurnView} turn */

@@ -1,5 +1,12 @@
 // Opening the page and showing each view that the server sends.
-import { isChanged, isReasonTooLong, markMissing, missingFields, waitsForImages } from "./answer.js";
+import {
+  isChanged,
+  isReasonTooLong,
+  markMissing,
+  missingFields,
+  waitsForImages,
+  waitsForText,
+} from "./answer.js";
 import { askConfirmation, needsConfirmation } from "./confirmation.js";
 import { closeReason, fillGuidelines, openGuidelines, openReason } from "./dialogs.js";
 import { find, focusPage, root } from "./dom.js";
@@ -28,6 +35,7 @@ import {
 } from "./stages.js";
 import { following, goTo, skip, submitAnswer } from "./submit.js";
 import { setTexts, t } from "./text.js";
+import { explainText } from "./user_text.js";
 import { showWithdrawalButtons } from "./withdrawal.js";
 import { buildZoomScores } from "./zoom_scores.js";
 
@@ -144,6 +152,7 @@ export function next() {
   if (!view || isWaiting()) return;
   const missing = missingFields();
   if (waitsForImages()) explainImages();
+  else if (waitsForText()) explainText();
   else if (missing.length) showMissing(missing);
   else if (view.step === "practice") showFeedback(view);
   else if (view.earlier && !isChanged()) goTo(following(view));

@@ -1,5 +1,5 @@
 // The viewer of enlarged images: one set beside the reference, or the reference alone.
-import { find, findAll, focusIfScrolling, make, makeButton } from "./dom.js";
+import { find, findAll, make, makeButton, markScrolling } from "./dom.js";
 import { imageAddress, markEnlarged, referencesOf } from "./images.js";
 import { picturedView, setName } from "./state.js";
 import { t } from "./text.js";
@@ -52,7 +52,7 @@ export function openZoom(side, index) {
     dialog.showModal();
     find(".zoom .close").focus();
   }
-  focusIfScrolling(title);
+  markScrolling(title);
 }
 
 /**

@@ -66,17 +66,26 @@ def answer_of(
         raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
     given_reason = None if payload["reason"] is None else reason
     times = times_of(question, payload, now)
-    extra = extra_answers(config, payload)
+    extra, text_in_view = extra_answers(config, payload), payload.get("text_in_view")
     if "score_1" in payload:
         scores = payload["score_1"], payload["score_2"], payload["preferred"]
         confirmed = payload["confirmed"] or None
-        return Answer(*scores, payload["irrelevant"], given_reason, times, images, confirmed, extra)
+        return Answer(
+            *scores,
+            payload["irrelevant"],
+            given_reason,
+            times,
+            images,
+            confirmed,
+            extra,
+            text_in_view,
+        )
     kind = KINDS[config.design.kind]
     if kind.read is None:
         raise Refused(f"questions of this study are of kind {config.design.kind}")
     values = kind.read(payload["judgement"], rules_of(config))
     irrelevant = None if kind.is_live else payload["irrelevant"]  # the page of a search has no flag
-    return Judgement(values, irrelevant, given_reason, times, images, extra)
+    return Judgement(values, irrelevant, given_reason, times, images, extra, text_in_view)
 
 
 def extra_answers(
