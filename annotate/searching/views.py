@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.cookies import Assignment, Signer
 from hsfiq.collect.protocol import ImageView, SearchTurnView
 from hsfiq.collect.searching.protocol import PlaceView, VoteView
+from hsfiq.collect.searching.sessions import OF_QUERY
 from hsfiq.collect.searching.state import (
     SearchState,
     Turn,
@@ -120,6 +121,7 @@ def turn_view(
     return {
         "number": asked.number,
         "text": asked.text or "",
+        "is_given": asked.submit_key == OF_QUERY,
         "reference": upload or show(images[asked.reference_id or 0]),
         "lists": lists or None,
         "satisfaction": feedback.satisfaction if feedback else None,

@@ -209,6 +209,7 @@ export interface QuestionView {
 export interface SearchTurnView {
   number: number;
   text: string;
+  is_given: boolean;
   reference: ImageView;
   lists: ImageView[][] | null;
   satisfaction: number | null;

@@ -227,11 +227,13 @@ class SearchTurnView(TypedDict):
     """A turn of a search: the text, the image that it is about, and the lists that answered it.
 
     There is one list, or those of two systems, which have a vote instead of a satisfaction. `lists`
-    is null until all are there, `nearest` if there is no such image, or no feedback yet.
+    is null until all are there, `nearest` if there is no such image, or no feedback yet. A
+    given text is the query's, and not the participant's own.
     """
 
     number: int
     text: str
+    is_given: bool
     reference: ImageView
     lists: list[list[ImageView]] | None
     satisfaction: int | None

@@ -185,14 +185,16 @@ def test_a_press_while_offline_loses_nothing(server: ThreadServer, open_page: Op
     page.context.set_offline(offline=True)
     press(page, "4", "Shift+Digit2", "q")
     page.locator(".next").click()
-    expect(page.locator(".notice-text")).to_contain_text(TEXT["offline"])
-    expect(page.locator(".live")).to_contain_text(TEXT["offline"])
+    expect(page.locator(".notice-text")).to_contain_text(TEXT["disconnected"])
+    expect(page.locator(".live")).to_contain_text(TEXT["disconnected"])
     expect_step(page, "question", "1 / 6")
     press(page, "Enter")
     expect(page.locator(".set").nth(0).get_by_role("radio").nth(3)).to_be_checked()
     page.context.set_offline(offline=False)
+    expect(page.locator(".notice-text")).to_have_text(TEXT["connected"])
     page.get_by_role("button", name="Try again").dblclick()
     expect_step(page, "question", "2 / 6")
+    expect(page.locator(".notice")).to_be_hidden()
     assert [(row.score_1, row.revision) for row in rows(server.place)] == [(4, 1)]
 
 

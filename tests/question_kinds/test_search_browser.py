@@ -75,7 +75,13 @@ def write(page: Page, text: str) -> None:
 def tell_by_keyboard(page: Page) -> None:
     """Answer the questions after a search by keyboard: the middle of each scale."""
     expect(page.locator('.page[data-search="end"]')).to_be_visible()
+    page.locator(".search-next").click()
+    n_questions = page.locator(".search-questions fieldset").count()
     for name in ("search_success", "search_ease", "search_go_on", "search_why"):
+        if n_questions > 1:
+            several = TEXT["answer_highlighted"].format(count=n_questions)
+            expect(page.locator(".notice-text")).to_have_text(several)
+        n_questions -= 1
         first = page.locator(f'input[name="{name}"]').first
         if first.count():
             first.focus()
@@ -103,9 +109,15 @@ def test_a_search_by_keyboard(
         page.keyboard.press("i")  # no image is marked yet
         expect(page.locator(".notice-text")).to_have_text(TEXT["search_found_needs"])
         page.keyboard.press("2")
+        nearest = TEXT["search_still_missing"].format(items=TEXT["search_missing_nearest"])
+        expect(page.locator(".notice-text")).to_have_text(nearest)
         page.keyboard.press("Shift+Digit1")
+        expect(page.locator(".notice")).to_be_hidden()
+        given = page.locator(".search-task", has_text=TEXT["search_given"])
+        expect(given).to_have_count(0 if task == "own-wish" else 1)
         write(page, "is blue")
         expect_list(page, 2)
+        expect(given).to_have_count(0)
         expect(page.locator(".search-turns li")).to_have_count(2)
         page.keyboard.press("n")
         page.keyboard.press("4")

@@ -1,10 +1,18 @@
 // The answer being given: what is chosen, what is missing, and the time taken.
 import { find, findAll, root, setText } from "./dom.js";
 import { newKey, readDraft, writeDraft } from "./draft.js";
-import { answersOf, entriesOf, extraField, fillExtraQuestions, missingExtra } from "./extra_questions.js";
+import {
+  answersOf,
+  entriesOf,
+  extraField,
+  fillExtraQuestions,
+  missingExtra,
+  nameOfExtra,
+  questionOf,
+} from "./extra_questions.js";
 import { imageProgress, restoreSeen, seenImages } from "./images.js";
 import { currentKind } from "./kinds.js";
-import { clearNotice } from "./notice.js";
+import { updateMissing } from "./notice.js";
 import { isWaiting } from "./server.js";
 import { currentStudy, judgedView } from "./state.js";
 import { t } from "./text.js";
@@ -34,7 +42,6 @@ import { isTextRead, showUserText } from "./user_text.js";
 
 /** @type {Answer | null} */
 let answer = null;
-let isMissingShown = false;
 
 export function resetAnswer() {
   answer = null;
@@ -63,7 +70,6 @@ export function startAnswer(view) {
   };
   restoreSeen(draft.images ?? []);
   showUserText(view.text, draft.isTextRead ?? false);
-  isMissingShown = false;
   for (const element of findAll(".unanswered")) element.classList.remove("unanswered");
   fillInputs();
 }
@@ -152,10 +158,7 @@ export function refreshButtons() {
   setText(find(".reason-label"), t(label));
   setText(find(".reason-prompt"), t(view.reason_asked ? "reason_prompt_required" : "reason_prompt"));
   find(".reason").classList.toggle("asked", isReasonWrong);
-  if (isComplete && isMissingShown) {
-    isMissingShown = false;
-    clearNotice();
-  }
+  updateMissing(stillMissing());
 }
 
 /** Whether the answer cannot be sent yet because of the images; one that is stored needs none. */
@@ -187,7 +190,7 @@ export function missingFields() {
 const isReasonTooShort = () =>
   currentAnswer().view.reason_asked && reasonLength() < currentStudy().shortest_reason;
 
-export const isReasonTooLong = () => reasonLength() > currentStudy().longest_reason;
+const isReasonTooLong = () => reasonLength() > currentStudy().longest_reason;
 
 /** The reason's characters, as the server counts them: `length` would count most emoji as two. */
 const reasonLength = () => [...currentAnswer().values.reason.trim()].length;
@@ -195,7 +198,22 @@ const reasonLength = () => [...currentAnswer().values.reason.trim()].length;
 /** @param {string[]} fields */
 export function markMissing(fields) {
   for (const field of fields) find(`[data-field="${field}"]`).classList.add("unanswered");
-  isMissingShown = true;
+}
+
+/** What is missing, in words; "" if nothing is. */
+export function stillMissing() {
+  const items = missingFields().map(nameOf).join(", ");
+  return items && t("still_missing", { items });
+}
+
+/** @param {string} field */
+function nameOf(field) {
+  const extra = questionOf(currentStudy().extra_questions, field);
+  if (extra) return nameOfExtra(extra);
+  if (field !== "reason") return currentKind().fieldName(field);
+  const { shortest_reason, longest_reason } = currentStudy();
+  const limits = { shortest: shortest_reason, longest: longest_reason };
+  return t(isReasonTooLong() ? "a_shorter_reason" : "a_reason", limits);
 }
 
 /** @param {Entries} entries of the extra questions */

@@ -26,6 +26,23 @@ export function notify(text, { label = "", action, isInfo = false } = {}) {
 
 export const clearNotice = () => notify("");
 
+/** What the notice about missing items says; "" if there is none. */
+let missing = "";
+
+/** @param {string} text what is missing */
+export function notifyMissing(text) {
+  missing = text;
+  notify(text);
+}
+
+/**
+ * Keep the notice about missing items true, if it is still shown.
+ * @param {string} text what is missing now; "" if nothing is
+ */
+export function updateMissing(text) {
+  if (missing && missing !== text && find(".notice-text").textContent === missing) notifyMissing(text);
+}
+
 /**
  * Announce a text, followed by the notice that is shown.
  * @param {string} text

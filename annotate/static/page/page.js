@@ -8,7 +8,7 @@ import { markShown, onImagesChange } from "./images.js";
 import { isTextField, onKeyDown } from "./keyboard.js";
 import { noteWholeText, showImageProgress } from "./question.js";
 import { sendQuestionnaire } from "./questionnaire.js";
-import { onView } from "./server.js";
+import { onConnected, onView } from "./server.js";
 import { finishPractice, sendConsent, sendSum } from "./stages.js";
 import { messagesClosed } from "./messages.js";
 import { nextStep, restart } from "./preview.js";
@@ -60,6 +60,7 @@ export function start(element, props, watch) {
   window.addEventListener("pagehide", saveDraft, { signal });
   window.addEventListener("pagehide", saveSearch, { signal });
   window.addEventListener("popstate", onMove, { signal });
+  window.addEventListener("online", onConnected, { signal });
   watch("value", () => open(props.value));
   open(props.value);
 }

@@ -9,7 +9,7 @@ import {
   missingExtra,
   nameOfExtra,
 } from "./extra_questions.js";
-import { announce, clearNotice, notify } from "./notice.js";
+import { announce, notifyMissing, updateMissing } from "./notice.js";
 import { ask, showReply } from "./server.js";
 import { showHeader } from "./stages.js";
 import { currentView } from "./state.js";
@@ -35,8 +35,8 @@ export function showQuestionnaire(view) {
     entries = { ...entries, [name]: entry };
     writeDraft(draft, entries);
     fieldOf(name).classList.remove("unanswered");
-    clearNotice();
     fillExtraQuestions(container, questions, entries);
+    updateMissing(stillMissing(missingOf(questions)));
   });
   fillExtraQuestions(container, questions, entries);
 }
@@ -45,8 +45,7 @@ export function sendQuestionnaire() {
   const view = currentView();
   if (view?.step !== "questionnaire") return;
   const { questions, assignment, draft } = view;
-  const fields = missingExtra(questions, entries);
-  const missing = questions.filter(({ name }) => fields.includes(extraField(name)));
+  const missing = missingOf(questions);
   if (missing.length) return showMissing(missing);
   showReply(async () => {
     const reply = await ask("questionnaire", { assignment, answers: answersOf(questions, entries) });
@@ -56,10 +55,27 @@ export function sendQuestionnaire() {
 }
 
 /** @param {ExtraQuestion[]} questions */
+function missingOf(questions) {
+  const fields = missingExtra(questions, entries);
+  return questions.filter(({ name }) => fields.includes(extraField(name)));
+}
+
+/**
+ * One question is named; of several, only the number would be read.
+ * @param {ExtraQuestion[]} questions
+ */
+function stillMissing(questions) {
+  const [first, ...others] = questions;
+  if (!first) return "";
+  if (others.length) return t("answer_highlighted", { count: questions.length });
+  return t("still_missing", { items: nameOfExtra(first) });
+}
+
+/** @param {ExtraQuestion[]} questions */
 function showMissing(questions) {
   for (const { name } of questions) fieldOf(name).classList.add("unanswered");
   find(".questionnaire .unanswered").scrollIntoView({ block: "nearest" });
-  notify(t("still_missing", { items: questions.map(nameOfExtra).join(", ") }));
+  notifyMissing(stillMissing(questions));
 }
 
 /** @param {string} name */

@@ -3,7 +3,7 @@ import { openGuidelinesOnce } from "./dialogs.js";
 import { find, findAll, focusPage, root } from "./dom.js";
 import { startImages } from "./images.js";
 import { digitOf, isShifted, KEYS, letterOf } from "./keys.js";
-import { announce, notify } from "./notice.js";
+import { announce, notify, notifyMissing, updateMissing } from "./notice.js";
 import { showPosition } from "./question.js";
 import { currentSearch, enter, enterText, placeOf, startSearchAnswer, VOTES } from "./search_answer.js";
 import { fillEnd, listenToEnd } from "./search_end.js";
@@ -180,6 +180,7 @@ function refresh() {
   find("#hsfiq-search-note").textContent = t(
     isLocked ? "search_text_locked" : view.turns.length ? hint : "search_text_first",
   );
+  refreshMissing();
   if (last) notify(t("search_last"), { isInfo: true });
 }
 
@@ -199,6 +200,18 @@ function missing() {
   return fields.filter((field) => entered[field] === null);
 }
 
+/** @param {(keyof typeof MISSING)[]} fields */
+function stillMissing(fields) {
+  const items = fields.map((field) => t(MISSING[field])).join(", ");
+  return items && t("search_still_missing", { items });
+}
+
+/** What the notice says while the form is filled in: also a text, if the participant wants to search. */
+function refreshMissing() {
+  const isTextMissing = find(".search-writing").classList.contains("unanswered");
+  updateMissing(stillMissing([...missing(), ...(isTextMissing ? /** @type {const} */ (["text"]) : [])]));
+}
+
 /**
  * Whether the list has been judged; if not, the page says what is missing.
  * @param {"text"[]} further fields that are missing, too
@@ -209,8 +222,7 @@ function isJudged(further = []) {
     part.classList.toggle("unanswered", fields.some((field) => field === part.dataset.field));
   }
   if (!fields.length) return true;
-  const names = fields.map((field) => t(MISSING[field]));
-  notify(t("search_still_missing", { items: names.join(", ") }));
+  notifyMissing(stillMissing(fields));
   find(".unanswered").scrollIntoView({ block: "nearest" });
   return false;
 }
@@ -220,7 +232,9 @@ function search() {
   const { view, entered } = currentSearch();
   if (isLast(view)) return;
   if (!isJudged(entered.text.trim() ? [] : ["text"])) return;
-  if ([...entered.text].length > LONGEST_TEXT) return notify(t("search_too_long", { longest: LONGEST_TEXT }));
+  if ([...entered.text].length > LONGEST_TEXT) {
+    return notifyMissing(t("search_too_long", { longest: LONGEST_TEXT }));
+  }
   focusPage();
   sendTurn();
 }
@@ -228,7 +242,7 @@ function search() {
 function declare() {
   if (isWaiting() || root.dataset.search !== "list") return;
   const { nearest } = currentSearch().entered;
-  if (!nearest) return notify(t("search_found_needs"));
+  if (!nearest) return notifyMissing(t("search_found_needs"));
   if (isJudged()) sendStop(nearest);
 }
 
@@ -262,6 +276,7 @@ export function listenToSearch(signal) {
 /** @param {InputEvent} event */
 function onInput({ inputType }) {
   enterText(textField().value, inputType === "insertFromPaste" || inputType === "insertFromDrop");
+  find(".search-writing").classList.toggle("unanswered", false);
   refresh();
 }
 

@@ -1,7 +1,7 @@
 // The questions after a search: how it went, and why it was stopped.
 import { radioOption } from "./controls.js";
 import { find, findAll, make } from "./dom.js";
-import { announce, notify } from "./notice.js";
+import { announce, notifyMissing, updateMissing } from "./notice.js";
 import { currentSearch, enter, WHYS } from "./search_answer.js";
 import { fillLikert } from "./search_parts.js";
 import { sendJudgement } from "./search_requests.js";
@@ -88,16 +88,31 @@ function onChange(event) {
   if (!(input instanceof HTMLInputElement)) return;
   input.closest("fieldset")?.classList.remove("unanswered");
   enter({ [input.name.replace("search_", "")]: Number(input.value) });
+  updateMissing(stillMissing(missingFields()));
+}
+
+function missingFields() {
+  const { view, entered } = currentSearch();
+  return fieldsOf(view).filter((field) => !entered[field]);
+}
+
+/**
+ * One question is named; of several, only the number would be read.
+ * @param {Field[]} fields
+ */
+function stillMissing(fields) {
+  const [first, ...others] = fields;
+  if (!first) return "";
+  if (others.length) return t("answer_highlighted", { count: fields.length });
+  return t("search_still_missing", { items: root(first).querySelector("legend")?.textContent ?? "" });
 }
 
 function sendEnd() {
-  const { view, entered } = currentSearch();
-  const missing = fieldsOf(view).filter((field) => !entered[field]);
+  const missing = missingFields();
   for (const fieldset of findAll(".search-questions fieldset")) {
     fieldset.classList.toggle("unanswered", missing.some((field) => field === fieldset.dataset.field));
   }
   if (!missing.length) return sendJudgement();
-  const names = missing.map((field) => root(field).querySelector("legend")?.textContent ?? "");
-  notify(t("search_still_missing", { items: names.join(", ") }));
+  notifyMissing(stillMissing(missing));
   root(missing[0] ?? "success").querySelector("input")?.focus();
 }

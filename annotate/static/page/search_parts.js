@@ -37,11 +37,12 @@ const TASKS = /** @type {const} */ ({
  * @param {SearchView} view
  */
 export function fillContext(view) {
-  const { task, target, start, turns } = view;
+  const { target, start, turns } = view;
   const words = wordsOfStart(view);
-  find(".search-context .search-task").textContent = words.task;
+  const given = isOwnTextNext(view) ? ` ${t("search_given")}` : "";
+  find(".search-context .search-task").textContent = words.task + given;
   find(".search-upload").hidden = !view.may_upload;
-  const isTarget = task === "target-shown" && target !== null;
+  const isTarget = view.task === "target-shown" && target !== null;
   const shown = isTarget ? target : turns.length ? null : start;
   const figure = find(".search-target");
   figure.hidden = shown === null;
@@ -53,6 +54,12 @@ export function fillContext(view) {
   // The same image stays on the page while the next list loads.
   if (box.firstElementChild?.getAttribute("src") !== drawn.getAttribute("src")) box.replaceChildren(drawn);
 }
+
+/**
+ * Whether the first text was not the participant's own, and they write the next one.
+ * @param {SearchView} view
+ */
+const isOwnTextNext = ({ turns }) => turns.length === 1 && turns[0]?.is_given;
 
 /** @param {SearchView} view */
 const wordsOfStart = ({ task, is_own_picture }) =>

@@ -24,6 +24,9 @@ export class Refusal extends Error {
 }
 
 let isBusy = false;
+
+/** What "Try again" does after a request without a reply. @type {(() => void) | null} */
+let unanswered = null;
 /** @type {(view: View) => void} */
 let showView;
 /** @type {(view: View) => Promise<View>} */
@@ -82,6 +85,7 @@ export function showReply(request, retry) {
 export async function showRequest(request, retry) {
   if (isBusy) return;
   setBusy(true);
+  unanswered = null;
   try {
     await request();
   } catch (error) {
@@ -103,7 +107,7 @@ function setBusy(busy) {
  */
 async function explain(error, retry) {
   const again = { label: t("retry"), action: retry };
-  if (!(error instanceof Refusal)) return notify(t("offline"), again);
+  if (!(error instanceof Refusal)) return explainSilence(retry);
   if (![403, 409, 410].includes(error.status)) return explainRefusal(error, again);
   // The page is out of date: load the current view; never write the answer to another question.
   try {
@@ -112,8 +116,20 @@ async function explain(error, retry) {
     else if (error.status !== 410) notify(t(error.status === 409 ? "answered_elsewhere" : "out_of_date"));
   } catch (second) {
     if (second instanceof Refusal) notify(t("refused", { reason: second.message }));
-    else notify(t("offline"), again);
+    else explainSilence(retry);
   }
+}
+
+/** @param {() => void} retry */
+function explainSilence(retry) {
+  unanswered = retry;
+  notify(t(navigator.onLine ? "offline" : "disconnected"), { label: t("retry"), action: retry });
+}
+
+/** The browser is connected again: the notice no longer says that it is not. */
+export function onConnected() {
+  if (!unanswered || isBusy) return;
+  notify(t("connected"), { label: t("retry"), action: unanswered, isInfo: true });
 }
 
 /**

@@ -1,22 +1,20 @@
 // Opening the page and showing each view that the server sends.
 import {
   isChanged,
-  isReasonTooLong,
   markMissing,
   missingFields,
+  stillMissing,
   waitsForImages,
   waitsForText,
 } from "./answer.js";
 import { askConfirmation, needsConfirmation } from "./confirmation.js";
 import { closeReason, fillGuidelines, openGuidelines, openReason } from "./dialogs.js";
 import { find, focusPage, root } from "./dom.js";
-import { nameOfExtra, questionOf } from "./extra_questions.js";
 import { addEntry } from "./history.js";
 import { fillKeys } from "./keys.js";
-import { currentKind } from "./kinds.js";
 import { fillLanguages } from "./languages.js";
 import { showMessages } from "./messages.js";
-import { clearNotice, notify } from "./notice.js";
+import { clearNotice, notify, notifyMissing } from "./notice.js";
 import { showPreview } from "./preview.js";
 import { buildQuestion, explainImages, showQuestion } from "./question.js";
 import { showQuestionnaire } from "./questionnaire.js";
@@ -170,16 +168,6 @@ export function skipQuestion() {
 function showMissing(fields) {
   markMissing(fields);
   if (fields[0] === "reason") openReason();
-  notify(t("still_missing", { items: fields.map(nameOf).join(", ") }));
+  notifyMissing(stillMissing());
   if (fields[0] !== "reason") find(".unanswered").scrollIntoView({ block: "nearest" });
-}
-
-/** @param {string} field */
-function nameOf(field) {
-  const extra = questionOf(currentStudy().extra_questions, field);
-  if (extra) return nameOfExtra(extra);
-  if (field !== "reason") return currentKind().fieldName(field);
-  const { shortest_reason, longest_reason } = currentStudy();
-  const limits = { shortest: shortest_reason, longest: longest_reason };
-  return t(isReasonTooLong() ? "a_shorter_reason" : "a_reason", limits);
 }
