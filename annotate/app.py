@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,7 +51,7 @@ from hsfiq.annotate.payloads import (
 )
 from hsfiq.annotate.preview.links import place_in
 from hsfiq.annotate.preview.routes import PREVIEW_PAGE, add_preview
-from hsfiq.annotate.searching.uploads import upload_response
+from hsfiq.annotate.searching.uploads import Uploads, upload_response
 from hsfiq.annotate.security import STUDY, StudyMiddleware
 from hsfiq.annotate.serving.faults import unavailable_response, wants_page
 from hsfiq.annotate.serving.health import add_health
@@ -274,9 +274,18 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
 
 
 def add_search_routes(app: FastAPI, services: Services) -> None:
+    uploads = Uploads()
+
     @app.post(UPLOAD)
-    def search_upload(request: Request, body: Body) -> Response:
-        return uncached(handlers.upload_picture(services, request.cookies, read_upload(body)))
+    async def search_upload(request: Request) -> Response:
+        senders = required_tokens(request.cookies, services.signer)
+        with uploads.arriving(senders):
+            body = await limited_body(request)
+            store = partial(upload_picture, request.cookies, body)
+            return await uploads.read(senders, store)
+
+    def upload_picture(cookies: Mapping[str, str], body: bytes) -> Response:
+        return uncached(handlers.upload_picture(services, cookies, read_upload(body)))
 
     @app.get("/image/upload/{token}")
     def uploaded_picture(request: Request, token: str) -> Response:

@@ -43,7 +43,9 @@ class UndecodableImage(Exception):
 
 
 @contextmanager
-def decoded(source: Path | bytes, at_least: int | None = None) -> Iterator[Image.Image]:
+def decoded(
+    source: Path | bytes, at_least: int | None = None, max_pixels: int = MAX_PIXELS
+) -> Iterator[Image.Image]:
     """Decode an image, a file or its content; of an animation, the first picture.
 
     It is as stored, without its EXIF orientation applied, but 16-bit grey becomes 8-bit. Other
@@ -53,6 +55,7 @@ def decoded(source: Path | bytes, at_least: int | None = None) -> Iterator[Image
         source: the file or its content.
         at_least: the size that is needed; a JPEG with longer sides may be decoded at a half, a
             quarter or an eighth of its size.
+        max_pixels: of a larger image, only the header is read.
 
     Raises:
         UndecodableImage: the image is broken or too large.
@@ -63,8 +66,8 @@ def decoded(source: Path | bytes, at_least: int | None = None) -> Iterator[Image
                 raise UndecodableImage(Fault("empty", "has zero bytes"))
             stream.seek(0)
             opened = Image.open(stream, formats=FORMATS)
-            if opened.width * opened.height > MAX_PIXELS:
-                raise Image.DecompressionBombError
+            if opened.width * opened.height > max_pixels:
+                raise UndecodableImage(too_large(max_pixels))
             if at_least is not None:
                 opened.draft(None, (at_least, at_least))
         with BUDGET.reserved(opened.width * opened.height):
@@ -72,6 +75,10 @@ def decoded(source: Path | bytes, at_least: int | None = None) -> Iterator[Image
                 opened.load()
                 image = _eight_bits(opened)
             yield image
+
+
+def too_large(max_pixels: int) -> Fault:
+    return Fault("too-large", f"has more than {max_pixels:,} pixels")
 
 
 def header_fault(path: Path) -> Fault | None:
@@ -107,8 +114,7 @@ def _refusals(stream: BinaryIO) -> Iterator[None]:
     except UndecodableImage:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        fault = Fault("too-large", f"has more than {MAX_PIXELS:,} pixels")
-        raise UndecodableImage(fault) from error
+        raise UndecodableImage(too_large(MAX_PIXELS)) from error
     except MemoryError as error:
         raise UndecodableImage(Fault("unreadable", "does not fit into the free memory")) from error
     except UnidentifiedImageError as error:

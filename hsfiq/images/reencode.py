@@ -23,13 +23,15 @@ class Reencoded:
     height: int
 
 
-def reencoded(content: bytes, longest_side: int) -> Reencoded:
+def reencoded(content: bytes, longest_side: int, max_pixels: int) -> Reencoded:
     """The picture upright, in RGB, with sides of at most so many pixels.
+
+    `max_pixels` are those that it may have before.
 
     Raises:
         UndecodableImage: it is not an image, or broken, or too large.
     """
-    with decoded(content, at_least=longest_side) as image:
+    with decoded(content, longest_side, max_pixels) as image:
         picture = displayable(image)
         picture.thumbnail((longest_side, longest_side), Resampling.LANCZOS)
         picture.info.clear()  # Pillow writes a comment that it has read

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import as_completed as as_answered
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from io import BytesIO
 from pathlib import Path
+from select import select as answered_of
+from urllib.parse import urlsplit
 
+import anyio
+import httpx
 import pytest
 from PIL import Image
 from sqlalchemy import func, select
 
+from hsfiq.annotate.searching.uploads import ARRIVING_AT_ONCE, READ_AT_ONCE, Uploads
 from hsfiq.collect import participants
 from hsfiq.collect.studies import find_study
 from hsfiq.db.searches.tables import SearchTurn, SearchUpload
 from hsfiq.db.tables import Participant, Question
 from hsfiq.ids import question_id
+from hsfiq.images.decoding_memory import BUDGET
 from hsfiq.live.protocol import RankRequest
 from hsfiq.releases.reader import read_lists
 from hsfiq.releases.searching.records import FILE
@@ -32,6 +42,7 @@ from tests.question_kinds.search_pages import (
     arena_queries,
     create_search,
     image_names,
+    in_base64,
 )
 
 ORIENTATION, GPS, MAKE = 0x0112, 0x8825, 0x010F
@@ -162,6 +173,88 @@ def test_a_picture_is_sent_again_but_never_replaced(page: SearchPage, catalogue:
     assert n_uploads(catalogue) == before + 1
 
 
+def test_a_second_picture_is_refused_before_it_is_decoded(page: SearchPage) -> None:
+    page.upload(photo())
+    assert "once" in page.upload(b"no picture at all", 409)["error"]
+    assert "once" in page.upload(png(10_000), 409)["error"]
+
+
+def test_one_picture_of_a_participant_is_decoded_at_a_time(
+    page: SearchPage, catalogue: Catalogue, study: str
+) -> None:
+    """Meanwhile others are answered, although decoding goes on only after the block."""
+
+    def send(number: int) -> int:
+        with httpx.Client(base_url=catalogue.server.url, cookies=page.http.cookies) as browser:
+            payload = {
+                "assignment": page.view["assignment"],
+                "submit_key": f"key-of-browser-{number:05}",
+                "picture": in_base64(photo()),
+            }
+            return browser.post("/search/upload", json=payload, timeout=60).status_code
+
+    with closing(SearchPage(catalogue, study)) as other, ThreadPoolExecutor(4) as pool:
+        with BUDGET.reserved(BUDGET.limit):
+            sent = as_answered([pool.submit(send, number) for number in range(4)])
+            refused = [next(sent).result() for _ in range(3)]
+            assert other.current() == other.view
+        assert refused == [429] * 3
+        assert [answer.result() for answer in sent] == [200]
+
+
+def test_few_pictures_are_decoded_at_a_time() -> None:
+    lock, both_run = threading.Lock(), threading.Barrier(READ_AT_ONCE)
+    running, most = 0, 0
+
+    def store() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        both_run.wait()
+        with lock:
+            running -= 1
+
+    async def send_all() -> None:
+        uploads = Uploads()
+        async with anyio.create_task_group() as group:
+            for number in range(5 * READ_AT_ONCE):
+                group.start_soon(uploads.read, [f"participant {number}"], store)
+
+    anyio.run(send_all)
+    assert most == READ_AT_ONCE
+
+
+def test_pictures_are_refused_before_they_are_sent(page: SearchPage, catalogue: Catalogue) -> None:
+    """To unknown browsers, and to a participant who is sending several."""
+    address = urlsplit(catalogue.server.url)
+    cookies = "; ".join(f"{name}={value}" for name, value in page.http.cookies.items())
+
+    def begin_upload(cookie: str) -> HTTPConnection:
+        connection = HTTPConnection(str(address.hostname), address.port, timeout=60)
+        connection.putrequest("POST", "/search/upload")
+        headers = {"Content-Type": "application/json", "Content-Length": "5000", "Cookie": cookie}
+        for header in headers.items():
+            connection.putheader(*header)
+        connection.endheaders()
+        return connection
+
+    with closing(begin_upload("none=")) as unknown:
+        assert unknown.getresponse().status == 401
+    with ExitStack() as stack:
+        connections = {
+            connection.sock: connection
+            for connection in [begin_upload(cookies) for _ in range(ARRIVING_AT_ONCE + 1)]
+            if stack.enter_context(closing(connection))
+        }
+        answered, _, _ = answered_of(connections, (), ())
+        assert [connections.pop(each).getresponse().status for each in answered] == [429]
+        for sock, connection in connections.items():
+            sock.send(b" " * 5000)
+            assert connection.getresponse().status == 400
+    page.upload(photo())
+
+
 def test_what_is_no_picture_is_refused(page: SearchPage, catalogue: Catalogue) -> None:
     before, whole = n_uploads(catalogue), photo()
     for content, status in (
@@ -170,7 +263,7 @@ def test_what_is_no_picture_is_refused(page: SearchPage, catalogue: Catalogue) -
         (whole[: len(whole) // 2], 422),
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 5\n", 422),
         (png(1), 422),
-        (png(10_000), 413),
+        (png(5_001), 413),
         (whole + b" " * 6 * 2**20, 413),
         (whole + b" " * 9 * 2**20, 413),
     ):

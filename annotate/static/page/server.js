@@ -138,7 +138,7 @@ export function onConnected() {
  */
 function explainRefusal({ status, isPageOutdated, message }, again) {
   if (status === 401) showNoAccess();
-  else if (status >= 500) notify(t("server_error"), again);
+  else if (status >= 500 || status === 429) notify(t("server_error"), again);
   else if (isPageOutdated) notify(t("outdated"), { label: t("reload"), action: () => location.reload() });
   else notify(t("refused", { reason: message }), again);
 }

@@ -19,6 +19,9 @@ from hsfiq.images.reencode import Reencoded
 LONGEST_SIDE = 1024
 """Pixels of a stored picture."""
 
+MAX_PIXELS = 25_000_000
+"""Of a picture that is uploaded: phones take 12 or 24 million."""
+
 
 def add_upload(
     session: Session,
@@ -37,16 +40,14 @@ def add_upload(
         NotOpen: the study takes no answers.
         Conflict: the search has a picture or a text already.
     """
-    require_reached(session, participant, state.question.id)
-    require_allowed(state)
+    require_uploadable(
+        session, participant, state, expected_turns=expected_turns, submit_key=submit_key
+    )
     digest = sha256(picture.content).hexdigest()
-    if (stored := state.upload) is not None and stored.submit_key == submit_key:
+    if (stored := state.upload) is not None:
         if stored.sha256 != digest:
             raise Conflict("this submit was used for another picture")
         return
-    require_same(participant, state, expected_turns)
-    if state.upload is not None or state.turns:
-        raise Conflict("a picture is uploaded once, before the first text")
     session.add(
         SearchUpload(
             question_id=state.question.id,
@@ -62,6 +63,20 @@ def add_upload(
     session.flush()
 
 
-def require_allowed(state: SearchState) -> None:
+def require_uploadable(
+    session: Session,
+    participant: Participant,
+    state: SearchState,
+    *,
+    expected_turns: int,
+    submit_key: str,
+) -> None:
+    """Raise as `add_upload` does, unless a picture can be stored or was stored by this submit."""
+    require_reached(session, participant, state.question.id)
     if not searches_of(state.question).uploads:
         raise Forbidden("this study takes no pictures")
+    if state.upload is not None and state.upload.submit_key == submit_key:
+        return
+    require_same(participant, state, expected_turns)
+    if state.upload is not None or state.turns:
+        raise Conflict("a picture is uploaded once, before the first text")
