@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from math import isnan
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from importlib.util import find_spec
+from math import nan
+from typing import Any
 
-from hsfiq.annotate.leaderboard.standings import Standings
+from hsfiq.annotate.leaderboard.figures import Figures
 from hsfiq.annotate.owner import plots
-from hsfiq.annotate.owner.fragments import DASH, percent
 from hsfiq.annotate.pages import message_page, render
 from hsfiq.annotate.texts import complete
+from hsfiq.collect.searching.votes import FEWEST_PEOPLE
 from hsfiq.study.languages.standard import read
 
-if TYPE_CHECKING:
-    from hsfiq.analysis.arena.arena import Arena, Standing
-    from hsfiq.analysis.resampling.estimate import Estimate
-
 MINUTE = "%Y-%m-%d %H:%M UTC"
-SHADES = (0.05, 0.2, 0.35, 0.45, 0.55, 0.65, 0.8, 0.95)
-"""Where the shades of the win matrix change; the middle one is that of equal systems."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
     """What the page shows of the study besides its figures.
 
-    `visible` is the study's `leaderboard`, told to the owner if others do not see the page.
+    `visible` is the study's `leaderboard`, told to the owner if others do not see the page; what
+    everybody sees, where it is empty, is updated in batches.
     """
 
     title: str
@@ -42,21 +39,21 @@ def texts_in(language: str) -> dict[str, Any]:
     return texts
 
 
-def leaderboard_page(about: About, standings: Standings) -> str:
-    text, arena = texts_in(about.language), standings.arena
+def leaderboard_page(about: About, figures: Figures | None, at: datetime | None) -> str:
+    """The page; there are no figures before any are published, or without the analysis extra."""
+    text = texts_in(about.language)
     return render(
         "leaderboard.html",
         title=text["title"].format(title=about.title),
         language=complete(about.language),
         about=about,
         text=text,
-        facts=[] if arena is None else facts_of(arena, standings, text),
-        updated=standings.at.isoformat(timespec="seconds"),
-        missing=lack_of(arena, text),
-        arena=arena if arena and arena.lack is None else None,
-        places=[] if arena is None else [place_of(*item) for item in arena.systems.items()],
-        plot="" if arena is None or arena.lack else plot_of(arena, text),
-        wins=[] if arena is None else wins_of(arena),
+        batches=text["batches"].format(fewest=FEWEST_PEOPLE),
+        facts=[] if figures is None or at is None else facts_of(figures, at, text),
+        updated="" if at is None else at.isoformat(timespec="seconds"),
+        missing=lack_of(about, figures, text),
+        figures=figures,
+        plot="" if figures is None or figures.lack else plot_of(figures, text),
     )
 
 
@@ -73,79 +70,36 @@ def no_leaderboard_page(language: str, root: str) -> str:
     )
 
 
-def facts_of(arena: Arena, standings: Standings, text: dict[str, Any]) -> list[tuple[str, str]]:
+def facts_of(figures: Figures, at: datetime, text: dict[str, Any]) -> list[tuple[str, str]]:
     return [
-        (text["votes"], f"{arena.n_votes:,}"),
-        (text["searches"], f"{arena.n_sessions:,}"),
-        (text["participants"], f"{arena.n_participants:,}"),
-        (text["updated"], standings.at.strftime(MINUTE)),
+        (text["votes"], f"{figures.votes:,}"),
+        (text["searches"], f"{figures.searches:,}"),
+        (text["participants"], f"{figures.participants:,}"),
+        (text["updated"], at.strftime(MINUTE)),
     ]
 
 
-def lack_of(arena: Arena | None, text: dict[str, Any]) -> str:
+def lack_of(about: About, figures: Figures | None, text: dict[str, Any]) -> str:
     """Why there is no ranking; empty if there is one."""
-    if arena is None:
-        return str(text["no_analysis"])
-    from hsfiq.analysis.arena.arena import (  # noqa: PLC0415 (the extra is there)
-        FEWEST_PARTICIPANTS,
-        FEWEST_VOTES,
-    )
-
-    fewest = {"participants": FEWEST_PARTICIPANTS, "votes": FEWEST_VOTES}
-    if arena.lack is None:
+    if figures is None:
+        missing = "no_analysis" if about.visible or not has_analysis() else "not_published"
+        return str(text[missing]).format(fewest=FEWEST_PEOPLE)
+    if figures.lack is None:
         return ""
-    return str(text["lack"][arena.lack].format(fewest=fewest.get(arena.lack)))
+    return str(text["lack"][figures.lack]).format(fewest=figures.fewest)
 
 
-def place_of(name: str, standing: Standing) -> dict[str, str]:
-    rank, rating = standing.rank, standing.rating
-    return {
-        "name": name,
-        "rank": DASH if rank is None else str(rank.rank),
-        "range": "" if rank is None else rank.text().replace("-", DASH),
-        "rating": DASH if isnan(rating.value) else f"{rating.value:,.0f}",
-        "ends": ends_text(rating),
-        "votes": f"{standing.votes:,}",
-        "both_bad": DASH if isnan(standing.both_bad.value) else percent(standing.both_bad.value),
-    }
+def has_analysis() -> bool:
+    """Whether this server can compute a ranking."""
+    return find_spec("pandas") is not None
 
 
-def ends_text(rating: Estimate) -> str:
-    if rating.ci is None or isnan(rating.ci.low):
-        return ""
-    return f"{rating.ci.low:,.0f} {DASH} {rating.ci.high:,.0f}"
-
-
-def plot_of(arena: Arena, text: dict[str, Any]) -> str:
+def plot_of(figures: Figures, text: dict[str, Any]) -> str:
     rows = []
-    for name, standing in arena.systems.items():
-        ci = standing.strength.ci
-        ends = (ci.low, ci.high) if ci else (float("nan"), float("nan"))
-        rows.append(plots.Interval(name, standing.strength.value, ends))
+    for name, *numbers in figures.strengths:
+        value, low, high = (nan if number is None else number for number in numbers)
+        rows.append(plots.Interval(name, value, (low, high)))
     words = "; ".join(
         f"{row.label} {row.value:.2f} [{row.ends[0]:.2f}, {row.ends[1]:.2f}]" for row in rows
     )
     return plots.intervals(rows, 0.0, f"{text['strengths']}: {words}")
-
-
-def wins_of(arena: Arena) -> list[dict[str, Any]]:
-    """The rows of the win matrix; a cell is empty where nothing is compared."""
-    duels = {(duel.system, duel.other): duel for duel in arena.duels}
-    rows = []
-    for system in arena.systems:
-        cells: list[dict[str, Any] | None] = []
-        for other in arena.systems:
-            duel = duels.get((system, other))
-            if duel is None or isnan(duel.rate.value):
-                cells.append(None)
-                continue
-            share = duel.rate.value
-            cells.append(
-                {
-                    "share": f"{100 * share:.0f} %",
-                    "n": f"{duel.rate.n:,}",
-                    "shade": sum(share >= edge for edge in SHADES),
-                }
-            )
-        rows.append({"system": system, "cells": cells})
-    return rows

@@ -1,4 +1,4 @@
-"""The figures of an arena's leaderboard, from the votes in the database."""
+"""The figures of an arena's leaderboard, from the votes in the database, and publishing them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.searching.votes import Vote, read_votes
+from hsfiq.annotate.leaderboard.figures import Figures
+from hsfiq.collect.searching.votes import (
+    Vote,
+    is_next_batch_complete,
+    publish_leaderboard,
+    published_leaderboard,
+    read_votes,
+)
 from hsfiq.db.engine import Database
 from hsfiq.db.searches.tables import StudyRetriever
 from hsfiq.db.tables import Study, System
@@ -23,10 +30,14 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """The figures at a moment; None without the extra `analysis`."""
+    """The figures of all votes at a moment; None without the extra `analysis`."""
 
     arena: Arena | None
     at: datetime
+
+    @property
+    def figures(self) -> Figures | None:
+        return None if self.arena is None else Figures.of(self.arena)
 
 
 def standings_of(database: Database, study_id: int) -> Standings:
@@ -34,6 +45,23 @@ def standings_of(database: Database, study_id: int) -> Standings:
         study = session.get_one(Study, study_id)
         names, votes = system_names(session, study), read_votes(session, study)
     return Standings(arena_of(votes, names), datetime.now(UTC))
+
+
+def publish_next_batch(database: Database, study_id: int) -> None:
+    """Publish the figures anew if enough people have voted since they were published."""
+    with database.reading() as session:
+        study = session.get_one(Study, study_id)
+        before = published_leaderboard(session, study_id)
+        if not is_next_batch_complete(session, study, before):
+            return
+        names, votes = system_names(session, study), read_votes(session, study)
+    arena = arena_of(votes, names)
+    if arena is None:
+        return
+    figures, now = asdict(Figures.of(arena)), datetime.now(UTC)
+    last_turn = max(vote.turn_key for vote in votes)
+    with database.writing() as session:
+        publish_leaderboard(session, study_id, before, last_turn=last_turn, figures=figures, at=now)
 
 
 def system_names(session: Session, study: Study) -> list[str]:

@@ -1,16 +1,32 @@
-"""The votes of a study of kind `arena`, read while it runs."""
+"""The votes of a study of kind `arena`, read while it runs, and what is published of them.
+
+A participant who looks at a leaderboard before and after they vote must not learn which list is
+whose. So everybody sees the same figures until enough others have voted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
-from hsfiq.db.searches.tables import SearchFeedback, SearchItem, SearchTurn
+from hsfiq.collect.studies import lock_study
+from hsfiq.db.searches.tables import (
+    PublishedLeaderboard,
+    SearchFeedback,
+    SearchItem,
+    SearchTurn,
+)
 from hsfiq.db.tables import Form, Pair, Participant, Query, Question, Study, System, Triplet
 from hsfiq.ids import question_id
+
+FEWEST_PEOPLE, FEWEST_OTHER_VOTES = 5, 20
+"""What is published next has new votes of so many people, and whoever of them voted most, at least
+so many votes of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +34,7 @@ class Vote:
     """A participant's vote between the two lists of a turn, with outside ids.
 
     `preference` is the better list, 0 if neither is better; `both_bad` is true only then.
+    `turn_key` is the database key of the turn: newer turns have higher ones.
     """
 
     question_id: str
@@ -30,6 +47,7 @@ class Vote:
     preference: int
     both_bad: bool
     answered_at: datetime
+    turn_key: int
 
 
 def read_votes(session: Session, study: Study) -> list[Vote]:
@@ -44,6 +62,7 @@ def read_votes(session: Session, study: Study) -> list[Vote]:
             Participant.name, Form.name, Question.place, SearchTurn.number,
             Triplet.external_id, Query.suffix, system_1.name, system_2.name,
             SearchFeedback.preference, SearchFeedback.both_bad, SearchFeedback.given_at,
+            SearchTurn.id,
         )
         .join(Form, Form.participant_id == Participant.id)
         .join(Question, Question.form_id == Form.id)
@@ -74,3 +93,69 @@ def read_votes(session: Session, study: Study) -> list[Vote]:
         )
         for person, form, place, turn, triplet, suffix, *systems_and_vote in rows
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What everybody sees; nothing yet if `number` is 0. `last_turn` is that of its newest vote."""
+
+    number: int = 0
+    last_turn: int = 0
+    published_at: datetime | None = None
+    figures: dict[str, Any] | None = None
+
+
+def published_leaderboard(session: Session, study_id: int) -> Published:
+    row = session.get(PublishedLeaderboard, study_id)
+    if row is None:
+        return Published()
+    return Published(row.number, row.last_turn, row.published_at, row.figures)
+
+
+def is_next_batch_complete(session: Session, study: Study, published: Published) -> bool:
+    """Whether enough people have voted since the last publication."""
+    by_person = (
+        select(func.count())
+        .select_from(SearchFeedback)
+        .join(SearchTurn, SearchFeedback.turn_id == SearchTurn.id)
+        .join(Question, SearchTurn.question_id == Question.id)
+        .join(Form, Question.form_id == Form.id)
+        .join(Participant, Form.participant_id == Participant.id)
+        .where(
+            Form.study_id == study.id,
+            Participant.status != "excluded",
+            SearchFeedback.preference.is_not(None),
+            SearchTurn.id > published.last_turn,
+        )
+        .group_by(Participant.id)
+    )
+    return hides_each_person(session.scalars(by_person).all())
+
+
+def hides_each_person(votes: Collection[int]) -> bool:
+    """Whether each person's votes are among enough of others; `votes` counts those of each."""
+    return len(votes) >= FEWEST_PEOPLE and sum(votes) - max(votes) >= FEWEST_OTHER_VOTES
+
+
+def publish_leaderboard(
+    session: Session,
+    study_id: int,
+    before: Published,
+    last_turn: int,
+    figures: dict[str, Any],
+    at: datetime,
+) -> None:
+    """Replace what everybody sees, unless another process has done so since `before`."""
+    lock_study(session, study_id)
+    row = session.get(PublishedLeaderboard, study_id, populate_existing=True)
+    if (row.number if row else 0) != before.number:
+        return
+    session.merge(
+        PublishedLeaderboard(
+            study_id=study_id,
+            number=before.number + 1,
+            last_turn=last_turn,
+            published_at=at,
+            figures=figures,
+        )
+    )

@@ -1,15 +1,16 @@
-"""The tables of searches over several turns; every row is written once and never changed.
+"""The tables of searches over several turns, whose rows are written once and never changed.
 
 A session is a question of kind `search`, with one system, or of kind `arena`, with two side by
 side. Each of its turns is a `SearchTurn` (what was asked), a `SearchList` for each system (what it
 answered) and a `SearchFeedback` (the feedback on the lists). `SearchEnding` says how
-the search stopped; the response of the question, how it went. Sides count from 1.
+the search stopped; the response of the question, how it went. Sides count from 1. Only what is
+published of the votes is replaced.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import CheckConstraint, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -200,3 +201,20 @@ class ImportedSearch(Base):
     place: Mapped[int]
     uploaded: Mapped[bool]
     repeats: Mapped[list[int]]
+
+
+class PublishedLeaderboard(Base):
+    """What everybody sees of an arena's leaderboard until enough others have voted.
+
+    `figures` do not change with the votes, not even when votes are deleted. `number` counts the
+    publications from 1; `last_turn` is the key of the newest turn whose vote the figures contain.
+    """
+
+    __tablename__ = "published_leaderboards"
+    __table_args__ = (CheckConstraint("number >= 1", name="number"),)
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), primary_key=True)
+    number: Mapped[int]
+    last_turn: Mapped[int]
+    published_at: Mapped[datetime]
+    figures: Mapped[dict[str, Any]]

@@ -117,10 +117,9 @@ def test_simulated_votes_are_said_to_be_simulated(voted: tuple[Database, int]) -
 
 def test_too_few_votes_have_no_ranking(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path / 'hsfiq.db'}")
-    study = draw_arena(database, NAMES)
-    change(database, study, "public")
+    draw_arena(database, NAMES)
     with TestClient(app_of(database)) as client:
-        text = shown_text(client.get(ADDRESS).text)
+        text = shown_text(client.get(ADDRESS, headers={"Cookie": owners_cookie(database)}).text)
         assert "There is no ranking yet: it needs votes from 5 participants or more." in text
         assert "beta" not in text
     database.close()
@@ -130,7 +129,7 @@ def test_many_requests_at_once_compute_once(
     voted: tuple[Database, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database, study = voted
-    change(database, study, "public")
+    change(database, study, "owner")
     computed: list[int] = []
     may_end = threading.Event()
 
@@ -140,7 +139,8 @@ def test_many_requests_at_once_compute_once(
         return standings_of(database, study_id)
 
     monkeypatch.setattr(routes, "standings_of", slowly)
-    with TestClient(app_of(database)) as client:
+    headers = {"Cookie": owners_cookie(database)}
+    with TestClient(app_of(database), headers=headers) as client:
         replies: list[int] = []
         asking = [
             threading.Thread(target=lambda: replies.append(client.get(ADDRESS).status_code))
