@@ -297,9 +297,9 @@ def add_search_routes(app: FastAPI, services: Services) -> None:
         return uncached(handlers.ask_search(services, request.cookies, read_turn(body)))
 
     @app.post("/search/list")
-    def search_list(request: Request, body: Body) -> Response:
+    async def search_list(request: Request, body: Body) -> Response:
         payload = read_payload(LIST, body)
-        return uncached(handlers.list_search(services, request.cookies, payload))
+        return uncached(await handlers.list_search(services, request.cookies, payload))
 
     @app.post("/search/stop")
     def search_stop(request: Request, body: Body) -> Response:

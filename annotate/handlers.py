@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from logging import getLogger
 
 from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
 
 from hsfiq.annotate.cookies import (
     Assignment,
@@ -49,7 +50,7 @@ from hsfiq.collect.protocol import (
 )
 from hsfiq.collect.running.messages import mark_seen
 from hsfiq.collect.searching import sessions
-from hsfiq.collect.searching.asking import Prepared, Retrievers, prepare, store_lists
+from hsfiq.collect.searching.asking import Asked, Retrievers, store_lists
 from hsfiq.collect.searching.protocol import (
     ListPayload,
     StopPayload,
@@ -57,7 +58,7 @@ from hsfiq.collect.searching.protocol import (
     UploadPayload,
 )
 from hsfiq.collect.searching.sessions import Typed
-from hsfiq.collect.searching.state import state_of
+from hsfiq.collect.searching.state import SearchState, state_of
 from hsfiq.collect.showing.page_parts import page_parts
 from hsfiq.collect.stages import (
     Position,
@@ -78,6 +79,7 @@ from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Forbidden, HsfiqError, Refused
 from hsfiq.kinds import KINDS
+from hsfiq.live.client import Answered
 
 Cookies = Mapping[str, str]
 
@@ -181,49 +183,63 @@ def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
     return view_of(services, participant, position)
 
 
-def list_search(services: Services, cookies: Cookies, payload: ListPayload) -> View:
+async def list_search(services: Services, cookies: Cookies, payload: ListPayload) -> View:
     """Ask for the lists of the last turn, and store them; a view without any if one fails.
 
-    No transaction lasts while the retrievers work.
+    No transaction lasts while the retrievers work, and no thread waits for them.
     """
-    prepared = prepared_search(services, cookies, payload["assignment"])
-    if prepared is None:
-        return show(services, cookies, None)
+    signed = payload["assignment"]
     try:
-        answered, now = services.retrievers.ask(prepared), datetime.now(UTC)
-        with services.database.writing() as session:
-            participant, assignment = locked_search(
-                session, services, cookies, payload["assignment"]
-            )
-            state = state_of(session, assignment.key)
-            store_lists(session, state, prepared, answered, now)
-            position = current_position(session, participant, now)
+        asked = await run_in_threadpool(asked_lists, services, cookies, signed)
+        if asked is None:
+            return await run_in_threadpool(show, services, cookies, None)
+        answered = await asked.lists()
+        return await run_in_threadpool(listed, services, cookies, signed, asked, answered)
     except Refused:
         raise
     except HsfiqError as error:
         logger.warning("%s", error)
-        view = show(services, cookies, None)
+        view = await run_in_threadpool(show, services, cookies, None)
         return {**view, "is_unavailable": True} if view["step"] == "search" else view
-    return view_of(services, participant, position)
 
 
-def prepared_search(services: Services, cookies: Cookies, signed: str) -> Prepared | None:
-    """What the retrievers are asked next; None if the last turn has its lists.
+def asked_lists(services: Services, cookies: Cookies, signed: str) -> Asked | None:
+    """The lists that are under way; None if the last turn has its own.
 
     The first turn of a query with a text is the server's, and stored here.
     """
     with services.database.reading() as session:
-        participant = required_participant(session, cookies, services.signer)
-        assignment = read_assignment(services.signer, participant.token_hash, signed, "search")
-        require_reached(session, participant, assignment.key)
-        state = state_of(session, assignment.key)
+        state = searching(session, services, cookies, signed)
         if not state.awaits_list:
             return None
         if state.turns:
-            return prepare(session, state)
+            return services.retrievers.ask(session, state)
     with services.database.writing() as session:
         _, assignment = locked_search(session, services, cookies, signed)
-        return prepare(session, sessions.begin(session, assignment.key, datetime.now(UTC)))
+        sessions.begin(session, assignment.key, datetime.now(UTC))
+    with services.database.reading() as session:
+        state = searching(session, services, cookies, signed)
+        return services.retrievers.ask(session, state) if state.awaits_list else None
+
+
+def searching(session: Session, services: Services, cookies: Cookies, signed: str) -> SearchState:
+    """The search of a signed page as it stands."""
+    participant = required_participant(session, cookies, services.signer)
+    assignment = read_assignment(services.signer, participant.token_hash, signed, "search")
+    require_reached(session, participant, assignment.key)
+    return state_of(session, assignment.key)
+
+
+def listed(
+    services: Services, cookies: Cookies, signed: str, asked: Asked, answered: Sequence[Answered]
+) -> View:
+    """Store the lists that have come."""
+    now = datetime.now(UTC)
+    with services.database.writing() as session:
+        participant, assignment = locked_search(session, services, cookies, signed)
+        store_lists(session, state_of(session, assignment.key), asked, answered, now)
+        position = current_position(session, participant, now)
+    return view_of(services, participant, position)
 
 
 def ask_search(services: Services, cookies: Cookies, payload: TurnPayload) -> View:

@@ -30,6 +30,12 @@ def first_few(names: Sequence[str], limit: int = 3) -> str:
     return ", ".join(names[:limit]) + more
 
 
+def one_line(text: str) -> str:
+    """Return the text without line breaks, and with control characters escaped."""
+    spaced = " ".join(text.split())
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in spaced)
+
+
 def count_text(n: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun; `hsfiq.analysis.counts.count_text` is the same.
 

@@ -26,7 +26,7 @@ OK = "ok"
 
 
 def add_health(app: FastAPI, database: Database, image_copies: Path) -> None:
-    """Add the routes; none waits for the threads that answer other requests."""
+    """Add the routes; `/readyz` needs a free thread of those that answer requests, in time."""
     threads = CapacityLimiter(CHECKS_AT_ONCE)
 
     @app.get("/healthz")
@@ -42,11 +42,24 @@ def add_health(app: FastAPI, database: Database, image_copies: Path) -> None:
 
     @app.get("/readyz")
     async def ready() -> JSONResponse:
-        checks = {"database": "no answer in time", "migrations": "unknown", "disk": "unknown"}
-        with anyio.move_on_after(CHECK_SECONDS):
-            checks = await anyio.to_thread.run_sync(
-                state_of, database, image_copies, abandon_on_cancel=True, limiter=threads
+        checks = {"threads": "none is free in time", "database": "no answer in time"}
+        checks |= {"migrations": "unknown", "disk": "unknown"}
+
+        async def check_threads() -> None:
+            await anyio.to_thread.run_sync(int)  # anything, by a thread that answers requests
+            checks["threads"] = OK
+
+        async def check_state() -> None:
+            checks.update(
+                await anyio.to_thread.run_sync(
+                    state_of, database, image_copies, abandon_on_cancel=True, limiter=threads
+                )
             )
+
+        with anyio.move_on_after(CHECK_SECONDS):
+            async with anyio.create_task_group() as group:
+                group.start_soon(check_threads)
+                group.start_soon(check_state)
         is_ready = set(checks.values()) == {OK}
         content = {"ok": is_ready, **checks}
         return JSONResponse(content, 200 if is_ready else 503, {"Cache-Control": "no-store"})

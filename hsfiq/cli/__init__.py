@@ -47,6 +47,7 @@ from hsfiq.cli import (
     weights,
 )
 from hsfiq.errors import FileErrors, HsfiqError, NothingToDo, Unavailable
+from hsfiq.text import one_line
 
 app = typer.Typer(
     name="hsfiq",
@@ -211,9 +212,3 @@ def explain_others(error: Exception) -> tuple[str | None, int]:
     if package == "hsfiq" and hasattr(error, "exit_code"):
         return one_line(str(error)), int(error.exit_code)
     return None, 1
-
-
-def one_line(text: str) -> str:
-    """Return the text without line breaks, and with control characters escaped."""
-    spaced = " ".join(text.split())
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in spaced)

@@ -1,18 +1,33 @@
-"""Asking a live retriever over HTTP."""
+"""Asking a live retriever over HTTP.
+
+A server may be slow, broken or hostile. Whatever it does, a request ends at its deadline, takes no
+more memory than an honest answer may need, and leaves nothing behind.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
+import anyio
 import httpx
+from anyio.from_thread import start_blocking_portal
 from pydantic import BaseModel, ValidationError
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.live.certificates import certificates
 from hsfiq.live.protocol import (
+    BYTES_OF_IMAGE,
+    BYTES_OF_VECTOR,
+    LARGEST_CORPUS,
+    LONGEST_RETRY,
+    SMALLEST_LIMIT,
     ComposedQuery,
     ComposeReply,
     ComposeRequest,
@@ -22,6 +37,7 @@ from hsfiq.live.protocol import (
     RankedList,
     RankReply,
     RankRequest,
+    RetrieverFaulty,
     RetrieverRefused,
     RetrieverUnavailable,
     Search,
@@ -35,7 +51,13 @@ CONNECT_TIMEOUT = 2.0
 """Seconds to wait for a connection."""
 
 TIMEOUT = 10.0
-"""Seconds to wait for an answer."""
+"""Seconds in which a whole answer must be there."""
+
+CORPUS_TIMEOUT = 60.0
+"""The same for the corpus, which is large."""
+
+AT_ONCE = 64
+"""Requests of a client that are sent at the same time; others wait for these, within their time."""
 
 ATTEMPTS = 2
 """A request is repeated once if its connection fails, as a kept one does when a server restarts.
@@ -45,8 +67,20 @@ the participant or simulator who waits should see the failure at once.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A retriever's reply, and how long it took."""
+
+    reply: RankReply
+    seconds: float
+
+
 class LiveRetriever:
-    """A `Ranker` over HTTP. Threads may share it."""
+    """A `Ranker` over HTTP. Threads may share it.
+
+    Requests run in an event loop of its own, because only there can a deadline end every kind of
+    waiting. No cookie is kept, and no redirection followed.
+    """
 
     def __init__(self, url: str, token: str | None = None, timeout: float = TIMEOUT) -> None:
         """Prepare requests to a server; nothing is sent yet.
@@ -56,15 +90,18 @@ class LiveRetriever:
         """
         self.url = checked_url(url)
         self.has_token = bool(token)
+        self._timeout = timeout
         self._max_batch: int | None = None
-        self._http = httpx.Client(
-            base_url=self.url,
-            headers={"Content-Type": "application/json"}
-            | ({"Authorization": f"Bearer {token}"} if token else {}),
-            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._http = httpx.AsyncHTTPTransport(
+            limits=httpx.Limits(max_connections=AT_ONCE),
             trust_env=False,  # a proxy of the environment would get the token and the texts
             verify=certificates(),
         )
+        self._stack = ExitStack()
+        self._loop = self._stack.enter_context(start_blocking_portal(name="retriever"))
 
     def __enter__(self) -> Self:
         return self
@@ -75,15 +112,26 @@ class LiveRetriever:
         self.close()
 
     def close(self) -> None:
-        self._http.close()
+        """End the connections, and what is still awaited."""
+        with suppress(RuntimeError):  # it has been closed before
+            self._loop.call(self._close)
+        self._stack.close()
+
+    async def _close(self) -> None:
+        await self._loop.stop(cancel_remaining=True)
+        with anyio.CancelScope(shield=True):
+            await self._http.aclose()
 
     def system(self) -> SystemDescription:
-        description = self._ask(SystemDescription, "GET", "/v1/system")
+        description = self._loop.call(self._ask, SystemDescription, "GET", "/v1/system")
         self._max_batch = description.max_batch
         return description
 
     def corpus(self) -> tuple[str, ...]:
-        return self._ask(CorpusReply, "GET", "/v1/corpus").image_ids
+        timeout = max(self._timeout, CORPUS_TIMEOUT)
+        ask = partial(self._ask, largest=LARGEST_CORPUS, timeout=timeout)
+        reply: CorpusReply = self._loop.call(ask, CorpusReply, "GET", "/v1/corpus")
+        return reply.image_ids
 
     def rank(self, searches: Sequence[Search], history: History, k: int) -> list[RankedList]:
         """As `Ranker.rank`; more searches than a request may hold are sent in several."""
@@ -94,10 +142,19 @@ class LiveRetriever:
 
     def rank_once(self, request: RankRequest) -> RankReply:
         """One request, with what the server says of itself in its reply."""
-        reply = self._ask(RankReply, "POST", "/v1/rank", request)
+        return self.ranking(request).result().reply
+
+    def ranking(self, request: RankRequest) -> Future[Answered]:
+        """One request, which is under way when this returns."""
+        return self._loop.start_task_soon(self._rank, request)
+
+    async def _rank(self, request: RankRequest) -> Answered:
+        begun = time.monotonic()
+        ask = partial(self._ask, largest=largest_reply(request))
+        reply = await ask(RankReply, "POST", "/v1/rank", request)
         for problem in contradictions(request, reply):
             raise self._broken("/v1/rank", problem)
-        return reply
+        return Answered(reply, round(time.monotonic() - begun, 4))
 
     def compose(self, queries: Sequence[ComposedQuery]) -> list[tuple[float, ...]] | None:
         """The query vectors; None if the server does not give any."""
@@ -105,8 +162,10 @@ class LiveRetriever:
         vectors: list[tuple[float, ...]] = []
         for start in range(0, len(queries), size):
             request = ComposeRequest(queries=tuple(queries[start : start + size]))
+            largest = SMALLEST_LIMIT + BYTES_OF_VECTOR * len(request.queries)
+            ask = partial(self._ask, largest=largest)
             try:
-                reply = self._ask(ComposeReply, "POST", "/v1/compose", request)
+                reply = self._loop.call(ask, ComposeReply, "POST", "/v1/compose", request)
             except RetrieverRefused as error:
                 if error.status == httpx.codes.NOT_FOUND:
                     return None
@@ -124,8 +183,18 @@ class LiveRetriever:
             self.system()
         return self._max_batch or 1
 
-    def _ask(self, reply: type[R], method: str, path: str, body: BaseModel | None = None) -> R:
-        response = self.request(method, path, body.model_dump_json() if body else None)
+    async def _ask(
+        self,
+        reply: type[R],
+        method: str,
+        path: str,
+        body: BaseModel | None = None,
+        *,
+        largest: int = SMALLEST_LIMIT,
+        timeout: float | None = None,
+    ) -> R:
+        content = body.model_dump_json() if body else None
+        response = await self._send(method, path, content, {}, largest, timeout or self._timeout)
         if not response.is_success:
             raise self._error_of(path, response)
         try:
@@ -140,20 +209,62 @@ class LiveRetriever:
         content: str | bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """Send any request, and repeat it once if the connection fails."""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._http.request(method, path, content=content, headers=headers)
-            except httpx.TimeoutException as error:
-                raise RetrieverUnavailable(
-                    self.url, "did not answer in time", "is the server overloaded?"
-                ) from error
-            except httpx.TransportError as error:
-                if attempt == ATTEMPTS:
-                    raise RetrieverUnavailable(
-                        self.url, f"cannot be reached ({error})", "is the server running?"
-                    ) from error
-        raise AssertionError
+        """Send any request whose answer may have as many bytes as an error."""
+        arguments = (method, path, content, headers or {}, SMALLEST_LIMIT, self._timeout)
+        return self._loop.call(self._send, *arguments)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        content: str | bytes | None,
+        headers: Mapping[str, str],
+        largest: int,
+        timeout: float,
+    ) -> httpx.Response:
+        """The whole answer; the request is repeated once if its connection fails."""
+        request = httpx.Request(
+            method,
+            f"{self.url}{path}",
+            content=content,
+            headers=self._headers | dict(headers),
+            extensions={"timeout": {"connect": CONNECT_TIMEOUT}},
+        )
+        try:
+            with anyio.fail_after(timeout):
+                for _ in range(1, ATTEMPTS):
+                    with suppress(httpx.NetworkError, httpx.RemoteProtocolError):
+                        return await self._answer(request, path, largest)
+                return await self._answer(request, path, largest)
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise RetrieverFaulty(
+                self.url, "did not answer in time", "is the server overloaded?"
+            ) from error
+        except httpx.TransportError as error:
+            raise RetrieverUnavailable(
+                self.url, f"cannot be reached ({error})", "is the server running?"
+            ) from error
+
+    async def _answer(self, request: httpx.Request, path: str, largest: int) -> httpx.Response:
+        """Send a request, and read its answer until it exceeds so many bytes."""
+        response = await self._http.handle_async_request(request)
+        try:
+            encoding = response.headers.get("Content-Encoding", "identity")
+            if encoding.strip().lower() != "identity":
+                raise self._broken(path, "it is compressed, which was not asked for")
+            too_large = self._broken(path, f"it has more than {largest:,} bytes")
+            if int(response.headers.get("Content-Length", 0)) > largest:
+                raise too_large
+            content = bytearray()
+            async for part in response.aiter_raw():
+                content += part
+                if len(content) > largest:
+                    raise too_large
+        finally:
+            await response.aclose()
+        return httpx.Response(
+            response.status_code, headers=response.headers, content=bytes(content)
+        )
 
     def _error_of(
         self, path: str, response: httpx.Response
@@ -169,10 +280,16 @@ class LiveRetriever:
             return RetrieverRefused(where, what, remedy, status=response.status_code)
         return RetrieverUnavailable(where, what, remedy, retry_after=retry_after(response))
 
-    def _broken(self, path: str, what: str) -> RetrieverUnavailable:
-        return RetrieverUnavailable(
+    def _broken(self, path: str, what: str) -> RetrieverFaulty:
+        return RetrieverFaulty(
             f"{self.url}{path}", f"its answer breaks the protocol: {what}", "hsfiq retrieve check"
         )
+
+
+def largest_reply(request: RankRequest) -> int:
+    """Bytes that the answer to a request may have."""
+    n_images = sum(request.k + len(search.targets) for search in request.searches)
+    return SMALLEST_LIMIT + BYTES_OF_IMAGE * n_images
 
 
 def batches(searches: Sequence[Search], size: int) -> Iterator[tuple[Search, ...]]:
@@ -203,11 +320,9 @@ def checked_url(url: str) -> str:
 
 
 def retry_after(response: httpx.Response) -> float:
-    """The header's seconds; 0 without it, or if it is a date."""
-    try:
-        return max(float(response.headers.get("Retry-After", "")), 0.0)
-    except ValueError:
-        return 0.0
+    """The header's seconds, within limits; 0 without it, or if it is a date."""
+    seconds = response.headers.get("Retry-After", "")
+    return min(float(seconds), LONGEST_RETRY) if seconds.isdecimal() else 0.0
 
 
 def contradictions(request: RankRequest, reply: RankReply) -> Iterator[str]:

@@ -8,7 +8,14 @@ from typing import Any, Literal
 import httpx
 
 from hsfiq.live.client import LiveRetriever
-from hsfiq.live.protocol import RetrieverRefused, RetrieverUnavailable
+from hsfiq.live.protocol import (
+    LONGEST_ID,
+    LONGEST_NAME,
+    RetrieverFaulty,
+    RetrieverRefused,
+    RetrieverUnavailable,
+    harmless,
+)
 from hsfiq.live.rules import RULES, FileOf, NotTried, Rule, Subject
 
 
@@ -71,8 +78,14 @@ def check_conformance(retriever: LiveRetriever, file_of: FileOf | None = None) -
 
     With `file_of`, an image of the corpus is also sent as one that the server does not have.
     """
-    expected = "GET /v1/system and /v1/corpus describe the system and its images"
-    reachable = retriever.request("GET", "/v1/system")
+    expected = (
+        "GET /v1/system and /v1/corpus describe the system and its images; versions and names have "
+        f"{LONGEST_NAME} characters or fewer, ids {LONGEST_ID}, and none is a control character"
+    )
+    try:
+        reachable = retriever.request("GET", "/v1/system")
+    except RetrieverFaulty as error:
+        return Conformance(retriever.url, (Result("system", expected, str(error)),))
     if reachable.status_code == httpx.codes.SERVICE_UNAVAILABLE:
         raise RetrieverUnavailable(retriever.url, "is still loading", "check again later")
     try:
@@ -87,7 +100,7 @@ def check_conformance(retriever: LiveRetriever, file_of: FileOf | None = None) -
 
 def tried(name: str, expected: str, function: Rule, subject: Subject) -> Result:
     try:
-        return Result(name, expected, next(function(subject), ""))
+        return Result(name, expected, harmless(next(function(subject), "")))
     except NotTried as reason:
         return Result(name, expected, not_tried=str(reason))
     except (RetrieverRefused, RetrieverUnavailable) as error:

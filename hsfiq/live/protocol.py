@@ -14,6 +14,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     field_validator,
@@ -21,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hsfiq.errors import HsfiqError
+from hsfiq.text import one_line
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -31,6 +33,30 @@ LONGEST_TEXT = 2_000
 
 LONGEST_ID = 400
 """Characters of an image id."""
+
+LONGEST_NAME = 200
+"""Characters of a version, and of the name of a system or a corpus."""
+
+LONGEST_MESSAGE = 300
+"""Characters of each part of an error; what a server says beyond them is cut off."""
+
+MOST = 2**31 - 1
+"""The largest whole number that databases store."""
+
+LONGEST_RETRY = 60.0
+"""Seconds to wait at a server's wish."""
+
+SMALLEST_LIMIT = 64 * 2**10
+"""Bytes that any answer may have; those with images or numbers may have more."""
+
+BYTES_OF_IMAGE = 5_000
+"""Bytes of an image in an answer: the longest id, with every character escaped, and its score."""
+
+BYTES_OF_VECTOR = 2**20
+"""Bytes of a vector in an answer."""
+
+LARGEST_CORPUS = 64 * 2**20
+"""Bytes of the answer with the corpus."""
 
 MOST_IMAGES = 1
 """Images that a search may bring along."""
@@ -43,6 +69,14 @@ History = Literal["mean", "last", "rocchio"]
 
 ImageId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Plain = Annotated[str, Field(pattern=r"^[^\p{Cc}\u2028\u2029]*$")]
+"""A text without line breaks and other control characters, so that every database can store it."""
+
+Name = Annotated[Plain, Field(max_length=LONGEST_NAME)]
+AnsweredId = Annotated[Plain, Field(min_length=1, max_length=LONGEST_ID)]
+ANSWERED_ID: TypeAdapter[str] = TypeAdapter(AnsweredId)
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Positive = Annotated[int, Field(ge=1, le=MOST)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Base64 = Annotated[str, Field(min_length=1, max_length=(LARGEST_IMAGE + 2) // 3 * 4)]
 
@@ -54,7 +88,10 @@ class Request(BaseModel):
 
 
 class Reply(BaseModel):
-    """What a server sends: exact types; keys that this version does not know are ignored."""
+    """What a server sends: exact types; keys that this version does not know are ignored.
+
+    Whatever is kept or shown has a limit: nobody vouches for a server.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -124,8 +161,8 @@ class ComposeRequest(Request):
 class Corpus(Reply):
     """The candidates. `sha256` is of their ids in order, each followed by a newline, in UTF-8."""
 
-    name: str
-    size: Annotated[int, Field(ge=1)]
+    name: Name
+    size: Positive
     sha256: Sha256
 
 
@@ -136,17 +173,17 @@ class SystemDescription(Reply):
     """
 
     protocol: Literal[1]
-    name: Annotated[str, Field(min_length=1)]
-    version: Annotated[str, Field(min_length=1)]
+    name: Annotated[Name, Field(min_length=1)]
+    version: Annotated[Name, Field(min_length=1)]
     corpus: Corpus
     histories: Annotated[tuple[History, ...], Field(min_length=1)]
-    max_k: Annotated[int, Field(ge=1)]
-    max_batch: Annotated[int, Field(ge=1)]
+    max_k: Positive
+    max_batch: Positive
     accepts_images: bool = False
 
 
 class CorpusReply(Reply):
-    image_ids: tuple[ImageId, ...]
+    image_ids: tuple[AnsweredId, ...]
 
 
 class TargetRank(Reply):
@@ -156,15 +193,15 @@ class TargetRank(Reply):
     `ties` counts the other images of its score.
     """
 
-    image_id: ImageId
-    rank: Annotated[int, Field(ge=1)]
-    ties: Annotated[int, Field(ge=0)]
+    image_id: AnsweredId
+    rank: Positive
+    ties: Count
 
 
 class RankedList(Reply):
     """The answer to a search: the best images, best first, and the ranks that were asked for."""
 
-    image_ids: tuple[ImageId, ...]
+    image_ids: tuple[AnsweredId, ...]
     scores: tuple[float, ...]
     targets: tuple[TargetRank, ...] = ()
 
@@ -173,7 +210,7 @@ class RankReply(Reply):
     """`version` and `corpus_sha256` say what ranked; `seconds` is the server's own time."""
 
     lists: tuple[RankedList, ...]
-    version: str
+    version: Name
     corpus_sha256: Sha256
     seconds: Annotated[float, Field(ge=0)]
 
@@ -197,22 +234,33 @@ class ErrorReply(Reply):
 class RetrieverUnavailable(HsfiqError):
     """No usable answer now: down, slow, still loading, or an answer that breaks the protocol.
 
-    `retry_after` is the server's wish, in seconds.
+    `retry_after` is the server's wish, in seconds. The parts of the message may be the server's
+    words; they are made harmless here.
     """
 
     exit_code = 1
 
     def __init__(self, where: str, what: str, remedy: str = "", *, retry_after: float = 0) -> None:
-        super().__init__(what, where=where, remedy=remedy)
+        super().__init__(harmless(what), where=harmless(where), remedy=harmless(remedy))
         self.retry_after = retry_after
+
+
+class RetrieverFaulty(RetrieverUnavailable):
+    """The answer does not end in time, or breaks the protocol: asking again at once is no use."""
 
 
 class RetrieverRefused(HsfiqError):
     """A request that the retriever does not accept; `status` is that of HTTP."""
 
     def __init__(self, where: str, what: str, remedy: str = "", *, status: int = 422) -> None:
-        super().__init__(what, where=where, remedy=remedy)
+        super().__init__(harmless(what), where=harmless(where), remedy=harmless(remedy))
         self.status = status
+
+
+def harmless(text: str) -> str:
+    """What a server said, for logs, terminals and pages: one short line, and nothing hidden."""
+    line = one_line(text[: 2 * LONGEST_MESSAGE])
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 3]}..."
 
 
 class Ranker(Protocol):
@@ -230,6 +278,15 @@ class Ranker(Protocol):
     def rank(self, searches: Sequence[Search], history: History, k: int) -> list[RankedList]:
         """The best k candidates of each search; fewer where fewer are left."""
         ...
+
+
+def is_image_id(text: str) -> bool:
+    """Whether an answer may name an image so."""
+    try:
+        ANSWERED_ID.validate_python(text, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def corpus_sha256(image_ids: Iterable[str]) -> str:

@@ -14,7 +14,9 @@ from pydantic import ValidationError
 from hsfiq.live import drawn_image
 from hsfiq.live.client import LiveRetriever
 from hsfiq.live.protocol import (
+    BYTES_OF_IMAGE,
     LARGEST_IMAGE,
+    SMALLEST_LIMIT,
     ComposedQuery,
     ErrorReply,
     History,
@@ -33,6 +35,8 @@ N_SEARCHES = 3
 
 LARGEST_TRIED_BATCH = 1_000
 """A limit on batches is tried only if it is not above this."""
+
+LONGEST_TRIED_LIST = 1_000
 
 TEXTS = ("is red and has long sleeves", "is darker", "has no print")
 
@@ -167,6 +171,17 @@ def _list(subject: Subject) -> Iterator[str]:
         keys = [(-score, column) for score, column in zip(ranked.scores, columns, strict=True)]
         if keys != sorted(keys):
             yield f"the order {', '.join(ranked.image_ids)} with scores {list(ranked.scores)}"
+
+
+@rule(
+    "limits",
+    f"the longest list comes in time, not compressed, in at most {SMALLEST_LIMIT // 1024} KiB and "
+    f"{BYTES_OF_IMAGE:,} bytes more for each image",
+)
+def _limits(subject: Subject) -> Iterator[str]:
+    k = min(subject.system.max_k, len(subject.corpus), LONGEST_TRIED_LIST)
+    subject.rank(subject.searches[0], k=k)  # an error says which limit was exceeded
+    yield from ()
 
 
 @rule("same-again", "the same search gives the same list")

@@ -7,6 +7,7 @@ from typing import Literal
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.folder import image_files
+from hsfiq.live.protocol import LONGEST_ID, is_image_id
 from hsfiq.model.data.triplets import distinct
 from hsfiq.model.evaluation.benchmarks import Benchmark
 from hsfiq.model.serving.ranker import Candidates
@@ -25,6 +26,10 @@ def folder_candidates(folder: Path, *, by_path: bool = False) -> Candidates:
     image_ids = tuple(distinct(names))
     if not image_ids:
         raise UnreadableInput(str(folder), "holds no images", "name another with --images")
+    if wrong := next((each for each in image_ids if not is_image_id(each)), None):
+        what = f"the image {wrong[:100]!r} has a name that no answer can have"
+        remedy = f"{LONGEST_ID} characters or fewer, without control characters"
+        raise UnreadableInput(str(folder), what, remedy)
     return Candidates(folder.name, image_ids, folder)
 
 

@@ -1,17 +1,19 @@
 """Asking live retrievers for the lists of a turn.
 
 The text of the turn is stored before, and its lists afterwards, in transactions of their own, so
-that no transaction lasts as long as the retrievers take. Two retrievers are asked at the same time,
-and both lists are stored together: how fast a system is does not show.
+that no transaction lasts as long as the retrievers take, and no thread waits for them. Two
+retrievers are asked at the same time, and both lists are stored together: how fast a system is does
+not show.
 """
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, partial
 from threading import Lock
 
 from sqlalchemy import select
@@ -20,15 +22,15 @@ from sqlalchemy.orm import Session
 from hsfiq.collect.searching.state import SearchState, images_by_key
 from hsfiq.db.searches.tables import SearchItem, SearchList
 from hsfiq.db.tables import Image, System
-from hsfiq.live.client import LiveRetriever
+from hsfiq.live.client import Answered
 from hsfiq.live.protocol import (
-    RankReply,
     RankRequest,
     RetrieverUnavailable,
     Search,
     Turn,
     as_base64,
 )
+from hsfiq.live.shared import SharedRetriever
 from hsfiq.study.config import config_of
 from hsfiq.study.searching.config import Retriever
 from hsfiq.study.searching.retrievers import connected
@@ -41,73 +43,71 @@ UPLOAD = "upload"
 """Begins the id of an uploaded picture in a request; its digest follows, as ids of images may be
 any text."""
 
-AT_ONCE = 40
-"""Lists that are awaited at the same time, besides the first ones of their turns."""
-
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """What retrievers are asked, that of side 1 first, and for which turn."""
+class Asked:
+    """A turn whose lists are under way, each with its retriever, that of side 1 first."""
 
     turn_id: int
     retrievers: tuple[Retriever, ...]
-    request: RankRequest
+    awaited: tuple[Future[Answered], ...] = ()
+
+    async def lists(self) -> list[Answered]:
+        """Those of each side; `HsfiqError` unless every retriever gives its own.
+
+        No thread waits, and others may wait for the same lists.
+        """
+        waiting = [asyncio.shield(asyncio.wrap_future(each)) for each in self.awaited]
+        return await asyncio.gather(*waiting)
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A retriever's reply, and how long it took."""
-
-    reply: RankReply
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Retrievers:
     """The clients of all retrievers, which keep their connections."""
 
-    _clients: dict[Retriever, LiveRetriever] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock)
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE))
+    def __init__(self) -> None:
+        self._shared: dict[Retriever, SharedRetriever] = {}
+        self._lock = Lock()
 
-    def ask(self, prepared: Prepared) -> list[Answered]:
-        """The lists of a turn, of each side; `HsfiqError` unless every retriever gives its own."""
-        first, *others = prepared.retrievers
-        awaited = [self._pool.submit(self._ask, other, prepared.request) for other in others]
-        return [
-            self._ask(first, prepared.request),
-            *(answered.result() for answered in awaited),
-        ]
-
-    def _ask(self, retriever: Retriever, request: RankRequest) -> Answered:
-        begun = time.monotonic()
-        reply = self.client(retriever).rank_once(request)
-        return Answered(reply, round(time.monotonic() - begun, 4))
+    def ask(self, session: Session, state: SearchState) -> Asked:
+        """Ask for the lists of a search's last turn, or join those who have asked for them."""
+        turn_id, person = state.turns[-1].asked.id, state.question.form.participant_id or 0
+        retrievers = retrievers_of(session, state)
+        shared = [self.shared(retriever) for retriever in retrievers]
+        for each in shared:
+            each.require_ready(turn_id)
+        request = cache(partial(request_for, session, state))
+        awaited = tuple(each.ranking(turn_id, person, request) for each in shared)
+        return Asked(turn_id, retrievers, awaited)
 
     def close(self) -> None:
         with self._lock:
-            for client in self._clients.values():
-                client.close()
-            self._clients.clear()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+            for shared in self._shared.values():
+                shared.close()
+            self._shared.clear()
 
-    def client(self, retriever: Retriever) -> LiveRetriever:
+    def shared(self, retriever: Retriever) -> SharedRetriever:
         with self._lock:
-            if retriever not in self._clients:
-                self._clients[retriever] = connected(retriever, TIMEOUT)
-            return self._clients[retriever]
+            if retriever not in self._shared:
+                self._shared[retriever] = SharedRetriever(connected(retriever, TIMEOUT))
+            return self._shared[retriever]
 
 
-def prepare(session: Session, state: SearchState) -> Prepared:
-    """The request for the last turn of a search."""
-    config = config_of(state.question.pair.study)
-    by_name = {retriever.name: retriever for retriever in config.searches.retrievers}
+def retrievers_of(session: Session, state: SearchState) -> tuple[Retriever, ...]:
+    """Those of a search, that of side 1 first."""
+    searches = config_of(state.question.pair.study).searches
+    by_name = {retriever.name: retriever for retriever in searches.retrievers}
     names = session.scalars(
         select(System.name)
         .join(SearchItem, SearchItem.system_id == System.id)
         .where(SearchItem.pair_id == state.question.pair_id)
         .order_by(SearchItem.side)
     )
+    return tuple(by_name[name] for name in names)
+
+
+def request_for(session: Session, state: SearchState) -> RankRequest:
+    """The request for the last turn of a search."""
+    config = config_of(state.question.pair.study)
     keys = {key for turn in state.turns if (key := turn.asked.reference_id) is not None}
     for turn in state.turns:
         keys.update(turn.image_ids)
@@ -127,9 +127,7 @@ def prepare(session: Session, state: SearchState) -> Prepared:
     target = None if config.searches.task == "own-wish" else state.triplet.target
     targets = () if target is None else (target.name,)
     search = Search(turns=tuple(turns), targets=targets, images=pictures)
-    request = RankRequest(searches=(search,), history=config.searches.history, k=config.design.k)
-    retrievers = tuple(by_name[name] for name in names)
-    return Prepared(state.turns[-1].asked.id, retrievers, request)
+    return RankRequest(searches=(search,), history=config.searches.history, k=config.design.k)
 
 
 def pictures_of(state: SearchState) -> dict[str, str]:
@@ -143,7 +141,7 @@ def pictures_of(state: SearchState) -> dict[str, str]:
 def store_lists(
     session: Session,
     state: SearchState,
-    prepared: Prepared,
+    asked: Asked,
     answered: Sequence[Answered],
     now: datetime,
 ) -> None:
@@ -151,15 +149,15 @@ def store_lists(
 
     `RetrieverUnavailable` if one names an image that the study does not have.
     """
-    if not state.awaits_list or state.turns[-1].asked.id != prepared.turn_id:
+    if not state.awaits_list or state.turns[-1].asked.id != asked.turn_id:
         return
-    sides = zip(prepared.retrievers, answered, strict=True)
+    sides = zip(asked.retrievers, answered, strict=True)
     for side, (retriever, answer) in enumerate(sides, start=1):
         (ranked,) = answer.reply.lists
         target = next(iter(ranked.targets), None)
         session.add(
             SearchList(
-                turn_id=prepared.turn_id,
+                turn_id=asked.turn_id,
                 side=side,
                 listed_at=now,
                 seconds=answer.seconds,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
-from hsfiq.collect.searching.asking import Answered, prepare, store_lists
+from hsfiq.collect.searching.asking import Asked, retrievers_of, store_lists
 from hsfiq.collect.searching.state import state_of
 from hsfiq.db.engine import Database
 from hsfiq.db.searches.tables import SearchEnding, SearchList, SearchTurn
 from hsfiq.db.tables import Image, Question
+from hsfiq.live.client import Answered
 from hsfiq.live.protocol import RankedList, RankReply
 from tests.arenas import Voter, draw_arena
 from tests.studies import NOW
@@ -26,7 +27,8 @@ def test_lists_that_come_after_the_end_are_not_stored(database: Database) -> Non
             )
         )  # fmt: skip
         session.flush()
-        prepared = prepare(session, state_of(session, key))
+        begun = state_of(session, key)
+        asked = Asked(begun.turns[-1].asked.id, retrievers_of(session, begun))
         assert reference is not None
         name = session.get_one(Image, reference).name
         session.add(
@@ -37,6 +39,6 @@ def test_lists_that_come_after_the_end_are_not_stored(database: Database) -> Non
         reply = RankReply(version="1", corpus_sha256="0" * 64, lists=(ranked,), seconds=0.1)
         answered = [Answered(reply, 0.1)] * 2
         state = state_of(session, key)
-        store_lists(session, state, prepared, answered, NOW)
+        store_lists(session, state, asked, answered, NOW)
         assert session.scalar(select(func.count()).select_from(SearchList)) == 0
         assert not state.awaits_list

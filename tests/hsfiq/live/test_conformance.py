@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hsfiq.cli import run
 from hsfiq.live.client import LiveRetriever
 from hsfiq.live.conformance import check_conformance
+from tests.hostile_retrievers import gzip_bomb, hostile
 from tests.live_servers import example_app, serving
 
 Edit = Callable[[str, Any], Any]
@@ -96,6 +97,8 @@ BROKEN: dict[str, tuple[str, Edit]] = {
     "lists change": ("same-again", alternating()),
     "no version": ("system", on("/v1/system", lambda v: v | {"version": ""})),
     "another protocol": ("system", on("/v1/system", lambda v: v | {"protocol": 2})),
+    "an answer is too long": ("limits", on("/v1/rank", lambda v: v | {"more": "x" * 500_000})),
+    "a version is too long": ("system", on("/v1/system", lambda v: v | {"version": "x" * 201})),
     "scores are missing": ("list", each_list(lambda ranked: ranked["scores"].pop())),
 }
 
@@ -109,6 +112,24 @@ def failed_rules(app: Any) -> list[str]:
 def test_a_server_that_breaks_a_rule_fails_it(what: str) -> None:
     rule, edit = BROKEN[what]
     assert rule in failed_rules(Edited(example_app(), edit))
+
+
+def test_a_server_that_compresses_its_answers_fails() -> None:
+    with hostile(gzip_bomb) as server, LiveRetriever(server.url) as retriever:
+        (result,) = check_conformance(retriever).failed
+    assert "is compressed" in result.came
+
+
+def test_what_is_reported_is_one_short_line() -> None:
+    def escape(ranked: dict[str, Any]) -> None:
+        ranked["image_ids"] = [
+            f"\u202e{place}{'x' * 390}" for place in range(len(ranked["scores"]))
+        ]
+
+    with serving(Edited(example_app(), each_list(escape))) as url, LiveRetriever(url) as retriever:
+        failed = check_conformance(retriever).failed
+    assert "list" in {result.name for result in failed}
+    assert all(result.came.isprintable() and len(result.came) < 1_000 for result in failed)
 
 
 def test_refusals_need_their_status() -> None:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from hsfiq.errors import UnreadableInput
 from hsfiq.live.protocol import (
     ComposedQuery,
     History,
@@ -236,3 +237,11 @@ def test_images_of_own_data_are_named_by_path(tmp_path: Path) -> None:
     by_path = folder_candidates(tmp_path, by_path=True)
     assert by_path.image_ids == ("blue/1.png", "plain.webp", "red/1.jpg")
     assert folder_candidates(tmp_path).image_ids == ("1", "plain")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31m", "a\udcff"])
+def test_a_name_that_no_answer_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.png").write_bytes(b"")
+    with pytest.raises(UnreadableInput, match="has a name that no answer can have") as caught:
+        folder_candidates(tmp_path)
+    assert str(caught.value).isprintable()
