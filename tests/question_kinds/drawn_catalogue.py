@@ -33,7 +33,7 @@ title = "A study of kind {kind}"
 
 [design]
 kind = "{kind}"
-k = 3
+k = {k}
 questions_per_form = 2
 annotators_per_query = 2
 {design}
@@ -73,11 +73,17 @@ class Catalogue:
         return command.result
 
     def create(
-        self, kind: str, *, name: str = "", design: str = "", queries: str = FOUR_DRESSES
+        self,
+        kind: str,
+        *,
+        name: str = "",
+        design: str = "",
+        queries: str = FOUR_DRESSES,
+        k: int = 3,
     ) -> str:
         """Create a study for simulated annotators; its name."""
         name = name or kind
-        text = STUDY.format(name=name, kind=kind, design=design, queries=queries)
+        text = STUDY.format(name=name, kind=kind, design=design, queries=queries, k=k)
         path = self.folder / f"{name}.toml"
         path.write_text(text, encoding="utf-8")
         self.hsfiq("study", "create", path, "--simulated")

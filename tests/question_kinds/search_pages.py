@@ -52,8 +52,10 @@ def arena_queries(retrievers: Sequence[DrawnRetriever]) -> str:
     return ARENA + "".join(rivals)
 
 
-def create_arena(catalogue: Catalogue, retrievers: Sequence[DrawnRetriever], name: str) -> str:
-    return catalogue.create("arena", name=name, queries=arena_queries(retrievers))
+def create_arena(
+    catalogue: Catalogue, retrievers: Sequence[DrawnRetriever], name: str, k: int = 3
+) -> str:
+    return catalogue.create("arena", name=name, queries=arena_queries(retrievers), k=k)
 
 
 def image_names(catalogue: Catalogue) -> list[str]:

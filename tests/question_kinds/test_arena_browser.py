@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import select
 
 from hsfiq.collect.searching.votes import read_votes
 from hsfiq.collect.studies import find_study
 from hsfiq.db.searches.tables import SearchEnding
 from tests.annotate.axe import faults
-from tests.annotate.question_page import TEXT
+from tests.annotate.question_page import TEXT, boxes
 from tests.browser import TIMEOUT_MS
 from tests.drawn_retriever import DrawnRetriever
 from tests.question_kinds.conftest import PHONE
@@ -118,3 +118,90 @@ def test_a_phone_shows_no_half_turn(
         expect_list(page, 2)
         assert list(faults(page)) == []
     assert votes(catalogue, study) == [(0, False)]
+
+
+LIST_SIZES = [
+    (320, 568),
+    (390, 844),
+    (768, 1024),
+    (1024, 700),
+    (1280, 720),
+    (1440, 900),
+    (2560, 1440),
+]
+
+
+def visible(page: Page, selector: str) -> list[bool]:
+    """Whether the middle of each of these elements can be seen without scrolling."""
+    seen: list[bool] = page.locator(selector).evaluate_all(
+        """(elements) => elements.map((element) => {
+          const { left, top, width, height, bottom } = element.getBoundingClientRect();
+          const uppermost = document.elementFromPoint(left + width / 2, top + height / 2);
+          return bottom <= innerHeight && element.contains(uppermost);
+        })"""
+    )
+    return seen
+
+
+def test_long_lists_fit_and_keep_the_vote_in_view(
+    catalogue: Catalogue, rivals: list[DrawnRetriever], context: BrowserContext
+) -> None:
+    study = create_arena(catalogue, rivals, "arena-of-long-lists", k=10)
+    with opened(catalogue, context, study) as page:
+        write(page, "is red")
+        expect_list(page, 1)
+        for width, height in LIST_SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            page.evaluate("scrollTo(0, 0)")
+            assert visible(page, ".search-judgement .option") == [True] * 4, width
+            page.locator(".search-item").last.scroll_into_view_if_needed()
+            assert visible(page, ".search-judgement .option") == [True] * 4, width
+            images = boxes(page, ".search-side:first-child .frame")
+            assert len([image for image in images if image.top == images[0].top]) >= 3, width
+            assert images[0].width >= 80, width
+
+
+def test_the_page_asks_in_the_order_of_the_guidelines(
+    catalogue: Catalogue, rivals: list[DrawnRetriever], context: BrowserContext
+) -> None:
+    study = create_arena(catalogue, rivals, "arena-order")
+    with opened(catalogue, context, study) as page:
+        write(page, "is red")
+        expect_list(page, 1)
+        asked = page.locator(".search-form [data-field]")
+        names = "all => all.map(({ dataset }) => dataset.field)"
+        assert asked.evaluate_all(names) == ["vote", "nearest", "text"]
+        tops = [box.top for box in boxes(page, ".search-form [data-field]")]
+        assert tops == sorted(tops)
+        page.locator(".search-stop").click()
+        assert page.locator(".unanswered").evaluate_all(names) == ["vote", "nearest"]
+
+
+def test_stopping_a_search_is_confirmed(
+    catalogue: Catalogue, rivals: list[DrawnRetriever], context: BrowserContext
+) -> None:
+    study = create_arena(catalogue, rivals, "arena-stopped")
+    with opened(catalogue, context, study) as page:
+        dialog = page.locator(".stopping")
+        page.locator(".search-stop").click()  # before the first text
+        expect(dialog).to_be_visible()
+        page.keyboard.press("Enter")  # without reading: the search goes on
+        expect(dialog).to_be_hidden()
+        write(page, "is red")
+        expect_list(page, 1)
+        page.locator(".search-stop").click()  # the lists have not been judged
+        expect(dialog).to_be_hidden()
+        page.keyboard.press("2")
+        page.keyboard.press("n")
+        page.locator(".search-stop").click()
+        expect(dialog).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(dialog).to_be_hidden()
+        assert stored(catalogue, study) == (["is red"], [])
+        page.locator(".search-stop").click()
+        assert list(faults(page)) == []
+        page.locator(".stopping .stop").click()
+        tell_by_keyboard(page)
+        expect(page.locator(".count")).to_have_text("2 / 2")
+    assert stored(catalogue, study) == (["is red"], ["stopped"])
+    assert votes(catalogue, study) == [(2, False)]

@@ -128,6 +128,8 @@ def test_a_search_by_keyboard(
         else:
             page.locator(".search-stop").focus()
             page.keyboard.press("Enter")
+            page.locator(".stopping .stop").focus()
+            page.keyboard.press("Enter")
         tell_by_keyboard(page)
         expect(page.locator(".count")).to_have_text("2 / 2")
         texts, endings = stored(catalogue, study)

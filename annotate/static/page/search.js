@@ -196,7 +196,7 @@ const MISSING = /** @type {const} */ ({
 function missing() {
   const { view, entered } = currentSearch();
   if (!view.turns.at(-1)?.lists) return [];
-  const fields = /** @type {("satisfaction" | "vote" | "nearest")[]} */ (["nearest", judgement()]);
+  const fields = /** @type {("satisfaction" | "vote" | "nearest")[]} */ ([judgement(), "nearest"]);
   return fields.filter((field) => entered[field] === null);
 }
 
@@ -246,9 +246,20 @@ function declare() {
   if (isJudged()) sendStop(nearest);
 }
 
+const canStop = () => !isWaiting() && (root.dataset.search === "waiting" || isJudged());
+
+/** After the last list there is nothing to go on with: the search ends without a question. */
 function stop() {
-  if (isWaiting()) return;
-  if (root.dataset.search === "waiting" || isJudged()) sendStop(null);
+  if (!canStop()) return;
+  if (isLast(currentSearch().view)) return sendStop(null);
+  find(".stopping", HTMLDialogElement).showModal();
+  find(".stopping .close").focus(); // pressing Enter without reading ends nothing
+}
+
+/** The list may have come, and wait for a judgement, while the page asked. */
+function confirmStop() {
+  find(".stopping", HTMLDialogElement).close();
+  if (canStop()) sendStop(null);
 }
 
 /** @param {AbortSignal} signal */
@@ -268,6 +279,7 @@ export function listenToSearch(signal) {
   );
   find(".search-found").addEventListener("click", declare, { signal });
   find(".search-stop").addEventListener("click", stop, { signal });
+  find(".stopping .stop").addEventListener("click", confirmStop, { signal });
   find(".search-memorised").addEventListener("click", finishTarget, { signal });
   listenToUpload(signal);
   listenToEnd(signal);
