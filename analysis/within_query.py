@@ -25,6 +25,7 @@ from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.resampling.permutation import GroupedTest, Swaps, grouped_test
 from hsfiq.analysis.resampling.ranks import value_numbers
+from hsfiq.analysis.resampling.spread import CORRELATION
 from hsfiq.analysis.statistics.difference import (
     Difference,
     adjusted,
@@ -232,7 +233,9 @@ def _mean(groups: Groups, by_query: FloatArray, n_groups: int, bootstrap: Bootst
         return Estimate(UNDEFINED, 0, None, NO_CORRELATION if n_groups else NO_GROUP)
     rows, values = groups.rows[defined], by_query[defined][:, None]
     resampled = bootstrap.ratios(rows, values, np.ones_like(values))[:, 0]
-    return Estimate(float(values.mean()), len(values), bootstrap.interval(resampled, rows))
+    return Estimate(
+        float(values.mean()), len(values), bootstrap.interval(resampled, rows, bounds=CORRELATION)
+    )
 
 
 def _difference(

@@ -129,6 +129,11 @@ def parse_metric(name: str) -> Metric:
     return Recall(int(k))
 
 
+def bounds_of(name: str) -> tuple[float, float] | None:
+    """The range of a metric's values; None where it is unknown, as for any scores file."""
+    return (0.0, 1.0) if RECALL.fullmatch(name) else None
+
+
 def known_metrics(release: Release | JudgedRelease) -> list[str]:
     """recall@1 to recall@k, k being the size of the smallest set, and the scores files."""
     recalls = [str(Recall(k)) for k in range(1, (smallest_set(release) or 0) + 1)]

@@ -13,6 +13,7 @@ from hsfiq.analysis.kinds.kind import Figures
 from hsfiq.analysis.people.agreement import MIN_UNITS, few_units
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
+from hsfiq.analysis.resampling.spread import RATE
 
 ALL = "all"
 METHOD = (
@@ -54,8 +55,8 @@ def concordance(sets: pd.DataFrame, triplets: pd.Series[str], by_query: Bootstra
         rows[ALL] = Estimate(UNDEFINED, len(groups), None, few_units(len(groups)))
     else:
         values = groups["w"].to_numpy(np.float64)
-        rows |= group_means(groups, values, everybody, [ALL], by_query)
-        rows |= group_means(groups, values, people, sorted(set(people)), by_query)
+        rows |= group_means(groups, values, everybody, [ALL], by_query, RATE)
+        rows |= group_means(groups, values, people, sorted(set(people)), by_query, RATE)
     return Figures(
         "concordance",
         "Agreement on the order",

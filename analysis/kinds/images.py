@@ -115,7 +115,7 @@ def mean_over_queries(
 ) -> Estimate:
     numbers = np.array([values[str(query)] for query in of_system["query_id"]])
     everything = np.full(len(of_system), ALL, object)
-    return group_means(of_system, numbers, everything, [ALL], resampled_queries)[ALL]
+    return group_means(of_system, numbers, everything, [ALL], resampled_queries, RATE)[ALL]
 
 
 def agreement_on_images(images: pd.DataFrame) -> Figures:
@@ -174,7 +174,7 @@ def share_of(rows: pd.DataFrame, values: FloatArray, resampled_queries: Bootstra
     if not len(rows):
         return Estimate(UNDEFINED, 0, None, "no such image was judged")
     everything = np.full(len(rows), ALL, object)
-    return group_means(rows, values, everything, [ALL], resampled_queries)[ALL]
+    return group_means(rows, values, everything, [ALL], resampled_queries, RATE)[ALL]
 
 
 IMAGES = KindStatistics(main="judgements", columns=("set_id",), figures=figures, has_metrics=False)

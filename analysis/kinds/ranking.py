@@ -37,7 +37,8 @@ def figures(
 def mean_ranks(sets: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     systems = sets["system"].to_numpy(object)
     ranks = sets["rank"].to_numpy(np.float64)
-    means = group_means(sets, ranks, systems, sorted(set(systems)), bootstrap)
+    bounds = (1.0, float(sets["question_id"].value_counts().max()))
+    means = group_means(sets, ranks, systems, sorted(set(systems)), bootstrap, bounds)
     return Figures(
         "mean_ranks",
         "Mean rank by system",
@@ -138,6 +139,7 @@ def agreement_with_metrics(
             np.full(len(decided), "all", object),
             ["all"],
             bootstrap,
+            RATE,
         )
         rows[str(metric)] = {"rate": rate["all"]}
     return Figures(

@@ -14,7 +14,7 @@ from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, system_
 from hsfiq.analysis.people.agreement import score_ratings
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
-from hsfiq.analysis.resampling.spread import RATE
+from hsfiq.analysis.resampling.spread import LIKERT, RATE
 from hsfiq.analysis.statistics.correlation import spearman
 
 ALL = "all"
@@ -35,8 +35,8 @@ def figures(
 def mean_scores(sets: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     scores = sets["score"].to_numpy(np.float64)
     systems = sets["system"].to_numpy(object)
-    means = group_means(sets, scores, systems, sorted(set(systems)), bootstrap)
-    means |= group_means(sets, scores, np.full(len(sets), ALL, object), [ALL], bootstrap)
+    means = group_means(sets, scores, systems, sorted(set(systems)), bootstrap, LIKERT)
+    means |= group_means(sets, scores, np.full(len(sets), ALL, object), [ALL], bootstrap, LIKERT)
     return Figures(
         "mean_scores",
         "Mean score by system",

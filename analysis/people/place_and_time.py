@@ -20,6 +20,7 @@ from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.spread import LIKERT, RATE, Bounds
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.margin import equal_bins
 
@@ -91,7 +92,7 @@ def trend(
     codes = np.unique(bin_of)
     terms = _terms(rows, values)
     by_figure = {
-        name: _by_bin(rows, hits, counted, bin_of, bootstrap)
+        name: _by_bin(rows, hits, counted, bin_of, bootstrap, RATE if name else LIKERT)
         for name, (hits, counted) in terms.items()
     }
     figures = [
@@ -130,6 +131,7 @@ def _by_bin(
     counted: FloatArray,
     bin_of: NDArray[np.int64],
     bootstrap: Bootstrap,
+    bounds: Bounds,
 ) -> list[Estimate]:
     """A figure in each bin, then the last minus the first."""
     inside = (bin_of[:, None] == np.unique(bin_of)).astype(np.float64)
@@ -143,7 +145,7 @@ def _by_bin(
         if size == 0:
             estimates.append(Estimate(UNDEFINED, 0, None, NO_PAIR))
             continue
-        ci = bootstrap.interval(resampled[:, place], rows, denominators[:, place] > 0)
+        ci = bootstrap.interval(resampled[:, place], rows, denominators[:, place] > 0, bounds)
         estimates.append(Estimate(float(observed[place]), size, ci))
     difference = float(observed[-1] - observed[0])
     if len(n) == 1 or np.isnan(difference):

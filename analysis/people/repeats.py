@@ -19,7 +19,7 @@ from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.people.agreement import MIN_UNITS
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.spread import RATE
+from hsfiq.analysis.resampling.spread import CORRELATION, RATE
 
 ANSWER = ["score_1", "score_2", "preferred"]
 ALL_THE_SAME = "all scores are the same"
@@ -122,7 +122,7 @@ def _kappa(pairs: pd.DataFrame, bootstrap: Bootstrap) -> Estimate:
     columns = _sums(first, again)
     kappa = float(weighted_kappa(columns.sum(axis=0)[None])[0])
     resampled = weighted_kappa(bootstrap.totals(pairs, columns))
-    return Estimate(kappa, n, bootstrap.interval(resampled, pairs))
+    return Estimate(kappa, n, bootstrap.interval(resampled, pairs, bounds=CORRELATION))
 
 
 def _sums(first: FloatArray, again: FloatArray) -> FloatArray:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.data.metrics import bounds_of
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
+from hsfiq.analysis.resampling.spread import Bounds
 from hsfiq.analysis.statistics.correlation import with_values
 
 QUARTILES = (0.25, 0.5, 0.75)
@@ -60,18 +62,20 @@ def score_distribution(
     return ScoreDistribution(
         counts={int(score): int(n) for score, n in zip(counts.index, counts, strict=True)},
         metrics={
-            name: _by_score(with_values(release.sets, metric), bootstrap)
+            name: _by_score(with_values(release.sets, metric), bootstrap, bounds_of(name))
             for name, metric in values.items()
         },
     )
 
 
-def _by_score(sets: pd.DataFrame, bootstrap: Bootstrap) -> dict[int, ValuesAtScore]:
+def _by_score(
+    sets: pd.DataFrame, bootstrap: Bootstrap, bounds: Bounds | None
+) -> dict[int, ValuesAtScore]:
     scores = sets["score"].to_numpy()
     values = sets["value"].to_numpy(np.float64)
     levels = [int(score) for score in np.unique(scores)]
     groups = np.array([str(score) for score in scores], dtype=object)
-    means = group_means(sets, values, groups, [str(level) for level in levels], bootstrap)
+    means = group_means(sets, values, groups, [str(level) for level in levels], bootstrap, bounds)
     by_score = {}
     for level in levels:
         low, median, high = np.quantile(values[scores == level], QUARTILES)

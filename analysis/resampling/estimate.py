@@ -35,9 +35,11 @@ def group_means(
     groups: NDArray[Any] | pd.Series[Any],
     names: Sequence[Hashable],
     bootstrap: Bootstrap,
-    bounds: Bounds | None = None,
+    bounds: Bounds | None,
 ) -> dict[Any, Estimate]:
-    """Average (n,) finite values, which lie within the bounds, by the group of each row.
+    """Average (n,) finite values by the group of each row.
+
+    `bounds` is the range of the values, None if they have none: intervals stay within it.
 
     The mean of a name without rows is NaN, with a reason; rows of other groups are left out.
     """

@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.arrays import BoolArray, FloatArray
-from hsfiq.analysis.resampling.spread import RATE
+from hsfiq.analysis.resampling.spread import LIKERT, RATE
 from hsfiq.analysis.sessions.figures import Values
 from hsfiq.analysis.sessions.ranks import SystemSessions
-
-LIKERT = (1.0, 5.0)
 
 
 def conduct_figures(system: SystemSessions, k: int) -> dict[str, Values]:

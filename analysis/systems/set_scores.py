@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.data.ids import looked_up
-from hsfiq.analysis.data.metrics import MetricValues
+from hsfiq.analysis.data.metrics import MetricValues, bounds_of
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
@@ -42,8 +42,10 @@ def set_scores(
         category, categories = pd.factorize(looked_up(distinct["query_id"], of_query), sort=True)
         # Numbered by category and system; without a category, below 0.
         numbers = pd.Series(category * len(names) + system)
-        everywhere = group_means(distinct, value, system, range(len(names)), bootstrap)
-        each = group_means(distinct, value, numbers, range(len(categories) * len(names)), bootstrap)
+        bounds = bounds_of(metric)
+        everywhere = group_means(distinct, value, system, range(len(names)), bootstrap, bounds)
+        cells = range(len(categories) * len(names))
+        each = group_means(distinct, value, numbers, cells, bootstrap, bounds)
         scores[metric] = SetScores(
             all=dict(zip(names, everywhere.values(), strict=True)),
             by_category={

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hsfiq.analysis.data.release import Release, read_release
 from hsfiq.analysis.json_values import json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
+from hsfiq.analysis.resampling.spread import RATE
 from hsfiq.analysis.statistics.compare import compare_all
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.margin import margins
@@ -158,7 +159,10 @@ def absolute_error(
         for stage, own in errors.items()
     }
     figures = {
-        stage: {"value": json_number(means[stage]), **draws.interval(each, rows).to_json()}
+        stage: {
+            "value": json_number(means[stage]),
+            **draws.interval(each, rows, bounds=RATE).to_json(),
+        }
         for stage, each in drawn.items()
     }
     change = draws.interval(drawn["after"] - drawn["before"], rows).to_json()
@@ -189,7 +193,9 @@ def reliability_table(
             "n": int(inside[:, place].sum()),
             "said": float(predicted[inside[:, place] > 0].mean()),
             "preferred": float(hits[inside[:, place] > 0].mean()),
-            "ci": draws.interval(drawn[:, place], rows[inside[:, place] > 0]).to_json()["ci"],
+            "ci": draws.interval(
+                drawn[:, place], rows[inside[:, place] > 0], bounds=RATE
+            ).to_json()["ci"],
         }
         for place in range(BINS)
         if inside[:, place].any()
@@ -223,7 +229,8 @@ def measure_recall(
             name: float(ratio(hits[name].sum(axis=0), inside.sum(axis=0)).mean()) for name in STAGES
         }
         sides = {
-            name: {"value": means[name], **draws.interval(drawn[name]).to_json()} for name in STAGES
+            name: {"value": means[name], **draws.interval(drawn[name], bounds=RATE).to_json()}
+            for name in STAGES
         }
         change = draws.interval(drawn["after"] - drawn["before"]).to_json()
         difference = {"difference": means["after"] - means["before"], **change}

@@ -9,8 +9,7 @@ from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.kinds.kind import Figures
 from hsfiq.analysis.kinds.searches.systems import means_by_system, transposed
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.spread import RATE
-from hsfiq.analysis.sessions.conduct import LIKERT
+from hsfiq.analysis.resampling.spread import LIKERT, RATE
 
 NO_TARGET = "no search has a target"
 NOT_RATED = "no participant has answered it"

@@ -20,8 +20,7 @@ from hsfiq.analysis.kinds.kind import Figures
 from hsfiq.analysis.kinds.searches.systems import means_by_system
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.spread import CORRELATION
-from hsfiq.analysis.sessions.conduct import LIKERT
+from hsfiq.analysis.resampling.spread import CORRELATION, LIKERT
 from hsfiq.analysis.statistics.correlation import spearman, within_participant
 
 RANK, TURN = "rank of the target", "turn"

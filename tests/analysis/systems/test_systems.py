@@ -153,3 +153,26 @@ def test_one_system_against_itself() -> None:
 
 def constant(release: Release) -> pd.Series:
     return pd.Series(np.ones(len(release.sets)), index=release.sets["set_id"].to_numpy())
+
+
+def test_intervals_of_means_stay_within_the_range_of_the_values() -> None:
+    study = [
+        Question(1, (5, 1), images=(images, "fghab"), participant=person)
+        for images, person in (("abcde", "p1"), ("abcde", "p2"), ("fghbc", "p3"), ("abcde", "p4"))
+    ]
+    study[0] = replace(study[0], scores=(4, 2))
+    release = make_release(study)
+    release = replace(
+        release,
+        preferences=release.preferences.assign(system_1="a", system_2="b"),
+        sets=release.sets.assign(system=["a", "b"] * len(study)),
+    )
+    values = {"recall@1": Recall(1).values(release)}
+    measured = systems(release, values, bootstrap_of(release, 200))
+    for system in ("a", "b"):
+        recall = measured.metrics["recall@1"].set_score[system]
+        score = measured.figures[system].mean_score
+        assert recall.ci is not None
+        assert score.ci is not None
+        assert 0 <= recall.ci.low <= recall.value <= recall.ci.high <= 1
+        assert 1 <= score.ci.low < score.value < score.ci.high <= 5
