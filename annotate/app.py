@@ -307,6 +307,11 @@ def add_search_routes(app: FastAPI, services: Services) -> None:
 
 
 def add_withdrawal_routes(app: FastAPI, services: Services) -> None:
+    @app.post("/reconsider")
+    def reconsider(request: Request, body: Body) -> Response:
+        read_payload(EMPTY, body)
+        return uncached(handlers.take_part_after_all(services, request.cookies))
+
     @app.get("/withdrawal")
     def withdrawal(request: Request) -> Response:
         return uncached(handlers.withdrawal(services, request.cookies))

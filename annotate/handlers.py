@@ -66,6 +66,7 @@ from hsfiq.collect.stages import (
     decide,
     position_after,
     position_at,
+    reconsider,
 )
 from hsfiq.collect.steps import (
     lock_asked_question,
@@ -179,6 +180,15 @@ def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
         decide(session, participant, agrees=agrees, now=now)
+        position = current_position(session, participant, now)
+    return view_of(services, participant, position)
+
+
+def take_part_after_all(services: Services, cookies: Cookies) -> View:
+    now = datetime.now(UTC)
+    with services.database.writing() as session:
+        participant = required_participant(session, cookies, services.signer)
+        reconsider(session, participant, now)
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from math import ceil
 from statistics import median
@@ -56,6 +57,7 @@ from hsfiq.collect.stages import (
     asks_reason,
     completion_of,
     may_answer,
+    may_reconsider,
 )
 from hsfiq.collect.steps import Step, Steps
 from hsfiq.db.rows.participants import AnyParticipant
@@ -170,7 +172,16 @@ class ViewBuilder:
             return {**base, "step": "done", "minutes": minutes, "passed_on": passed_on, **due}
         if stage == "asking":
             raise AssertionError("the participant has a question or check to answer")
-        return {**base, "step": "farewell", "kind": stage, **due}
+        reconsidering = stage == "declined" and may_reconsider(
+            session, participant, datetime.now(UTC)
+        )
+        return {
+            **base,
+            "step": "farewell",
+            "kind": stage,
+            "may_reconsider": reconsidering,
+            **due,
+        }
 
     def check_view(
         self,

@@ -27,7 +27,7 @@ FRAMED = re.compile(r"(/framed/([\w.-]{1,300}))(/.*)")
 
 PATHS = re.compile(
     r"/(?:study|image|page|search)/.*|/question(?:/\d+)?"
-    r"|/(?:opening|consent|language|messages-seen|practice|submit|questionnaire|check|withdrawal)"
+    r"|/(?:opening|consent|language|messages-seen|practice|submit|questionnaire|check|withdrawal|reconsider)"
 )
 """The paths that a participant's page requests."""
 

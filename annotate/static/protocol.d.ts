@@ -311,6 +311,7 @@ export interface FarewellView {
   hit?: HitForm | null;
   step: "farewell";
   kind: "paused" | "closed" | "declined" | "ended" | "excluded" | "handed-on" | "checks-paused" | "checks-excluded";
+  may_reconsider: boolean;
 }
 
 export type View = ConsentView | PracticeView | QuestionView | SearchView | CheckView | QuestionnaireView | DoneView | FarewellView;

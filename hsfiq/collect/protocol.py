@@ -18,7 +18,7 @@ from hsfiq.study.instrument.extra_questions import ExtraType
 
 
 class EmptyPayload(TypedDict):
-    """POST /practice: the practice question is finished."""
+    """POST /practice: the practice question is finished; /reconsider: take part after all."""
 
 
 class SeenPayload(TypedDict):
@@ -324,8 +324,11 @@ FarewellKind = Literal[
 
 
 class FarewellView(ViewBase, Completion):
+    """Why there is nothing to answer; people who declined `may_reconsider` or not."""
+
     step: Literal["farewell"]
     kind: FarewellKind
+    may_reconsider: bool
 
 
 View = (

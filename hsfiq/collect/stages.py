@@ -15,8 +15,9 @@ from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.collect.outcomes.hit_form import hit_form
 from hsfiq.collect.outcomes.protocol import Completion
 from hsfiq.collect.outcomes.questionnaire import questionnaire_is_due
-from hsfiq.collect.outcomes.status_changes import stopped_by_checks
+from hsfiq.collect.outcomes.status_changes import changes_of, stopped_by_checks
 from hsfiq.collect.protocol import FarewellKind
+from hsfiq.collect.recruiting.unbegun import release_place
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
 from hsfiq.collect.studies import lock_study
 from hsfiq.db.rows.participants import AnyParticipant, AnyStudy
@@ -132,11 +133,33 @@ def final_stage(session: Session, participant: AnyParticipant) -> Stage:
 
 
 def departed_stage(session: Session, participant: AnyParticipant) -> Stage:
-    if participant.status == "screened-out" and participant.consented_at is None:
+    if has_declined(session, participant):
         return "declined"
     if participant.status != "excluded":
         return "ended"
     return "checks-excluded" if stopped_by_checks(session, participant) else "excluded"
+
+
+def has_declined(session: Session, participant: AnyParticipant) -> bool:
+    """Whether the participant, and not the owner, has decided that they do not take part."""
+    is_out = participant.status == "screened-out" and participant.consented_at is None
+    return is_out and not changes_of(session, participant)
+
+
+def may_reconsider(session: Session, participant: Participant, now: datetime) -> bool:
+    """Whether somebody who has declined could take part now."""
+    study = participant.study
+    return study.status == "open" and participants.has_free_place(session, study, now)
+
+
+def reconsider(session: Session, participant: Participant, now: datetime) -> None:
+    """Let somebody who has declined decide again; `NotOpen` if there is no place."""
+    study = lock_study(session, participant.study_id)
+    participants.lock_participant(session, participant)
+    if not has_declined(session, participant):
+        return
+    participants.set_status(participant, "active")
+    participants.with_place(session, study, participant, now)
 
 
 def waiting_stage(session: Session, participant: AnyParticipant) -> Stage:
@@ -154,6 +177,7 @@ def may_answer(participant: AnyParticipant) -> bool:
 def decide(session: Session, participant: Participant, *, agrees: bool, now: datetime) -> None:
     """Store the first decision on the consent page; a refusal after consent is a `Conflict`.
 
+    Whoever declines gives their place back, and may `reconsider`.
     Whoever agrees so late that their place was given back gets one again, if there is one.
     """
     lock_study(session, participant.study_id)  # as enrolments, which give places back
@@ -168,6 +192,7 @@ def decide(session: Session, participant: Participant, *, agrees: bool, now: dat
         participants.come_back(session, participant, now)
         participants.consent(participant, now=now)
     elif participant.consented_at is None:
+        release_place(session, participant)
         participants.set_status(participant, "screened-out")
     else:
         raise Conflict("you have already agreed, in another window")

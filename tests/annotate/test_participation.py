@@ -138,11 +138,25 @@ def test_declining(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, is_ready=False)
     tab_to(page, ".decline")
     press(page, "Space")
+    asked = page.get_by_role("dialog", name=TEXT["decline_title"])
+    expect(asked).to_be_visible()
+    press(page, "Enter")  # nothing is declined by accident
+    expect(asked).to_be_hidden()
+    expect(page.get_by_role("heading", name=TEXT["consent_title"])).to_be_visible()
+    tab_to(page, ".decline")
+    press(page, "Space")
+    tab_to(page, ".leave")
+    press(page, "Enter")
     expect(page.get_by_role("heading", name=TEXT["farewell"]["declined"][0])).to_be_visible()
     page.reload()
     expect(page.get_by_role("heading", name=TEXT["farewell"]["declined"][0])).to_be_visible()
     press(page, "?")
     expect(page.get_by_role("dialog", name=TEXT["guidelines"])).to_be_visible()
+    press(page, "Escape")
+    page.get_by_role("button", name=TEXT["reconsider"]).click()
+    expect(page.get_by_role("heading", name=TEXT["consent_title"])).to_be_visible()
+    page.locator(".agree").click()
+    expect_step(page, "question", "Practice")
 
 
 def test_holding_a_key_counts_as_one_press(server: ThreadServer, open_page: OpenPage) -> None:

@@ -59,7 +59,7 @@ ACCESS: dict[str, set[str]] = {
     PARTICIPANT: {
         "/continue", "/opening", "/question", "/question/{number}", "/consent", "/practice",
         "/submit", "/check", "/language", "/messages-seen", "/questionnaire", "/withdrawal",
-        "/search/upload",
+        "/reconsider", "/search/upload",
         "/search/turn", "/search/list", "/search/stop", "/image/{token}", "/image/{token}/full",
         "/image/upload/{token}", "/study",
     },

@@ -7,7 +7,7 @@ import { currentKind } from "./kinds.js";
 import { announce } from "./notice.js";
 import { showJudged, showPosition } from "./question.js";
 import { ask, showReply } from "./server.js";
-import { currentView } from "./state.js";
+import { currentStudy, currentView } from "./state.js";
 import { t, texts } from "./text.js";
 
 /** @typedef {import("../protocol").Completion} Completion */
@@ -29,6 +29,22 @@ export function showConsent(view) {
 /** @param {boolean} agrees */
 export function sendConsent(agrees) {
   showReply(() => ask("consent", { agrees }), () => sendConsent(agrees));
+}
+
+/** One tap beside "I agree" does not decline. */
+export function askToDecline() {
+  find(".declining", HTMLDialogElement).showModal();
+  find(".declining .close").focus();
+}
+
+export function decline() {
+  find(".declining", HTMLDialogElement).close();
+  sendConsent(false);
+}
+
+/** Back to the consent page, for somebody who has declined. */
+export function reconsider() {
+  showReply(() => ask("reconsider", {}), reconsider);
 }
 
 /** @param {import("../protocol").PracticeView} view */
@@ -137,6 +153,7 @@ export function showFarewell(view) {
   find(".farewell-title").textContent = title;
   find(".farewell-text").textContent = text;
   find(".try-again").hidden = !["paused", "checks-paused"].includes(view.kind);
+  find(".reconsider").hidden = !view.may_reconsider || currentStudy().is_preview;
   const completion = find(".farewell .completion");
   fillCompletion(completion, view);
   const lastStep = PAID.includes(view.kind) ? addLastStep(completion, view) : "";

@@ -6,6 +6,7 @@ comes back later gets a place again, if there is one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from sqlalchemy import select, update
@@ -44,14 +45,21 @@ def release_unbegun(
     unbegun = WITH_UNUSED_PLACES.where(Participant.study_id == study.id, never_begun(now, minutes))
     # Whoever is being changed now, such as by the owner, keeps the place this time.
     people = session.scalars(unbegun).all()
-    if not people:
-        return []
-    session.execute(
-        update(Form)
-        .where(Form.participant_id.in_([person.id for person in people]))
-        .values(participant_id=None, position=None, name=None)
-    )
+    give_back(session, people)
+    return [person.name for person in people]
+
+
+def release_place(session: Session, participant: Participant) -> None:
+    """Give back the place of an active participant of a locked study who has begun nothing."""
+    give_back(session, session.scalars(WITH_UNUSED_PLACES.where(Participant.id == participant.id)))
+
+
+def give_back(session: Session, people: Iterable[Participant]) -> None:
     for person in people:
+        session.execute(
+            update(Form)
+            .where(Form.participant_id == person.id)
+            .values(participant_id=None, position=None, name=None)
+        )
         person.enrolled_at = person.category = None
     session.flush()
-    return [person.name for person in people]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
+from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import entry_texts
+from hsfiq.collect.outcomes.status_changes import record
 from hsfiq.db.engine import Database
+from hsfiq.db.tables import Participant
+from hsfiq.errors import NotOpen
 from hsfiq.study.languages.standard import standard_texts
-from tests.annotate.enrolment.visits import change
+from tests.annotate.enrolment.visits import Visit, change
 from tests.annotate.page_requests import answer_body, answer_until, view
 from tests.annotate.served_studies import begin, enrol, set_status
 
@@ -58,3 +67,56 @@ def test_somebody_whose_participation_has_ended(
     enrol(new_browser, database)
     change(database, status)
     expect_standing(new_browser, FAREWELL[kind][0])
+
+
+# ------------------------------------------------------------------------ somebody who declined
+
+
+def decline(client: TestClient) -> dict[str, Any]:
+    declined: dict[str, Any] = client.post("/consent", json={"agrees": False}).json()
+    assert declined["kind"] == "declined"
+    return declined
+
+
+def test_somebody_who_declined_can_take_part_after_all(visit: Visit) -> None:
+    client, database = visit(questions_per_form=2)
+    begin(client, database)
+    assert decline(client)["may_reconsider"]
+    assert client.post("/reconsider", json={}).json()["step"] == "consent"
+    assert client.post("/consent", json={"agrees": True}).json()["step"] == "practice"
+    assert client.post("/reconsider", json={}).json()["step"] == "practice"
+    client.post("/practice", json={})
+    assert answer_until(client, "done")["answered"] == 4
+
+
+def test_whoever_declined_has_given_the_place_back(visit: Visit) -> None:
+    """Nobody gets a place twice, and nobody comes back to a full study."""
+    client, database = visit(recruitment={"participants": 1})
+    begin(client, database)
+    assert decline(client)["may_reconsider"]
+    app = plain_app(Services.of(database))
+    with TestClient(app, follow_redirects=False) as other:
+        begin(other, database)
+    assert not view(client)["may_reconsider"]
+    assert client.post("/reconsider", json={}).status_code == NotOpen.status
+    assert view(client)["kind"] == "declined"
+
+
+@pytest.mark.parametrize("status", ["paused", "closed"])
+def test_nobody_comes_back_to_a_study_that_is_not_open(visit: Visit, status: str) -> None:
+    client, database = visit()
+    begin(client, database)
+    decline(client)
+    set_status(database, status)
+    assert not view(client)["may_reconsider"]
+    assert client.post("/reconsider", json={}).status_code == NotOpen.status
+
+
+def test_whoever_was_screened_out_by_the_owner_cannot_come_back(visit: Visit) -> None:
+    client, database = visit()
+    begin(client, database)
+    with database.writing() as session:
+        person = session.scalars(select(Participant)).one()
+        record(session, person, "screened-out", datetime.now(UTC))
+    assert view(client)["kind"] == "ended"
+    assert client.post("/reconsider", json={}).json()["kind"] == "ended"

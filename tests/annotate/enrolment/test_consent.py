@@ -61,7 +61,7 @@ def test_no_answer_before_consent(new_browser: TestClient, database: Database) -
     assert stored(database) == []
 
 
-def test_declining_is_final_and_frees_the_place(visit: Visit) -> None:
+def test_declining_frees_the_place(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "prolific", "participants": 1, **CODE})
     client.get("/start", params=PROLIFIC)
     current_view = client.post("/consent", json={"agrees": False}).json()

@@ -20,7 +20,7 @@ def test_every_other_route_refuses_an_unknown_browser(
     assert {path for _, path in closed} == {
         "/image/{token}", "/image/{token}/full", "/question", "/question/{number}", "/submit",
         "/check", "/consent", "/practice", "/continue", "/opening", "/messages-seen",
-        "/questionnaire", "/withdrawal",
+        "/questionnaire", "/withdrawal", "/reconsider",
         "/language", "/search/turn", "/search/list", "/search/stop",
         "/search/upload", "/image/upload/{token}",
     }  # fmt: skip
@@ -36,6 +36,7 @@ def test_every_other_route_refuses_an_unknown_browser(
         "/check": {"assignment": "x", "given": "1"},
         "/consent": {"agrees": True},
         "/practice": {},
+        "/reconsider": {},
         "/messages-seen": {"messages": [1]},
         "/withdrawal": {"assignment": "x"},
         "/language": {"language": "en", "number": None},
