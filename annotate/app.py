@@ -33,6 +33,7 @@ from hsfiq.annotate.leaderboard.routes import add_leaderboards
 from hsfiq.annotate.mturk.framing import FramedPages, add_framed_addresses
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.layout import add_owner
+from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.payloads import (
     CHECK,
     CONSENT,
@@ -55,8 +56,8 @@ from hsfiq.annotate.searching.uploads import Uploads, upload_response
 from hsfiq.annotate.security import STUDY, StudyMiddleware
 from hsfiq.annotate.serving.faults import unavailable_response, wants_page
 from hsfiq.annotate.serving.health import add_health
-from hsfiq.annotate.serving.public_address import PublicAddress, require_free_path
-from hsfiq.annotate.serving.remote_user import RemoteUser
+from hsfiq.annotate.serving.public_address import PublicAddress
+from hsfiq.annotate.serving.remote_user import RemoteUser, TrustedHeader
 from hsfiq.annotate.serving.watching import (
     NOTHING,
     Watching,
@@ -114,8 +115,6 @@ def build_app(
     app.add_middleware(StudyMiddleware, pages=pages)
     add_watching(app, services, watching)
     app.add_middleware(FramedPages, signer=services.signer)
-    if public is not None:
-        require_free_path(public, app.routes)
     app.add_middleware(PublicAddress, public=public)
     return app
 
@@ -142,14 +141,14 @@ def plain_app(services: Services) -> FastAPI:
 class Serving:
     """How an app is served: its public URL, its processes and the connections of each, its logs.
 
-    `auth_header` names the header in which a trusted proxy says which account sends a request.
+    `auth_header` is the one in which a trusted proxy says which account sends a request.
     """
 
     public: PublicUrl | None = None
     workers: int = 1
     connections: int | None = None
     watching: Watching = NOTHING
-    auth_header: str | None = None
+    auth_header: TrustedHeader | None = None
 
 
 def serve(database: Database, host: str, port: int, serving: Serving) -> None:
@@ -203,11 +202,16 @@ def answer(listener: socket, signals: Signals, services: Services, serving: Serv
     host, port = listener.getsockname()[:2]
     settings = server_settings(app, host, port, has_own_log=watching.logs_json)
     if serving.auth_header is not None:
-        settings.load()
-        settings.loaded_app = RemoteUser(settings.loaded_app, serving.auth_header)
+        trust_header(settings, serving.auth_header)
     server = uvicorn.Server(settings)
     signals.call(partial(stop, server))
     server.run(sockets=[listener])
+
+
+def trust_header(settings: uvicorn.Config, header: TrustedHeader) -> None:
+    """Let the proxy name users in this header."""
+    settings.load()
+    settings.loaded_app = RemoteUser(settings.loaded_app, header, f"{OWNER}/")
 
 
 async def error_response(request: Request, error: Exception) -> Response:

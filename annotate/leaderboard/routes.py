@@ -1,4 +1,4 @@
-"""The route of the leaderboards, `/leaderboard/STUDY`."""
+"""The routes of the leaderboards: `/leaderboard/NAME`, and one below /owner for its users."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
@@ -18,10 +19,12 @@ from hsfiq.annotate.leaderboard.page import About, leaderboard_page, no_leaderbo
 from hsfiq.annotate.leaderboard.shared import SharedResults
 from hsfiq.annotate.leaderboard.standings import Standings, publish_next_batch, standings_of
 from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.texts import language_for, language_in, study_texts
 from hsfiq.collect.searching.votes import published_leaderboard
 from hsfiq.collect.studies import find_study
+from hsfiq.db.tables import Study
 from hsfiq.study.config import config_of
 
 PATH = "/leaderboard"
@@ -32,6 +35,7 @@ class Shown:
     """A leaderboard that a visitor may see; `is_public` if everybody may."""
 
     study_id: int
+    name: str
     about: About
     is_public: bool
 
@@ -43,7 +47,7 @@ def add_leaderboards(app: FastAPI, identities: Identities) -> None:
 
     def find(request: Request, name: str, wanted: str) -> Shown | None:
         with database.reading() as session:
-            shown = shown_of(session, name, request.headers, wanted)
+            shown = shown_of(session, find_study(session, name), request.headers, wanted)
         if shown is None or shown.is_public:
             return shown
         user = identities.user_of(request)
@@ -54,9 +58,26 @@ def add_leaderboards(app: FastAPI, identities: Identities) -> None:
             latest = published_leaderboard(session, study_id)
         return Figures(**latest.figures) if latest.figures else None, latest.published_at
 
+    def find_own(request: Request, study_id: int, wanted: str) -> Shown | None:
+        identities.require(request, Permission.READ)
+        with database.reading() as session:
+            study = session.get(Study, study_id) if study_id < 2**31 else None
+            return shown_of(session, study, request.headers, wanted)
+
     @app.get(f"{PATH}/{{name}}")
     async def leaderboard(request: Request, name: str, language: str = "") -> Response:
-        shown = await run_in_threadpool(find, request, name, language)
+        return await answer(request, await run_in_threadpool(find, request, name, language))
+
+    # A proxy that checks passwords does so below /owner alone.
+    @app.get(f"{OWNER}{PATH}/{{study_id}}")
+    async def own_leaderboard(request: Request, study_id: int, language: str = "") -> Response:
+        shown = await run_in_threadpool(find_own, request, study_id, language)
+        if shown is not None and shown.is_public:  # its own address is the one to pass on
+            address = f"{relative_root(request)}{PATH[1:]}/{quote(shown.name, safe='')}"
+            return RedirectResponse(address, status_code=303)
+        return await answer(request, shown)
+
+    async def answer(request: Request, shown: Shown | None) -> Response:
         if shown is None:
             page = no_leaderboard_page(language_for(request.headers), relative_root(request))
             return HTMLResponse(page, status_code=404, headers={"Cache-Control": "no-store"})
@@ -72,9 +93,10 @@ def add_leaderboards(app: FastAPI, identities: Identities) -> None:
         return HTMLResponse(page, headers={"Cache-Control": kept})
 
 
-def shown_of(session: Session, name: str, headers: Mapping[str, str], wanted: str) -> Shown | None:
-    """The leaderboard of an arena; None if no arena has this name."""
-    study = find_study(session, name)
+def shown_of(
+    session: Session, study: Study | None, headers: Mapping[str, str], wanted: str
+) -> Shown | None:
+    """The leaderboard of a study; None if it is no arena."""
     if study is None or study.kind != "arena":
         return None
     visible, has_ended = config_of(study).searches.leaderboard, study.status == "closed"
@@ -87,4 +109,4 @@ def shown_of(session: Session, name: str, headers: Mapping[str, str], wanted: st
         takes_votes=not has_ended,
         visible="" if is_public else visible,
     )
-    return Shown(study.id, about, is_public)
+    return Shown(study.id, study.name, about, is_public)

@@ -47,6 +47,7 @@ PERMISSIONS = {
     "export": Permission.EXPORT,
     "image": Permission.READ,
     "invitations": Permission.RECRUIT,
+    "leaderboard": Permission.READ,
     "participant": Permission.READ,
     "preview": Permission.READ,
     "question": Permission.READ,
@@ -73,7 +74,10 @@ def add_login(app: FastAPI, identities: Identities) -> None:
     throttle, slots = LoginThrottle(database, signer), asyncio.Semaphore(CHECKED_AT_ONCE)
     counting = asyncio.Lock()  # a flood takes one connection to the database
 
+    # Both: proxies redirect the path without the slash to that with it, and the router the other
+    # way if it has only one.
     @app.get(OWNER)
+    @app.get(f"{OWNER}/")
     def board(request: Request) -> Response:
         return RedirectResponse(f"{relative_root(request)}{DASHBOARD[1:]}/", status_code=303)
 

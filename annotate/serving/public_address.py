@@ -6,15 +6,12 @@ of origins and Gradio go by them. Without one, they are what the proxy says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from logging import getLogger
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import OPTION, PublicUrl
 
 FORWARDED = (b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix")
@@ -48,25 +45,29 @@ class PublicAddress:
 
     def _tell(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        problem = misled(scope, headers) if self._public is None else other(headers, self._public)
+        if self._public is None:
+            problem = misled(scope, headers)
+        else:
+            problem = uncut(scope, self._public) or other(headers, self._public)
         if problem is not None:
             self._has_told = True
             logger.warning("%s", problem)
 
 
 def as_sent(scope: Scope, public: PublicUrl) -> Scope:
-    """The request with the public scheme, host and path; the proxy may have cut off the path."""
-    path, raw = scope["path"], scope.get("raw_path", b"")
-    if not is_below(path, public.path):
-        path, raw = public.path + path, public.path.encode() + raw
+    """The request with the public scheme, host and path, which the proxy has cut off.
+
+    A path that begins with the public one all the same is not taken for the whole path: behind a
+    proxy that cuts it off, a doubled one would pass what the proxy guards.
+    """
     left_out = (b"host", GRADIO_HOST, *FORWARDED)
     headers = [(name, value) for name, value in scope["headers"] if name not in left_out]
     return {
         **scope,
         "scheme": public.scheme,
         "root_path": public.path,
-        "path": path,
-        "raw_path": raw,
+        "path": public.path + scope["path"],
+        "raw_path": public.path.encode() + scope.get("raw_path", b""),
         "headers": [(b"host", public.host.encode()), *headers],
     }
 
@@ -103,6 +104,16 @@ def other(headers: Headers, public: PublicUrl) -> str | None:
     return None
 
 
+def uncut(scope: Scope, public: PublicUrl) -> str | None:
+    """That a request arrived with the public path; also what a doubled path looks like."""
+    if not public.path or not is_below(scope["path"], public.path):
+        return None
+    return (
+        f"a request arrived with the path {public.path}/, which the server answers with 404; "
+        "if all do, let the proxy cut that path off (docs/proxy.md)"
+    )
+
+
 def own_page(headers: Headers) -> tuple[str, str, str] | None:
     """Scheme, host and path of our page that a browser says it sends this request from."""
     if headers.get("sec-fetch-site", "same-origin") != "same-origin":
@@ -129,15 +140,3 @@ def advice(seen: tuple[str, str, str]) -> str:
     scheme, host, path = seen
     below = path.rpartition("/study/")[0] or path.rpartition("/owner/")[0]
     return f"start the server with {OPTION} {scheme}://{host}{below}/"
-
-
-def require_free_path(public: PublicUrl, routes: Iterable[BaseRoute]) -> None:
-    """`UnreadableInput` if the public path begins like a route, which nobody could tell apart."""
-    first = public.path.split("/")[1] if public.path else ""
-    used = {str(getattr(route, "path", "")).split("/")[1] for route in routes if route}
-    if first and first in used:
-        raise UnreadableInput(
-            OPTION,
-            f"the path {public.path}/ begins like a page of hsfiq",
-            "choose another, such as /hsfiq/",
-        )

@@ -109,9 +109,9 @@ def start_logs(engine: Engine, watching: Watching) -> None:
 
 
 def token_in(file: Path) -> str:
-    """The token of a file that only its owner, or a group, can read."""
+    """The token in the first line of a file that only its owner, or a group, can read."""
     try:
-        token = file.read_text(encoding="ascii").strip()
+        token = file.read_text(encoding="ascii").partition("\n")[0].strip()
         mode = file.stat().st_mode
     except OSError as error:
         raise UnreadableInput(str(file), f"cannot be read ({error.strerror})", MAKE_ONE) from error

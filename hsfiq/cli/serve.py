@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hsfiq.cli.common import DatabaseOption, open_chosen, requires
+from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import public_url as public_address
+
+if TYPE_CHECKING:
+    from hsfiq.annotate.serving.remote_user import TrustedHeader
 
 HOST, PORT = "127.0.0.1", 7860
 
@@ -23,6 +27,7 @@ TOKEN_VARIABLE = "HSFIQ_METRICS_TOKEN_FILE"  # noqa: S105 (a variable's name)
 
 
 AUTH_VARIABLE = "HSFIQ_AUTH_HEADER"
+SECRET_VARIABLE = "HSFIQ_AUTH_SECRET_FILE"  # noqa: S105 (a variable's name)
 
 
 class LogFormat(StrEnum):
@@ -52,8 +57,18 @@ def serve(
         typer.Option(
             metavar="HEADER",
             help="A header, such as X-Remote-User, in which the proxy names the account that uses "
-            "the dashboard. It counts only from the addresses in $FORWARDED_ALLOW_IPS "
-            f"(127.0.0.1); else ${AUTH_VARIABLE}.",
+            "the dashboard. It counts only below /owner/, from the addresses in "
+            "$FORWARDED_ALLOW_IPS (127.0.0.1), and with the secret of --auth-secret-file; else "
+            f"${AUTH_VARIABLE}.",
+            show_default=False,
+        ),
+    ] = None,
+    auth_secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The proxy sends the first line of this file as X-Auth-Secret in the requests in "
+            f"which it names the account; else ${SECRET_VARIABLE}.",
             show_default=False,
         ),
     ] = None,
@@ -100,14 +115,9 @@ def serve(
     public = public_address(public_url)
     with requires("annotate"):
         from hsfiq.annotate import app
-        from hsfiq.annotate.serving.remote_user import checked_header, trusted_proxies
         from hsfiq.annotate.serving.watching import Watching, token_in
-    header = auth_header or os.environ.get(AUTH_VARIABLE) or None
-    if header is not None:
-        checked_header(header)
-        trusted_proxies()
-    inherited = os.environ.get(TOKEN_VARIABLE)
-    token_file = metrics_token_file or (Path(inherited) if inherited else None)
+    header = trusted_header(auth_header, auth_secret_file)
+    token_file = metrics_token_file or file_in(TOKEN_VARIABLE)
     token = token_in(token_file) if token_file else None
     watching = Watching(
         token, logs_json=log_format is LogFormat.JSON, slow_seconds=slow_statement_seconds
@@ -117,3 +127,33 @@ def serve(
     if not watching.logs_json:
         typer.echo(f"serving at http://{host}:{port}{reached}; Ctrl-C stops it", err=True)
     app.serve(opened, host, port, app.Serving(public, workers, connections, watching, header))
+
+
+def trusted_header(name: str | None, secret_file: Path | None) -> TrustedHeader | None:
+    """The header in which the proxy names users, as the options or the variables say."""
+    from hsfiq.annotate.serving.remote_user import (
+        OPTION,
+        SECRET_OPTION,
+        TrustedHeader,
+        checked_header,
+        trusted_proxies,
+    )
+    from hsfiq.annotate.serving.watching import MAKE_ONE, token_in
+
+    name = name or os.environ.get(AUTH_VARIABLE) or None
+    secret_file = secret_file or file_in(SECRET_VARIABLE)
+    if name is None and secret_file is None:
+        return None
+    if name is None:
+        raise UnreadableInput(SECRET_OPTION, f"needs {OPTION}", "name the header of the proxy too")
+    checked_header(name)
+    trusted_proxies()
+    if secret_file is None:
+        what = f"needs {SECRET_OPTION} FILE, the secret that the proxy sends with the name"
+        raise UnreadableInput(OPTION, what, f"{MAKE_ONE}; docs/proxy.md shows the proxy's part")
+    return TrustedHeader(name, token_in(secret_file))
+
+
+def file_in(variable: str) -> Path | None:
+    named = os.environ.get(variable)
+    return Path(named) if named else None

@@ -27,6 +27,7 @@ ROLES = (ANYBODY, PARTICIPANT, PREVIEWER, *Role)
 
 DASHBOARD: dict[str, set[Role]] = {
     "/owner": {OWNER, ANALYST, HELPER},
+    "/owner/": {OWNER, ANALYST, HELPER},
     "/owner/board": {OWNER, ANALYST, HELPER},
     "/owner/logout": {OWNER, ANALYST, HELPER},
     "/owner/export/{study_id}/{kind}": {OWNER, ANALYST},
@@ -36,6 +37,7 @@ DASHBOARD: dict[str, set[Role]] = {
     "/owner/image/{token}": {OWNER, ANALYST},
     "/owner/image/{token}/full": {OWNER, ANALYST},
     "/owner/preview/{study_id}": {OWNER, ANALYST},
+    "/owner/leaderboard/{study_id}": {OWNER, ANALYST},
     "/owner/invitations/{study_id}": {OWNER, HELPER},
     "/owner/messages/{study_id}": {OWNER},
     "/owner/texts/{study_id}/edit": {OWNER},

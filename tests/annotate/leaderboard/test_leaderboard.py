@@ -17,6 +17,7 @@ from hsfiq.annotate.leaderboard import routes
 from hsfiq.annotate.leaderboard.shared import FRESH_SECONDS, SharedResults
 from hsfiq.annotate.leaderboard.standings import standings_of
 from hsfiq.annotate.owner.fragments import DASH
+from hsfiq.annotate.serving.remote_user import RemoteUser, TrustedHeader
 from hsfiq.db.engine import Database, open_database
 from tests.annotate.leaderboard.arenas_with_votes import (
     NAMES,
@@ -28,6 +29,7 @@ from tests.annotate.leaderboard.arenas_with_votes import (
 from tests.arenas import TEXT, draw_arena
 
 ADDRESS = "/leaderboard/arena"
+SECRET = "0123456789abcdef"
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,27 @@ def test_only_who_may_see_it_does(voted: tuple[Database, int]) -> None:
         everybody = client.get(ADDRESS)
         assert everybody.status_code == 200
         assert "Only you" not in everybody.text
+
+
+def test_a_name_from_the_proxy_opens_it_below_the_owners_path_alone(
+    voted: tuple[Database, int],
+) -> None:
+    database, study = voted
+    owners_cookie(database)
+    change(database, study, "owner")
+    proxied = RemoteUser(app_of(database), TrustedHeader("X-Remote-User", SECRET), "/owner/")
+    sent = {"X-Remote-User": "owner", "X-Auth-Secret": SECRET}
+    with TestClient(
+        proxied, client=("127.0.0.1", 4), headers=sent, follow_redirects=False
+    ) as client:
+        assert client.get(ADDRESS).status_code == 404
+        own = client.get(f"/owner/leaderboard/{study}")
+        assert own.status_code == 200
+        assert "Only you as the study's owner see this page." in shown_text(own.text)
+        assert client.get("/owner/leaderboard/999").status_code == 404
+        change(database, study, "public")
+        public = client.get(f"/owner/leaderboard/{study}")
+        assert (public.status_code, public.headers["Location"]) == (303, "../../leaderboard/arena")
 
 
 def test_the_page_has_the_figures_of_the_arena(voted: tuple[Database, int]) -> None:

@@ -10,19 +10,27 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import select
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from starlette.types import Message, Receive, Scope, Send
 
 from hsfiq.access.accounts import change_role, disable, invite, reset
 from hsfiq.access.passwords import new_hash
 from hsfiq.access.roles import Role
+from hsfiq.annotate.app import trust_header
 from hsfiq.annotate.owner import login_throttle
-from hsfiq.annotate.serving.remote_user import RemoteUser, checked_header, trusted_proxies
+from hsfiq.annotate.serving.remote_user import (
+    RemoteUser,
+    TrustedHeader,
+    checked_header,
+    remote_user,
+    trusted_proxies,
+)
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Account
 from hsfiq.db.tables import Participant, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import UnreadableInput
+from hsfiq.http_server import server_settings
 from tests.annotate.owner.studies_in_progress import (
     PASSWORD,
     Events,
@@ -30,11 +38,12 @@ from tests.annotate.owner.studies_in_progress import (
     log_in,
     set_owner,
 )
-from tests.annotate.served_studies import browser_of, enrol
+from tests.annotate.served_studies import browser_of, enrol, usual_portal
 from tests.annotate.test_signed_images import statements_of
 
 PROXY, ELSEWHERE = "127.0.0.1", "203.0.113.9"
 OTHER_PASSWORD = "another long password"
+SECRET = "0123456789abcdef"
 
 
 @pytest.fixture(autouse=True)
@@ -418,8 +427,10 @@ def test_what_cannot_be_done_is_said_in_one_line(
 
 def behind_proxy(app: FastAPI, peer: str) -> TestClient:
     """A browser whose requests come from `peer`, with the app as `hsfiq serve` wraps it."""
-    proxied: Any = RemoteUser(ProxyHeadersMiddleware(app), "X-Remote-User")  # type: ignore[arg-type]
-    return TestClient(proxied, follow_redirects=False, client=(peer, 4))
+    settings = server_settings(app, "127.0.0.1", 0)
+    trust_header(settings, TrustedHeader("X-Remote-User", SECRET))
+    sent = {"X-Auth-Secret": SECRET}
+    return TestClient(settings.loaded_app, follow_redirects=False, client=(peer, 4), headers=sent)
 
 
 def test_the_proxys_header_names_the_account(app: FastAPI, database: Database) -> None:
@@ -460,6 +471,45 @@ def test_two_headers_name_nobody(app: FastAPI, database: Database) -> None:
     with behind_proxy(app, PROXY) as browser:
         headers = [("X-Remote-User", "owner"), ("X-Remote-User", "owner")]
         assert browser.get("/owner/board/config", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("secrets", [[], [""], [f"{SECRET}x"], [SECRET.upper()], [SECRET, SECRET]])
+def test_a_name_without_the_secret_names_nobody(
+    app: FastAPI, database: Database, caplog: pytest.LogCaptureFixture, secrets: list[str]
+) -> None:
+    with behind_proxy(app, PROXY) as browser:
+        del browser.headers["X-Auth-Secret"]
+        headers = [("X-Remote-User", "owner"), *(("X-Auth-Secret", each) for each in secrets)]
+        for _ in range(2):
+            assert browser.get("/owner/board/config", headers=headers).status_code == 401
+    (record,) = caplog.records
+    assert SECRET not in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "path", ["/owner/accounts;x", "/owner//accounts", "/owner/./accounts", "/owner/x/../accounts",
+             "/owner/%61ccounts", "/owner/accounts%2f", "/owner/accounts/..", "//owner/accounts"]
+)  # fmt: skip
+def test_a_path_that_a_proxy_may_read_differently_names_nobody(
+    path: str,
+) -> None:
+    header = TrustedHeader("X-Remote-User", SECRET)
+    told: list[object] = []
+
+    async def see(scope: Scope, _receive: Receive, _send: Send) -> None:
+        told.append(remote_user(scope))
+
+    async def receive() -> Message:
+        return {}
+
+    async def send(_message: Message) -> None:
+        """Nothing is sent."""
+
+    sent = [(b"x-remote-user", b"owner"), (b"x-auth-secret", SECRET.encode())]
+    for each in (path, "/owner/accounts"):
+        scope = {"type": "http", "client": (PROXY, 4), "raw_path": each.encode(), "headers": sent}
+        usual_portal().call(RemoteUser(see, header, "/owner/"), scope, receive, send)
+    assert told == [None, "owner"]
 
 
 @pytest.mark.parametrize("proxies", ["*", "", "a name"])

@@ -51,7 +51,8 @@ RECORDED = {
 """Requests that change or take out data; the buttons of the board are tested apart."""
 
 PAGES = {
-    "/owner", "/owner/login", "/owner/participant", "/owner/question", "/owner/upload",
+    "/owner", "/owner/", "/owner/leaderboard/{study_id}",
+    "/owner/login", "/owner/participant", "/owner/question", "/owner/upload",
     "/owner/image/{token}", "/owner/image/{token}/full", "/owner/messages/{study_id}",
     "/owner/texts/{study_id}", "/owner/texts/{study_id}/edit", "/owner/audit/{study_id}",
     "/owner/board", "/owner/accounts", "/owner/invitations/{study_id}", "/owner/link/{token}",

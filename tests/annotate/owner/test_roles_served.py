@@ -16,7 +16,7 @@ from tests.annotate.axe import faults
 from tests.annotate.owner.studies_in_progress import PASSWORD, add_account, set_owner
 from tests.annotate.served_studies import Place, Server, ThreadServer
 
-HEADER = "X-Remote-User"
+HEADER, SECRET = "X-Remote-User", "0123456789abcdef"
 
 
 def enter(context: BrowserContext, server: ThreadServer, role: Role) -> Page:
@@ -84,12 +84,16 @@ def test_a_server_believes_the_header_of_its_proxy_alone(
     set_owner(database)
     add_account(database, "ana", Role.ANALYST)
     database.close()
-    server = Server(copied, "serve", "--database", copied.url, "--auth-header", HEADER)
+    secret = copied.folder / "auth-secret"
+    secret.write_text(f"{SECRET}\n")
+    secret.chmod(0o600)
+    options = ("--auth-header", HEADER, "--auth-secret-file", str(secret))
+    server = Server(copied, "serve", "--database", copied.url, *options)
     server.start()
     answers = [
         httpx.get(
             f"{server.url}/owner/accounts",
-            headers={HEADER: name, "X-Forwarded-For": "192.0.2.1"},
+            headers={HEADER: name, "X-Auth-Secret": SECRET, "X-Forwarded-For": "192.0.2.1"},
             timeout=60,
             trust_env=False,
         ).status_code

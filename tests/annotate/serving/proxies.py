@@ -1,14 +1,15 @@
-"""Debian's nginx over TLS, in front of a server of the test."""
+"""Debian's nginx over TLS, or Caddy, in front of a server of the test."""
 
 from __future__ import annotations
 
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from benchmarks.nginx import installed
+from benchmarks.nginx import accepts, installed
 from benchmarks.nginx import nginx as run_nginx
 from tests.conftest import do_without
 from tests.studies import ROOT
@@ -24,6 +25,16 @@ server {{
 }}
 """
 
+CADDY = """
+{{
+    admin off
+    auto_https off
+    log {{
+        output file {folder}/caddy.log
+    }}
+}}
+{site}
+"""
 
 WITHOUT_TLS = """
 server {{
@@ -33,16 +44,16 @@ server {{
 """
 
 
-def tool(name: str) -> str:
+def tool(name: str, packages: str = "nginx-light openssl") -> str:
     path = installed(name)
     if path is None:
-        do_without(f"{name} is not installed: apt-get install nginx-light openssl")
+        do_without(f"{name} is not installed: apt-get install {packages}")
     return path
 
 
-def documented() -> list[str]:
-    """The configurations of nginx in docs/proxy.md."""
-    blocks = (ROOT / "docs" / "proxy.md").read_text().split("```nginx\n")[1:]
+def documented(program: str = "nginx") -> list[str]:
+    """The configurations of a proxy in docs/proxy.md."""
+    blocks = (ROOT / "docs" / "proxy.md").read_text().split(f"```{program}\n")[1:]
     return [block.partition("```")[0] for block in blocks]
 
 
@@ -61,6 +72,34 @@ def make_certificate(folder: Path) -> None:
     files = ["-keyout", folder / "study.key", "-out", folder / "study.pem"]
     command = [tool("openssl"), *words.split(), *names, *files]
     subprocess.run(command, check=True, capture_output=True)
+
+
+@contextmanager
+def caddy(folder: Path, site: str, upstream: str, port: int) -> Iterator[None]:
+    """Run Caddy with this site, whose address and upstream are replaced, without TLS."""
+    name = site.split(maxsplit=1)[0]
+    for old, new in {name: f"http://127.0.0.1:{port}", "127.0.0.1:7860": upstream[7:]}.items():
+        assert old in site
+        site = site.replace(old, new)
+    settings = folder / "Caddyfile"
+    settings.write_text(CADDY.format(folder=folder, site=site))
+    program, output = tool("caddy", "caddy"), folder / "caddy.out"
+    own = {"HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    with output.open("w") as log:
+        process = subprocess.Popen(
+            [program, "run", "--config", settings, "--adapter", "caddyfile"],
+            env=own,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        while not accepts(port):
+            assert process.poll() is None, output.read_text()
+            time.sleep(0.02)
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @contextmanager

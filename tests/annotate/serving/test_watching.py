@@ -301,6 +301,21 @@ def test_a_token_file_that_cannot_be_used_is_told_in_one_line(
     if content is not None:
         file.write_text(content)
         file.chmod(mode)
-    result = hsfiq("serve", "--metrics-token-file", file, "--database", "sqlite:///x.db")
+    for options in (["--metrics-token-file"], ["--auth-header", "X-User", "--auth-secret-file"]):
+        result = hsfiq("serve", *options, file, "--database", "sqlite:///x.db")
+        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+        assert words in result.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--auth-header", "X-Remote-User"], "--auth-header: needs --auth-secret-file FILE"),
+        (["--auth-secret-file", "absent"], "--auth-secret-file: needs --auth-header"),
+        (["--auth-header", "X-Auth-Secret"], "is no header for a user's name"),
+    ],
+)
+def test_a_header_with_names_needs_a_secret(options: list[str], words: str) -> None:
+    result = hsfiq("serve", *options, "--database", "sqlite:///x.db")
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert words in result.err
