@@ -22,7 +22,14 @@ from hsfiq.collect.protocol import LanguageView
 from hsfiq.collect.recruiting.addresses import counts_enrolments
 from hsfiq.db.tables import Participant, Study
 from hsfiq.kinds import KINDS
-from hsfiq.study.config import SET_NAMES, StudyConfig, Translation, config_of, n_sets_of
+from hsfiq.study.config import (
+    StudyConfig,
+    Translation,
+    config_of,
+    n_sets_of,
+    names_sets,
+    shows_garments,
+)
 from hsfiq.study.duration import duration_of
 from hsfiq.study.instrument.questionnaire import Questionnaire
 from hsfiq.study.instrument.wording import page_texts
@@ -32,7 +39,6 @@ from hsfiq.study.languages.standard import (
     LANGUAGES,
     overlaid,
     own_name,
-    read,
     standard_texts,
     worded_texts,
 )
@@ -52,6 +58,9 @@ TAGS = {
     *("strong", "em", "a", "table", "thead", "tbody", "tr", "th", "td"),
 }
 """What guidelines and consent may consist of."""
+
+
+PLATFORMS = ("prolific", "mturk")
 
 
 def entry_texts(language: str) -> dict[str, str]:
@@ -102,7 +111,7 @@ def study_texts(session: Session, study: Study, language: str | None = None) -> 
         set_names=names,
         guidelines=guidelines or standard_guidelines(file, config, names, page),
         own_consent=own.consent.strip() or study.consent.strip(),
-        standard_consent=standard_consent(language),
+        standard_consent=standard_consent(language, config, worded["entry"], page),
         questionnaire=translated_questionnaire(config.questionnaire, own.texts),
         practice_explanation=explained,
         page=page,
@@ -142,8 +151,19 @@ def accepted(headers: Mapping[str, str]) -> str:
     return headers.get("accept-language", "")
 
 
-def standard_consent(language: str) -> str:
-    return read(f"consent.{complete(language)}.md").rstrip()
+def standard_consent(
+    language: str, config: StudyConfig, entry: Mapping[str, str], page: Mapping[str, Any]
+) -> str:
+    """The standard consent as it applies to a study with these short texts."""
+    asked, mode = config.questionnaire, config.recruitment.mode
+    consent = GUIDELINES.get_template(f"consent.{complete(language)}.md").render(
+        task=plain(entry["task"]),
+        page=plain(page),
+        further_questions=bool(asked.after_each or asked.at_end),
+        is_live=KINDS[config.design.kind].is_live,
+        platform=mode if mode in PLATFORMS else "",
+    )
+    return consent.rstrip()
 
 
 def complete(language: str) -> str:
@@ -193,9 +213,8 @@ def plain(texts: Any) -> Any:
 
 def set_names(config: StudyConfig, usual: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the sets on the page, in the order shown; `usual` are those of its kind."""
-    given = config.study.set_names
-    if given != SET_NAMES or config.design.kind == "pair":
-        return given
+    if names_sets(config):
+        return config.study.set_names
     n_live = KINDS[config.design.kind].n_live
     n_sets = n_live if n_live > 1 else n_sets_of(config.design)
     if n_sets < 2:
@@ -203,16 +222,30 @@ def set_names(config: StudyConfig, usual: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(usual["numbered"].format(number=n) for n in range(1, n_sets + 1))
 
 
-def explanation_of_drawn(texts: StudyTexts) -> list[str]:
-    """Why the drawn practice question has its answer, in paragraphs."""
-    numbered = {f"set_{side}": name for side, name in enumerate(texts.set_names, start=1)}
+def drawn_text(texts: StudyTexts, config: StudyConfig) -> str:
+    """The text of the drawn practice question, about what its images show."""
+    text: str = texts.page["practice_text" if shows_garments(config) else "practice_text_shapes"]
+    return text
+
+
+def explanation_of_drawn(
+    texts: StudyTexts, text: str, places: Mapping[int, int], better: int
+) -> list[str]:
+    """Why the drawn practice question has its answer, in paragraphs.
+
+    `places` has the place on the page, from 1, at which each of the drawn sets is shown; `better`
+    is the number of the set that matches.
+    """
+    numbered = {f"set_{number}": texts.set_names[place - 1] for number, place in places.items()}
+    numbered["better"] = numbered.get(f"set_{better}", "")
     points = len(texts.page["anchors"])
     lowest = lowest_good_score(points)
     scores = {
         "good": score_range(lowest, points),
         "poor": score_range(1, points + 1 - lowest),
     }
-    return [part.format(**numbered, **scores) for part in texts.page["practice_explanation"]]
+    paragraphs = texts.page["practice_explanation"]
+    return [part.format(**numbered, **scores, text=text) for part in paragraphs]
 
 
 def score_range(lowest: int, highest: int) -> str:
@@ -241,8 +274,9 @@ def consent_text(session: Session, participant: Participant, n_questions: int) -
     texts = participant_texts(session, participant)
     facts = facts_about(session, participant.study, texts, n_questions)
     if texts.own_consent:
-        is_sent = participant.source in ("prolific", "mturk")
-        facts += kept_data(texts, with_platform_id=is_sent)
+        facts += kept_data(texts)
+        if participant.source in PLATFORMS:
+            facts.append(texts.entry[f"{participant.source}_id_stored"])
     if participant.source != "invitation":
         facts += kept_of_address(participant.study, texts)
     lines = "\n".join(f"- {fact}" for fact in facts)
@@ -272,10 +306,9 @@ def kept_of_address(study: Study, texts: StudyTexts) -> list[str]:
     return [texts.entry["address_code_stored"]] if counts_enrolments(study) else []
 
 
-def kept_data(texts: StudyTexts, *, with_platform_id: bool = False) -> list[str]:
-    """What is stored about a participant, apart from `kept_of_address`."""
-    names = ("data_stored", "platform_id_stored") if with_platform_id else ("data_stored",)
-    return [texts.entry[name] for name in names]
+def kept_data(texts: StudyTexts) -> list[str]:
+    """What is stored about every participant, apart from `kept_of_address`."""
+    return [texts.entry["data_stored"]]
 
 
 @cache

@@ -24,6 +24,7 @@ from hsfiq.annotate.images.store import ImageStore, StoredImage
 from hsfiq.annotate.searching.views import search_assignment, search_parts, upload_view
 from hsfiq.annotate.texts import (
     consent_text,
+    drawn_text,
     explanation_of_drawn,
     explanation_of_marked,
     html_of,
@@ -64,7 +65,7 @@ from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
 from hsfiq.images.faults import Fault
 from hsfiq.kinds import KINDS
-from hsfiq.study.config import StudyConfig, config_of, rules_of
+from hsfiq.study.config import StudyConfig, config_of, rules_of, shows_garments
 from hsfiq.study.instrument.extra_questions import ExtraQuestion
 from hsfiq.study.languages.tags import direction
 from hsfiq.study.practice import practice_pair, sets_of
@@ -342,16 +343,19 @@ class PracticeParts(TypedDict):
 
 
 def drawn_practice(session: Session, participant: Participant) -> PracticeParts:
-    """The practice question with drawn garments, in the form of the study's queries."""
+    """The practice question with drawn images, in the form of the study's queries."""
     study, texts = participant.study, participant_texts(session, participant)
     form, config = query_form(session, study), config_of(study)
-    rules = rules_of(config)
+    rules, better = rules_of(config), practice.BETTER[form]
+    text = "" if form == "image" else drawn_text(texts, config)
+    images = practice.GARMENTS if shows_garments(config) else practice.SHAPES
+    places = practice.places_of(form, rules.n_sets, participant.token_hash)
     return {
-        "text": "" if form == "image" else texts.page["practice_text"],
-        "reference": None if form == "text" else practice.REFERENCE,
-        "sets": practice.sets_of(form, rules.n_sets, rules.k),
-        "expected": practice.expected_of(config.design.kind, form, rules),
-        "explanation": explanation_of_drawn(texts),
+        "text": text,
+        "reference": None if form == "text" else images.reference,
+        "sets": practice.sets_of(images, places, rules.k),
+        "expected": practice.expected_of(config.design.kind, rules, places.get(better, 1)),
+        "explanation": explanation_of_drawn(texts, text, places, better),
     }
 
 

@@ -74,11 +74,11 @@ def long_text(config: StudyConfig, part: Literal["guidelines", "consent"], form:
     own: str = getattr(config.study, part).strip()
     if own:
         return own
-    if part == "consent":
-        return standard.standard_consent("en")
     kind = config.design.kind
     texts = worded_texts("en", form, kind)
     names = standard.set_names(config, texts["sets"])
     page = overlaid(texts["page"], page_texts(config.wording))
+    if part == "consent":
+        return standard.standard_consent("en", config, texts["entry"], page)
     file = standard.guidelines_file("en", form, kind)
     return standard.standard_guidelines(file, config, names, page).rstrip()

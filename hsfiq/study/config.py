@@ -27,6 +27,9 @@ PLATFORM_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 """The form of the platforms' ids; nothing else is accepted."""
 
 SET_NAMES = ("Shopping Mall 1", "Shopping Mall 2")
+
+GARMENTS = frozenset({"fashioniq", "drawn"})
+"""The datasets of garments, whose studies speak of shops and practise with garments."""
 """The names of a pair's sets; other kinds have others, unless the owner gives some."""
 
 Mode = Literal["open", "invitation", "prolific", "mturk"]
@@ -329,3 +332,13 @@ def require_study_name(name: str, option: str = "--study") -> str:
             "use letters, digits, '.', '_' and '-', at most 80",
         )
     return name
+
+
+def shows_garments(config: StudyConfig) -> bool:
+    return config.queries.dataset in GARMENTS
+
+
+def names_sets(config: StudyConfig) -> bool:
+    """Whether `set_names` apply; otherwise the sets are called search results, with numbers."""
+    is_usual = config.design.kind == "pair" and shows_garments(config)
+    return is_usual or config.study.set_names != SET_NAMES

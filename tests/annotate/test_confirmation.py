@@ -85,8 +85,8 @@ def test_the_page_asks_once(
     dialog = page.get_by_role("dialog", name=TEXT["confirm_title"])
     press(page, "5", "Shift+Digit2", "w", "Enter")
     expect(dialog).to_contain_text(
-        "You gave Shopping Mall 1 a score of 5 and Shopping Mall 2 a score of 2, but you prefer "
-        "Shopping Mall 2. Is that what you mean?"
+        "You gave Search results 1 a score of 5 and Search results 2 a score of 2, but you prefer "
+        "Search results 2. Is that what you mean?"
     )
     press_focused(page, TEXT["confirm_change"])
     expect(dialog).to_be_hidden()

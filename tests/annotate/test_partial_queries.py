@@ -47,7 +47,10 @@ def test_answers_are_stored_with_the_states_of_the_images_there_are(
         practice = client.post("/consent", json={"agrees": True}).json()
         assert (practice["reference"] is None) == (form == "text")
         assert (practice["text"] == "") == (form == "image")
-        assert practice["expected"] == {"better": 2 if form == "image" else 1}
+        # Images 12 to 16 are what the text asks for, the next five resemble the reference.
+        better = practice["sets"][practice["expected"]["better"] - 1]
+        numbers = {int(image["token"].removeprefix("practice-")) for image in better}
+        assert numbers == set(range(17, 22) if form == "image" else range(12, 17))
         question = client.post("/practice", json={}).json()
         assert (question["reference"] is None) == (form == "text")
         assert (question["text"] == "") == (form == "image")

@@ -10,6 +10,13 @@ import { t } from "./text.js";
 
 /** @typedef {import("../protocol").WithdrawalView} WithdrawalView */
 
+/** What withdrawing means for the payment. */
+const PAYMENT = /** @type {const} */ ({
+  prolific: "withdraw_prolific",
+  mturk: "withdraw_mturk",
+  code: "withdraw_code",
+});
+
 /** What the dialog says. @type {WithdrawalView | null} */
 let shown = null;
 
@@ -43,7 +50,7 @@ function linesOf({ name, answers, releases, payment }) {
     ...lines.map((line) => make("p", "", line)),
     made,
     ...(releases.length ? [list] : []),
-    ...(payment ? [make("p", "withdrawal-payment", t(`withdraw_${payment}`))] : []),
+    ...(payment ? [make("p", "withdrawal-payment", t(PAYMENT[payment]))] : []),
   ];
 }
 

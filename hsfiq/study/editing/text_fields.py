@@ -14,6 +14,7 @@ from hsfiq.study.config import (
     StudyConfig,
     Translation,
     config_from_json,
+    names_sets,
     stored_presentation,
 )
 from hsfiq.study.editing.text_versions import texts_of
@@ -60,7 +61,7 @@ def text_fields(config: StudyConfig) -> list[TextField]:
         for key, value in texts_of(config).items()
         if is_used(config, key, value) and not key.startswith("study.translations.")
     }
-    if config.design.kind != "pair" and config.study.set_names == SET_NAMES:
+    if not names_sets(config):
         own["study.set_names"] = []
     fields = [TextField(key, type_of(key, value), shown(value)) for key, value in own.items()]
     return [*fields, *translation_fields(config)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Study
-from hsfiq.study.config import SET_NAMES, StudyConfig, Translation, config_of, n_sets_of
+from hsfiq.study.config import StudyConfig, Translation, config_of, n_sets_of, names_sets
 from hsfiq.study.languages.owners_texts import untranslated_texts
 from hsfiq.study.languages.standard import LANGUAGES
 from hsfiq.study.query_form import query_form
@@ -34,8 +34,7 @@ def _own_texts(config: StudyConfig, language: str, own: Translation) -> Iterator
     study, is_first = config.study, language == config.study.language
     if not is_first and not own.title:
         yield f"study.{language}.title"
-    has_names = study.set_names != SET_NAMES or config.design.kind == "pair"
-    if not is_first and has_names and n_sets_of(config.design) and not own.set_names:
+    if not is_first and names_sets(config) and n_sets_of(config.design) and not own.set_names:
         yield f"study.{language}.set_names"
     for name in ("guidelines", "consent"):
         general = getattr(study, name).strip()

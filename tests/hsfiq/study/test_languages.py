@@ -133,7 +133,7 @@ def test_own_guidelines_and_consent_stand_in_for_missing_ones(
     }  # fmt: skip
     assert texts["ko"].standard_consent != texts["de"].standard_consent
     assert texts["ko"].page["next"] == standard_texts("ko")["page"]["next"]
-    assert fallbacks["ko"] == ["study.ko.title", "study.ko.set_names", "guidelines.ko.md"]
+    assert fallbacks["ko"] == ["study.ko.title", "guidelines.ko.md"]
 
 
 def test_a_single_language_may_be_the_owners(tmp_path: Path, database: Database) -> None:
@@ -290,7 +290,7 @@ def test_a_language_file_translates_the_owners_questions(
     assert texts["de"].at_end[0].text == "How old are you?"
     assert shown == "How similar?"
     assert fallbacks["en"] == []
-    assert fallbacks["ko"][2:] == [
+    assert fallbacks["ko"][1:] == [
         "page.how_well",
         "questionnaire.note",
         "questionnaire.after_each.sure.text",
