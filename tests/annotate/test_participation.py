@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 from sqlalchemy import select
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -50,6 +50,23 @@ def rows(place: Place) -> list[Response]:
     return answers
 
 
+def practise_by_keyboard(page: Page) -> None:
+    """First a wrong and then the right answer; the sets are called shops A and B."""
+    expect_step(page, "question", "Practice")
+    answer_practice(page, is_right=False)
+    press(page, "Enter")
+    feedback = page.get_by_role("dialog", name=TEXT["practice_incorrect"])
+    better = ("Shop A", "Shop B")[better_side(page) - 1]
+    expect(feedback).to_contain_text(f"“is red and square”, and that is what {better} shows")
+    press(page, "Escape")
+    answer_practice(page)
+    page.reload()  # the practice answer is a draft of this tab, no answer of the study
+    expect_step(page, "question", "Practice")
+    press(page, "Enter")
+    expect(page.get_by_role("dialog", name=TEXT["practice_correct"])).to_be_visible()
+    press(page, "Enter")
+
+
 def test_from_the_link_to_the_code_by_keyboard_alone(
     place: Place, serve: Serve, open_page: OpenPage
 ) -> None:
@@ -68,19 +85,7 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
     press(page, "Enter")
     expect(page.get_by_role("dialog", name=TEXT["guidelines"])).to_be_visible()
     press(page, "Enter")
-    expect_step(page, "question", "Practice")
-    answer_practice(page, is_right=False)
-    press(page, "Enter")
-    feedback = page.get_by_role("dialog", name=TEXT["practice_incorrect"])
-    better = ("Shop A", "Shop B")[better_side(page) - 1]
-    expect(feedback).to_contain_text(f"“is red and square”, and that is what {better} shows")
-    press(page, "Escape")
-    answer_practice(page)
-    page.reload()  # the practice answer is a draft of this tab, no answer of the study
-    expect_step(page, "question", "Practice")
-    press(page, "Enter")
-    expect(page.get_by_role("dialog", name=TEXT["practice_correct"])).to_be_visible()
-    press(page, "Enter")
+    practise_by_keyboard(page)
     for number in (1, 2):
         expect_step(page, "question", f"{number} / 6")
         answer(page)

@@ -41,9 +41,8 @@ def test_a_study_of_own_data_does_not_speak_of_garments(place: Place, language: 
         place, queries=24, presentation={"title": "Lamps", "languages": ("en", "ko")}
     )
     shown = practised(database, language)
-    said = " ".join(
-        [shown["text"], *shown["explanation"], shown["guidelines"], *shown["set_names"]]
-    )
+    texts = [shown["text"], *shown["explanation"], shown["guidelines"], *shown["set_names"]]
+    said = " ".join(texts)
     assert [word for word in GARMENT_WORDS if word in said.lower()] == []
     names = {"en": "Search results {}", "ko": "검색 결과 {}"}[language]
     assert shown["set_names"] == [names.format(1), names.format(2)]
