@@ -58,7 +58,7 @@ _SHAPES: tuple[_Shape, ...] = (
     ("circle", "white", 45, True),
     ("circle", "white", 75, True),
     ("circle", "skyblue", 60, True),
-    ("circle", "lightgrey", 60, False),
+    ("circle", "white", 60, False),
     ("circle", "lightyellow", 60, True),
 )
 
