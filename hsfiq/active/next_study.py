@@ -26,11 +26,13 @@ from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Dataset, Pair, PracticeQuestion, RetrievedSet, Study, System
 from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
+from hsfiq.images.check import Track
 from hsfiq.study.capacity import capacity_of, limited_to, require_enough_forms
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.config_file import located, read_config
 from hsfiq.study.creation.create import create_study
 from hsfiq.study.design import require_new_name
+from hsfiq.study.images.check import StudyImages
 from hsfiq.study.queries import chosen_queries
 
 
@@ -140,8 +142,11 @@ def store_study(
     *,
     actor: Actor,
     status: str,
-) -> StudyProgress:
+    track: Track = iter,
+) -> tuple[StudyProgress, StudyImages]:
     """Store a study of these pairs; `sets` is the list that their indices refer to.
+
+    Its images are checked; `track` iterates over them, for a progress bar.
 
     `chosen_by`, how they were chosen, becomes part of the study's releases. `UnreadableInput` if
     another study has shown one of the pairs since it was chosen.
@@ -165,7 +170,7 @@ def store_study(
         with database.reading() as session:
             n_pairs = count_pairs(session)
             require_not_asked(session, name, shown)
-        create_study(
+        images = create_study(
             database,
             wanted.config,
             [query for query, _, _ in pairs],
@@ -176,11 +181,13 @@ def store_study(
             chosen_by=chosen_by,
             origin=wanted.origin,
             status=status,
+            track=track,
         )
     except ConfigError as error:
         raise wanted.located(error) from error
     with database.reading() as session:
-        return progress_of(session, session.scalars(select(Study).where(Study.name == name)).one())
+        study = session.scalars(select(Study).where(Study.name == name)).one()
+        return progress_of(session, study), images
 
 
 def count_pairs(session: Session) -> int:

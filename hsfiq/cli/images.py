@@ -24,18 +24,17 @@ from hsfiq.cli.common import (
 )
 from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
+from hsfiq.images.check import NOT_DECODED
 from hsfiq.signals import Signals
 from hsfiq.text import first_few
 
 if TYPE_CHECKING:
-    from hsfiq.images.check import BrokenImage, FindFault, ImageCheck
+    from hsfiq.images.check import BrokenImage, ImageCheck
     from hsfiq.study.images.check import StudyImages
 
 app = typer.Typer(
     help="Check the images of a dataset or a study; make thumbnails ahead.", no_args_is_help=True
 )
-
-NOT_DECODED = "decoding was not checked: that needs Pillow (pip install 'hsfiq[annotate]')"
 
 LISTED = 100
 """The most broken images, and the most groups of twin files, that are listed as text."""
@@ -144,7 +143,7 @@ def warm(
 def check_dataset(
     folder: Path, images: Path | None, category: list[str], split: list[str], *, as_json: bool
 ) -> None:
-    from hsfiq.images.check import check_images
+    from hsfiq.images.check import check_images, decoder
     from hsfiq.readers.dataset_folder import dataset_of, read_folder
 
     splits = read_folder(existing_folder(folder), category, split)
@@ -160,13 +159,15 @@ def check_dataset(
 def check_study(
     ctx: typer.Context, study: str | None, database: str | None, *, accept: bool, as_json: bool
 ) -> None:
-    from hsfiq.study.images.check import check_study_images
+    from hsfiq.images.check import decoder
+    from hsfiq.study.images.check import check_shown, shown_images
     from hsfiq.study.images.digests import accept_changed, record_new
 
     opened = open_chosen(ctx, database, create=False)
-    with opened.reading() as session, warnings.catch_warnings(action="ignore"):
-        chosen = chosen_study(session, study)
-        result = check_study_images(session, chosen, decoder(), progress("images"))
+    with opened.reading() as session:
+        shown = shown_images(session, chosen_study(session, study))
+    with warnings.catch_warnings(action="ignore"):
+        result = check_shown(shown, decoder(), progress("images"))
     lines = [*study_summary(result), *study_listing(result)]
     passed = result.passed
     if accept:
@@ -222,15 +223,6 @@ def image_root(folder: Path) -> Path:
     if not image_files(root):
         raise UnreadableInput(str(root), "holds no image", "name the image folder with --images")
     return root
-
-
-def decoder() -> FindFault | None:
-    """The function that decodes a file, None without Pillow."""
-    try:
-        from hsfiq.images.display import find_fault
-    except ModuleNotFoundError:
-        return None
-    return find_fault
 
 
 def summary(dataset: str, result: ImageCheck) -> list[str]:

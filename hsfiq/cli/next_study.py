@@ -17,6 +17,7 @@ from hsfiq.cli.common import (
     print_result,
     progress,
     requires,
+    warn,
 )
 from hsfiq.cli.option_groups import with_option_groups
 from hsfiq.cli.scorer_options import ScorerOptions, images_option
@@ -104,7 +105,6 @@ def next_(
     from hsfiq.active.next_study import after, from_file, possibilities, store_study
     from hsfiq.audit.actors import command_line
     from hsfiq.model.active.choice import choose_pairs, require_enough
-    from hsfiq.study.images.digests import check_and_record
 
     held_out = held_out_of(existing_folder(release)) if release else NOTHING
     opened = open_chosen(ctx, database, create=False)
@@ -122,7 +122,7 @@ def next_(
         uncertainty = uncertainty_of(scorer, candidates, wanted.config.design, seed, root, options)
     choice = choose_pairs(candidates, uncertainty, n, strategy, seed)
     status = "draft" if draft else "open"
-    stored = store_study(
+    stored, shown = store_study(
         opened,
         wanted,
         choice.pairs,
@@ -130,9 +130,11 @@ def next_(
         choice.about,
         actor=command_line(),
         status=status,
+        track=progress("images"),
     )
-    check_and_record(opened, stored.study, progress("images"))
-    result = stored.facts() | choice.to_json(candidates)
+    warnings = shown.warnings()
+    warn(warnings)
+    result = stored.facts() | choice.to_json(candidates) | {"warnings": warnings}
     print_result(result, as_text(result), as_json=as_json)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from warnings import catch_warnings
 
 import typer
 
@@ -152,7 +153,6 @@ def create(
     from hsfiq.study.capacity import capacity_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
     from hsfiq.study.creation.create import create_study
-    from hsfiq.study.images.digests import check_and_record
     from hsfiq.study.languages.fallbacks import fallback_warnings, fallbacks_of
     from hsfiq.study.queries import chosen_queries
 
@@ -172,7 +172,7 @@ def create(
         def require(session: Session, study: Study) -> None:
             require_enough_forms(session, study, wanted)
 
-        create_study(
+        images = create_study(
             opened,
             wanted,
             queries,
@@ -181,6 +181,7 @@ def create(
             origin="simulated" if simulated else "collected",
             status="draft" if draft else "open",
             retrievers=retrievers,
+            track=progress("images"),
         )
     except ConfigError as error:
         raise located(config, error) from error
@@ -193,7 +194,6 @@ def create(
         f"{count_text(len(queries), 'query', 'queries')} in {count_text(row['forms'], 'form')} for "
         f"{count_text(capacity.places, 'participant')}; it is {row['status']}"
     )
-    images = check_and_record(opened, wanted.study.name, progress("images"))
     languages = fallback_warnings(fallbacks, str(config))
     warnings = [*capacity.warnings(), *images.warnings(), *languages]
     warn(warnings)
@@ -211,10 +211,29 @@ def add_command(action: str, help_text: str) -> None:
         database: DatabaseOption = None,
         as_json: JsonOption = False,
     ) -> None:
+        if action == "open":
+            require_usable_images(ctx, database, study)
         done = perform_action(ctx, database, study, action)
         result = {"study": done.study, "before": done.status_seen, "status": done.status_after}
         line = f"study {done.study}: {done.status_seen} -> {done.status_after}"
         print_result(result, line, as_json=as_json)
+
+
+def require_usable_images(ctx: typer.Context, database: str | None, study: str | None) -> None:
+    """`BrokenImages` if files of a draft have been damaged since it was created."""
+    from hsfiq.images.check import decoder
+    from hsfiq.study.images.check import BrokenImages, check_shown, shown_images
+
+    with open_chosen(ctx, database, create=False).reading() as session:
+        chosen = chosen_study(session, study)
+        if chosen.status != "draft":
+            return
+        shown = shown_images(session, chosen)
+    with catch_warnings(action="ignore"):
+        images = check_shown(shown, decoder(), progress("images"))
+    if images.broken:
+        raise BrokenImages(images.broken)
+    warn(images.warnings())
 
 
 for _action, _help in (

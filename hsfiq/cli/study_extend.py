@@ -79,6 +79,7 @@ def extend(
         lambda session: chosen_study(session, study),
         wanted,
         datetime.now(UTC),
+        progress("new images"),
     )
     warnings = added.capacity.warnings()
     warnings += check_and_record(opened, study, progress("images")).warnings()

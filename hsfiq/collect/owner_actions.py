@@ -27,6 +27,7 @@ from hsfiq.collect.studies import find_study, lock_study, require_unfinished
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Conflict, Refused
+from hsfiq.images.check import Track
 from hsfiq.study.config import config_of, stored_recruitment
 from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries, extend_study
 from hsfiq.study.extensions.parts import extend_in_parts
@@ -145,8 +146,12 @@ def extend_while_running(
     study_of: Callable[[Session], Study],
     wanted: MoreAnnotators | NewQueries,
     now: datetime,
+    track: Track = iter,
 ) -> Added:
-    """Add forms to a study as `extend` does, in short transactions; `study_of` finds the study."""
+    """Add forms to a study as `extend` does, in short transactions; `study_of` finds the study.
+
+    The images of new pairs are checked; `track` iterates over them, for a progress bar.
+    """
 
     def unfinished(session: Session) -> Study:
         study = study_of(session)
@@ -156,7 +161,9 @@ def extend_while_running(
     def lock(session: Session) -> Study:
         return lock_study(session, unfinished(session).id)
 
-    return extend_in_parts(database, actor, wanted, now, study_of=unfinished, lock=lock)
+    return extend_in_parts(
+        database, actor, wanted, now, study_of=unfinished, lock=lock, track=track
+    )
 
 
 def change_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> None:

@@ -12,7 +12,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.doctor.finding import Finding, quoted
 from hsfiq.images.check import FindFault
-from hsfiq.study.images.check import check_study_images
+from hsfiq.study.images.check import check_shown, shown_images
 from hsfiq.text import count_text
 
 
@@ -32,7 +32,7 @@ def examine_images(database: Database) -> Iterator[Finding]:
 
 def examine_study(session: Session, study: Study) -> Finding:
     """Open each image and compare it with its digest, without decoding it."""
-    checked = check_study_images(session, study, header_reader())
+    checked = check_shown(shown_images(session, study), header_reader())
     number = count_text(checked.images, "image")
     if checked.passed:
         return Finding("images", "ok", f"study {study.name}: {number} there and readable")

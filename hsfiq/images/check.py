@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import filecmp
 import os
+import stat
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,9 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hsfiq.images.faults import Fault, FaultKind
+from hsfiq.images.faults import NOT_REGULAR, Fault, FaultKind
 from hsfiq.images.folder import ImageFolder, image_files, stems
 from hsfiq.readers.sources import Source
+
+NOT_DECODED = "decoding was not checked: that needs Pillow (pip install 'hsfiq[annotate]')"
 
 AHEAD = 8
 """The most files per thread that are being decoded or wait for it: it bounds memory."""
@@ -157,12 +160,26 @@ def inspect_files(
             pool.shutdown(cancel_futures=True)
 
 
+def decoder() -> FindFault | None:
+    """The function that decodes a file, None without Pillow."""
+    try:
+        from hsfiq.images.display import find_fault  # noqa: PLC0415 (needs Pillow)
+    except ModuleNotFoundError:
+        return None
+    return find_fault
+
+
 def fault_of(path: Path | None, find_fault: FindFault | None) -> Fault | None:
     if path is None:
         return Fault("missing", "none has this name")
     try:
-        if path.stat().st_size == 0:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return NOT_REGULAR
+        if status.st_size == 0:
             return Fault("empty", "has zero bytes")
+    except FileNotFoundError:
+        return Fault("missing", "is a link to a file that does not exist")
     except OSError as error:
         return Fault("unreadable", f"cannot be read ({error.strerror})")
     return find_fault(path) if find_fault else None

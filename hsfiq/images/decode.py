@@ -33,6 +33,9 @@ freed, separately for each thread, so that a server's memory would grow to gigab
 
 _RIFF_HEADER_SIZE = 8
 
+_FTYP_HEADER_SIZE = 12
+_HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+
 
 class UndecodableImage(Exception):
     """A file that cannot be decoded as an image; `fault` says why."""
@@ -118,7 +121,7 @@ def _refusals(stream: BinaryIO) -> Iterator[None]:
     except MemoryError as error:
         raise UndecodableImage(Fault("unreadable", "does not fit into the free memory")) from error
     except UnidentifiedImageError as error:
-        raise UndecodableImage(Fault("undecodable", "is not a known image format")) from error
+        raise UndecodableImage(_unknown_format(stream)) from error
     except Exception as error:
         # Pillow's decoders raise many types for damaged files: struct.error, IndexError, ...
         if isinstance(error, OSError) and error.errno is not None:
@@ -164,6 +167,17 @@ def _is_truncated_riff(stream: BinaryIO) -> bool:
     except (OSError, ValueError):
         return False
     return header[:4] == b"RIFF" and size < _RIFF_HEADER_SIZE + int.from_bytes(header[4:], "little")
+
+
+def _unknown_format(stream: BinaryIO) -> Fault:
+    """Names the format of many phones, whose files are often renamed to .jpg."""
+    stream.seek(0)
+    header = stream.read(_FTYP_HEADER_SIZE)
+    if header[4:8] == b"ftyp" and header[8:] in _HEIC_BRANDS:
+        return Fault(
+            "undecodable", "is a HEIC image: format not supported (convert it to JPEG or PNG)"
+        )
+    return Fault("undecodable", "is not a known image format")
 
 
 def _unreadable(error: OSError) -> Fault:

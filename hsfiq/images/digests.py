@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from pathlib import Path
 
-from hsfiq.images.faults import CHANGED, Fault
+from hsfiq.images.faults import CHANGED, NOT_REGULAR, Fault
 
 
 def sha256_of(path: Path) -> str | Fault:
     """The SHA-256 of a file's bytes in hexadecimal; a fault if the file cannot be read."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for its writer
+            return NOT_REGULAR
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except FileNotFoundError:

@@ -25,4 +25,6 @@ class Fault:
     why: str
 
 
+NOT_REGULAR = Fault("unreadable", "is not a regular file")
+
 CHANGED = Fault("changed", "has other bytes than when its digest was recorded")

@@ -1,4 +1,7 @@
-"""Finding an image's file: any extension, in one folder or in subfolders."""
+"""Finding an image's file: any extension, in one folder or in subfolders.
+
+An image is a regular file or a link to one; folders, pipes and devices are none.
+"""
 
 from __future__ import annotations
 
@@ -97,13 +100,19 @@ def current_listing(folder: Path, known: Listing | None) -> Listing:
         entries = sorted(scanned, key=lambda entry: entry.name)
     return Listing(
         modified_ns if is_settled else None,
-        tuple(
-            Path(entry.path)
-            for entry in entries
-            if os.path.splitext(entry.name)[1].lower() in SUFFIXES  # noqa: PTH122 (no Path needed)
-        ),
+        tuple(Path(entry.path) for entry in entries if is_image_file(entry)),
         tuple(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)),
     )
+
+
+def is_image_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is named as an image and is a regular file, or a link to one or to nothing yet.
+
+    Reading anything else, such as a pipe, could wait forever.
+    """
+    if os.path.splitext(entry.name)[1].lower() not in SUFFIXES:  # noqa: PTH122 (no Path needed)
+        return False
+    return entry.is_file() or (entry.is_symlink() and not Path(entry.path).exists())
 
 
 def stems(name: str) -> tuple[str, ...]:

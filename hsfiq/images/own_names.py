@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from hsfiq.images.folder import image_files
+from hsfiq.images.folder import SUFFIXES, image_files
 from hsfiq.text import first_few, is_storable_text
 
 LONGEST_ID = 200
@@ -43,6 +44,8 @@ class OwnImages:
         written = plain(name.replace("\\", "/").removeprefix("./"))
         images = next((ids[written] for ids in self._ids if written in ids), [])
         if not images:
+            if (other := self._others.get(written)) is not None:
+                raise UnknownName(*other)
             what = f"no file below {self.root} is image {name!r}"
             raise UnknownName(what, self._remedy(written))
         if len(images) > 1:
@@ -52,6 +55,22 @@ class OwnImages:
             what = f"the path of image {name!r} has {len(images[0]):,} characters"
             raise UnknownName(what, f"shorten it to {LONGEST_ID}")
         return images[0]
+
+    @cached_property
+    def _others(self) -> dict[str, tuple[str, str]]:
+        """What is wrong with the files and folders that are no images, and the remedy."""
+        others: dict[str, tuple[str, str]] = {}
+        for path in sorted(self.root.rglob("*")):
+            image = path.relative_to(self.root).as_posix()
+            if path.suffix.lower() in SUFFIXES:
+                wrong = f"{path} is not a regular file", "put the image's file in its place"
+            elif path.is_file():
+                wrong = f"{path}: format not supported", "convert it to JPEG or PNG"
+            else:
+                continue
+            if plain(image) not in self._ids[0]:
+                others |= dict.fromkeys(spellings(image), wrong)
+        return others
 
     def _remedy(self, written: str) -> str:
         """Name a file that differs only in upper and lower case."""

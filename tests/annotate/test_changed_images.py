@@ -23,7 +23,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image, ImageChange
 from hsfiq.images.digests import sha256_of
 from hsfiq.images.faults import CHANGED, Fault
-from hsfiq.study.images.check import check_study_images
+from hsfiq.study.images.check import check_shown, shown_images
 from hsfiq.study.images.digests import accept_changed, check_and_record
 from tests.annotate.page_requests import token_of, view
 from tests.annotate.served_studies import Place, enrol, make_study
@@ -107,7 +107,7 @@ def test_an_accepted_file_has_another_address(served: Served) -> None:
     assert served.changed_files() == []
     assert served.answer()[0] == 404
     with served.database.reading() as session:
-        states = check_study_images(session, list_studies(session)[0])
+        states = check_shown(shown_images(session, list_studies(session)[0]))
     accept_changed(served.database, states)
     assert served.client.get(old).status_code == 404
     served.address = f"/image/{view(served.client)['reference']['token']}"

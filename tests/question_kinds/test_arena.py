@@ -181,7 +181,7 @@ def test_the_systems_of_an_arena_search_the_same_images(
     fewer = DrawnRetriever([name for name in names if name != other])
     queries = arena_queries([rivals[0], fewer])
     path = catalogue.folder / "other-images.toml"
-    path.write_text(STUDY.format(name="other", kind="arena", design="", queries=queries))
+    path.write_text(STUDY.format(name="other", kind="arena", design="", queries=queries, k=3))
     refused = hsfiq("study", "create", path, "--database", catalogue.place.url)
     fewer.stop()
     assert refused.code == 2

@@ -164,7 +164,9 @@ def test_what_is_not_there_is_refused_with_its_line(catalogue: Catalogue, tmp_pa
 
 
 def refused(catalogue: Catalogue, folder: Path, practice: str, url: str = "") -> str:
-    text = STUDY.format(name="refused", kind="pair", design="", queries=FOUR_DRESSES + practice)
+    text = STUDY.format(
+        name="refused", kind="pair", design="", queries=FOUR_DRESSES + practice, k=3
+    )
     path = folder / "refused.toml"
     path.write_text(text, encoding="utf-8")
     command = hsfiq("study", "create", path, "--database", url or catalogue.place.url)

@@ -11,9 +11,17 @@ from sqlalchemy import select
 
 from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
 from hsfiq.db.tables import Question
+from hsfiq.demo.folder import IMAGE_FOLDER
 from tests.drawn_retriever import VERSION, DrawnRetriever
-from tests.question_kinds.drawn_catalogue import Catalogue
-from tests.question_kinds.search_pages import SearchPage, at, create_search, image_names
+from tests.hsfiq.samples import hsfiq
+from tests.question_kinds.drawn_catalogue import STUDY, Catalogue
+from tests.question_kinds.search_pages import (
+    SEARCHES,
+    SearchPage,
+    at,
+    create_search,
+    image_names,
+)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +183,7 @@ def test_nothing_sent_names_a_system_an_image_or_a_rank(
         "ending", "declared", "earlier", "assignment", "draft",
     }  # fmt: skip
     assert set(page.view["turns"][0]) == {
-        "number", "text", "reference", "lists", "satisfaction", "vote", "nearest"
+        "number", "text", "is_given", "reference", "lists", "satisfaction", "vote", "nearest"
     }  # fmt: skip
 
 
@@ -205,3 +213,21 @@ def test_a_remembered_target_is_shown_once(catalogue: Catalogue, retriever: Draw
             question.served_at = question.served_at.replace(year=2020)
         view = page.current()
         assert (view["target"], view["target_seconds"]) == (None, 0.0)
+
+
+def test_a_broken_image_that_a_retriever_may_list_is_refused(
+    catalogue: Catalogue, retriever: DrawnRetriever
+) -> None:
+    """The study shows it only if it is found, so no question names it."""
+    queries = SEARCHES.format(task="own-wish", url=retriever.url, more="")
+    path = catalogue.folder / "broken.toml"
+    path.write_text(STUDY.format(name="broken", kind="search", design="", queries=queries, k=3))
+    image = sorted((catalogue.folder / IMAGE_FOLDER).rglob("*.*"))[-1]  # a shirt, not a dress
+    whole = image.read_bytes()
+    try:
+        image.write_bytes(whole[:-40])
+        refused = hsfiq("study", "create", path, "--database", catalogue.place.url)
+    finally:
+        image.write_bytes(whole)
+    assert refused.code == 2
+    assert f"{image}: cannot be decoded" in refused.err

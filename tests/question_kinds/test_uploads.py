@@ -392,7 +392,7 @@ def test_every_retriever_must_accept_pictures(catalogue: Catalogue) -> None:
     blind = DrawnRetriever(image_names(catalogue))
     queries = SEARCHES.format(task="own-wish", url=blind.url, more="uploads = true")
     path = catalogue.folder / "refused-uploads.toml"
-    path.write_text(STUDY.format(name="refused", kind="search", design="", queries=queries))
+    path.write_text(STUDY.format(name="refused", kind="search", design="", queries=queries, k=3))
     refused = hsfiq("study", "create", path, "--database", catalogue.place.url)
     blind.stop()
     assert refused.code == 2

@@ -6,8 +6,11 @@ Readers see all of the study or nothing: it is hidden until the last transaction
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from time import monotonic
+from warnings import catch_warnings
 
 from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
@@ -19,6 +22,7 @@ from hsfiq.db.change_tables import BEING_CREATED, StudyCreation
 from hsfiq.db.engine import Database, Parts, added
 from hsfiq.db.tables import Study
 from hsfiq.errors import Conflict
+from hsfiq.images.check import Track, decoder
 from hsfiq.study.config import StudyConfig
 from hsfiq.study.creation.removal import remove_interrupted, remove_unfinished
 from hsfiq.study.design import (
@@ -28,7 +32,12 @@ from hsfiq.study.design import (
     require_unbound_platform_study,
 )
 from hsfiq.study.drawing.material import material_for
+from hsfiq.study.images.check import BrokenImages, StudyImages, check_shown, shown_images
+from hsfiq.study.images.digests import record_new
 from hsfiq.study.searching.drawing import Described
+
+GO_ON_SECONDS = 60.0
+"""How often a creation that checks images records that it goes on."""
 
 
 def nothing_required(_session: Session) -> None:
@@ -48,13 +57,17 @@ def create_study(
     origin: str = "collected",
     status: str = "open",
     retrievers: Mapping[str, Described] | None = None,
-) -> None:
-    """Draw and store a study, as `draw_study` does in one transaction.
+    track: Track = iter,
+) -> StudyImages:
+    """Draw and store a study, as `draw_study` does in one transaction, and check its images.
 
     `require` may refuse the study before it becomes visible, `require_at_end` in the transaction in
-    which it does. Nothing remains if it does, or if
-    anything else fails, except images and systems of live retrievers, which other studies share.
-    What a killed process leaves is hidden, and removed by a later creation.
+    which it does. `track` iterates over the images, for a progress bar. Nothing remains if anything
+    fails, except images and systems of live retrievers, which other studies share. What a killed
+    process leaves is hidden, and removed by a later creation.
+
+    Raises:
+        BrokenImages: files of images are there but cannot be shown.
     """
     remove_interrupted(database, datetime.now(UTC))
     with database.reading() as session:
@@ -76,14 +89,46 @@ def create_study(
                 next_part=creation.next_part,
             )
             require(parts.session, study)
-            creation.end_part()
-            require_at_end(parts.session)
-            publish(parts.session, study, config, status)
-            record(parts.session, actor, Action.STUDY_CREATE, study=study.name)
+        corpora = (described.corpus for described in (retrievers or {}).values())
+        images = require_usable_images(database, study.id, frozenset().union(*corpora), track)
+        with database.writing() as session:
+            go_on(session, study.id)
+            require_at_end(session)
+            publish(session, session.get_one(Study, study.id), config, status)
+            record(session, actor, Action.STUDY_CREATE, study=config.study.name)
     except BaseException:
         if study.id is not None:
             remove_unfinished(database, study.id)
         raise
+    record_new(database, images)
+    return replace(images, study=config.study.name)
+
+
+def require_usable_images(
+    database: Database, study_id: int, searched: frozenset[str], track: Track
+) -> StudyImages:
+    """The images of a hidden study, after decoding all of them; `BrokenImages` if any is broken.
+
+    `searched` are those that live retrievers may list.
+    """
+
+    def track_going_on(names: Sequence[str]) -> Iterator[str]:
+        continued = monotonic()
+        for name in track(names):
+            if monotonic() - continued > GO_ON_SECONDS:
+                with database.writing() as session:
+                    go_on(session, study_id)
+                continued = monotonic()
+            yield name
+
+    with database.reading() as session:
+        shown = shown_images(session, session.get_one(Study, study_id))
+    shown = replace(shown, searched=searched)
+    with catch_warnings(action="ignore"):  # Pillow's, of unusual but complete files
+        images = check_shown(shown, decoder(), track_going_on)
+    if images.broken:
+        raise BrokenImages(images.broken)
+    return images
 
 
 def hidden_study(
@@ -116,18 +161,23 @@ class Creation:
             self.end_part()
 
     def end_part(self) -> None:
-        goes_on = (
-            update(StudyCreation)
-            .where(StudyCreation.study_id == self._study_id)
-            .values(continued_at=datetime.now(UTC))
-            .returning(StudyCreation.study_id)
-        )
-        if self._parts.session.scalar(goes_on) is None:
-            raise Conflict(
-                "the creation of the study paused for so long that another command has removed it",
-                remedy="run the command again",
-            )
+        go_on(self._parts.session, self._study_id)
         self._parts.next()
+
+
+def go_on(session: Session, study_id: int) -> None:
+    """Record that a creation goes on; `Conflict` if another command has removed what it stored."""
+    goes_on = (
+        update(StudyCreation)
+        .where(StudyCreation.study_id == study_id)
+        .values(continued_at=datetime.now(UTC))
+        .returning(StudyCreation.study_id)
+    )
+    if session.scalar(goes_on) is None:
+        raise Conflict(
+            "the creation of the study paused for so long that another command has removed it",
+            remedy="run the command again",
+        )
 
 
 def publish(session: Session, study: Study, config: StudyConfig, status: str) -> None:

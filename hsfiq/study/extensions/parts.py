@@ -20,8 +20,9 @@ from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Pair, Study
 from hsfiq.errors import Conflict
+from hsfiq.images.check import Track
 from hsfiq.study.config import config_of
-from hsfiq.study.creation.create import begin, hidden_study
+from hsfiq.study.creation.create import begin, go_on, hidden_study, require_usable_images
 from hsfiq.study.creation.removal import remove_interrupted, remove_unfinished
 from hsfiq.study.extensions.extension import (
     Added,
@@ -45,13 +46,17 @@ def extend_in_parts(
     *,
     study_of: Callable[[Session], Study],
     lock: Callable[[Session], Study],
+    track: Track = iter,
 ) -> Added:
     """Do what `extend_study` does; `study_of` finds the study, `lock` locks it, or refuses.
+
+    The images of the new pairs are checked; `track` iterates over them, for a progress bar.
 
     Nothing remains if it fails. What a killed process leaves is hidden, and removed later.
 
     Raises:
         Conflict: the study was extended by another command meanwhile.
+        BrokenImages: files of images are there but cannot be shown.
     """
     remove_interrupted(database, now)
     with database.reading() as session:
@@ -62,22 +67,24 @@ def extend_in_parts(
         with database.writing_in_parts() as parts:
             creation = begin(parts, hidden)
             stored = store_extension(parts.session, hidden, plan, creation.next_part)
-            creation.end_part()
-            study = lock(parts.session)
-            if next_extension(parts.session, study) != plan.number:
+        require_usable_images(database, hidden.id, frozenset(), track)
+        with database.writing() as session:
+            go_on(session, hidden.id)
+            study = lock(session)
+            if next_extension(session, study) != plan.number:
                 raise Conflict(
                     f"study {study.name} was extended by another command meanwhile",
                     remedy="run the command again",
                 )
-            plan = move(parts.session, hidden, study, plan)
-            added = record_extension(parts.session, study, plan, stored, now)
+            plan = move(session, session.get_one(Study, hidden.id), study, plan)
+            added = record_extension(session, study, plan, stored, now)
             about = count_text(added.forms, "form")
-            record(parts.session, actor, Action.STUDY_EXTEND, study=study.name, about=about)
-            return added
+            record(session, actor, Action.STUDY_EXTEND, study=study.name, about=about)
     except BaseException:
         if hidden.id is not None:
             remove_unfinished(database, hidden.id)
         raise
+    return added
 
 
 def move(session: Session, hidden: Study, study: Study, plan: Plan) -> Plan:

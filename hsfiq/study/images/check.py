@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,14 +12,37 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Dataset, FurtherSet, Image, Pair, Query, RetrievedImage, Study, Triplet
-from hsfiq.images.check import FindFault, Track, fault_of, inspect_files
+from hsfiq.errors import FileErrors
+from hsfiq.images.check import NOT_DECODED, FindFault, Track, fault_of, inspect_files
 from hsfiq.images.digests import sha256_of
 from hsfiq.images.faults import CHANGED, Fault, FaultKind
 from hsfiq.images.folder import ImageFolder
+from hsfiq.kinds import KINDS
+from hsfiq.text import count_text, first_few
 
 Role = Literal["reference", "candidate"]
 
+LISTED = 100
+"""The most broken images that an error names."""
+
 NO_FOLDER = Fault("missing", "its dataset has no image folder")
+
+
+class BrokenImages(FileErrors):
+    """Files of a study's images that cannot be shown, one message each."""
+
+    def __init__(self, broken: Sequence[FaultyImage]) -> None:
+        lines = [
+            f"{image.file}: {image.why}; it is needed for {first_few(image.queries)}"
+            if image.queries
+            else f"{image.file}: {image.why}"
+            for image in broken[:LISTED]
+        ]
+        if len(broken) > LISTED:
+            lines.append(f"and {len(broken) - LISTED:,} more")
+        number = count_text(len(broken), "image file")
+        remedy = "replace or repair them; those that you delete count as missing images instead"
+        super().__init__([*lines, f"{number} cannot be shown to participants; {remedy}"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +106,11 @@ class StudyImages:
         return tuple(image for image in self.faulty if image.kind == "changed")
 
     @property
+    def broken(self) -> tuple[FaultyImage, ...]:
+        """Those whose file is there but cannot be shown."""
+        return tuple(image for image in self.faulty if image.kind not in ("missing", "changed"))
+
+    @property
     def kinds(self) -> dict[str, int]:
         return dict(Counter(image.kind for image in self.faulty))
 
@@ -92,9 +119,10 @@ class StudyImages:
         return not self.faulty
 
     def warnings(self) -> list[str]:
-        """One line if there is any faulty image."""
+        """One line if there is any faulty image, and one if files were not decoded."""
+        lines = [] if self.decoded or not self.images else [NOT_DECODED]
         if self.passed:
-            return []
+            return lines
         counts = ", ".join(
             f"{sum(check.kinds.values()):,} of {check.images:,} {role}s"
             for role, check in self.roles.items()
@@ -105,7 +133,7 @@ class StudyImages:
             f"{self.pairs_touched:,} of {self.pairs:,} pairs: see `hsfiq images check --study "
             f"{self.study}`"
         )
-        return [line]
+        return [*lines, line]
 
     def to_json(self) -> dict[str, Any]:
         facts = asdict(self)
@@ -133,19 +161,53 @@ class ShownPair:
         return self.references | self.candidates
 
 
-def check_study_images(
-    session: Session, study: Study, find_fault: FindFault | None = None, track: Track = iter
+@dataclass(frozen=True, slots=True)
+class ShownImages:
+    """What a study shows, as the database has it.
+
+    Attributes:
+        recorded: the digests of the dataset's images, by name.
+        searched: the images that live retrievers may list.
+    """
+
+    study: str
+    dataset_id: int | None
+    root: Path | None
+    recorded: Mapping[str, str]
+    pairs: tuple[ShownPair, ...]
+    searched: frozenset[str]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self.searched.union(*(pair.images for pair in self.pairs)))
+
+
+def shown_images(session: Session, study: Study) -> ShownImages:
+    """The images of a study's pairs; of a live kind, also those whose digests are recorded.
+
+    These were in its retrievers' corpora when it was created.
+    """
+    dataset = dataset_of(session, study)
+    recorded = {} if dataset is None else recorded_digests(session, dataset)
+    return ShownImages(
+        study=study.name,
+        dataset_id=None if dataset is None else dataset.id,
+        root=root_of(dataset),
+        recorded=recorded,
+        pairs=tuple(shown_pairs(session, study)),
+        searched=frozenset(recorded if KINDS[study.kind].is_live else ()),
+    )
+
+
+def check_shown(
+    shown: ShownImages, find_fault: FindFault | None = None, track: Track = iter
 ) -> StudyImages:
     """Check every image that the study's participants see, and compare it with its digest.
 
     `find_fault` decodes a file that is not empty, in several threads at once; if None, no file is
     decoded. `track` iterates over the images, for a progress bar.
     """
-    pairs = list(shown_pairs(session, study))
-    names = sorted(set(chain.from_iterable(pair.images for pair in pairs)))
-    dataset = dataset_of(session, study)
-    root = root_of(dataset)
-    recorded = {} if dataset is None else recorded_digests(session, dataset)
+    pairs, names, root, recorded = shown.pairs, shown.names, shown.root, shown.recorded
     if root is None:
         files = dict.fromkeys(names, InspectedFile(None, NO_FOLDER))
     else:
@@ -159,11 +221,11 @@ def check_study_images(
     queries = queries_by_image(touched)
     by_role: dict[Role, frozenset[str]] = {
         "reference": frozenset().union(*(pair.references for pair in pairs)),
-        "candidate": frozenset().union(*(pair.candidates for pair in pairs)),
+        "candidate": shown.searched.union(*(pair.candidates for pair in pairs)),
     }
     return StudyImages(
-        study=study.name,
-        dataset_id=None if dataset is None else dataset.id,
+        study=shown.study,
+        dataset_id=shown.dataset_id,
         folder=None if root is None else str(root),
         decoded=find_fault is not None,
         images=len(names),
@@ -183,7 +245,7 @@ def check_study_images(
                 file=None if (path := files[name].path) is None else str(path),
                 sha256=files[name].sha256,
                 roles=tuple(role for role, images in by_role.items() if name in images),
-                queries=tuple(queries[name]),
+                queries=tuple(queries.get(name, ())),
             )
             for name, fault in faults.items()
         ),

@@ -12,7 +12,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image, ImageChange
 from hsfiq.db.tables import Base, Study
 from hsfiq.images.check import Track
-from hsfiq.study.images.check import StudyImages, check_study_images
+from hsfiq.study.images.check import StudyImages, check_shown, shown_images
 
 ROWS_AT_ONCE = 1000
 """Rows of one transaction, so that others who write wait for milliseconds only."""
@@ -25,7 +25,8 @@ def check_and_record(database: Database, study: str, track: Track = iter) -> Stu
     """Check the images of a study without decoding them, and record the digests of new ones."""
     with database.reading() as session:
         row = session.scalars(select(Study).where(Study.name == study)).one()
-        states = check_study_images(session, row, track=track)
+        shown = shown_images(session, row)
+    states = check_shown(shown, track=track)
     record_new(database, states)
     return states
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -13,8 +14,10 @@ import pytest
 from PIL import Image
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.images.check import AHEAD, check_images
-from hsfiq.images.faults import Fault
+from hsfiq.images.check import AHEAD, check_images, find_faults
+from hsfiq.images.digests import sha256_of
+from hsfiq.images.display import find_fault
+from hsfiq.images.faults import NOT_REGULAR, Fault
 from hsfiq.images.folder import ImageFolder
 from hsfiq.readers.dataset_folder import dataset_of, read_folder
 from tests.hsfiq.samples import CIRR, FASHIONIQ, hsfiq
@@ -95,6 +98,39 @@ def test_each_fault_lists_the_queries_it_affects(folder: Path) -> None:
     )
     assert "s1: missing (no file: none has this name); reference of shirt.val.2" in lines
     assert any(line.startswith("s3: one-pixel") and "only a candidate" in line for line in lines)
+
+
+def test_a_file_that_has_become_a_pipe_is_never_read(folder: Path) -> None:
+    images = ImageFolder(folder / "images")
+    path = next((folder / "images").iterdir())
+    path.unlink()
+    os.mkfifo(path)
+    assert images.find(path.stem) == path, "the folder is listed once"
+    assert sha256_of(path) == NOT_REGULAR
+    assert find_fault(path) == Fault("undecodable", "is not a file")
+    assert ImageFolder(folder / "images").find(path.stem) is None
+
+
+def test_a_link_counts_as_soon_as_its_file_is_there(folder: Path, tmp_path: Path) -> None:
+    images = folder / "images"
+    path = next(images.iterdir())
+    content = path.read_bytes()
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere.jpg")
+    os.utime(images, (0, 0))
+    listed = ImageFolder(images)
+    faults = [*find_faults([path.stem], listed, find_fault, iter)]
+    assert faults == [(path.stem, Fault("missing", "is a link to a file that does not exist"))]
+    (tmp_path / "elsewhere.jpg").write_bytes(content)
+    assert list(find_faults([path.stem], listed, find_fault, iter)) == []
+
+
+def test_a_heic_image_is_named(folder: Path) -> None:
+    path = next((folder / "images").iterdir())
+    path.write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(100))
+    command = hsfiq("images", "check", folder)
+    assert command.code == 1
+    assert "HEIC image: format not supported (convert it to JPEG or PNG)" in command.out
 
 
 def test_several_files_for_one_image_are_named(folder: Path) -> None:

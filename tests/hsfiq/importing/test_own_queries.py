@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import unicodedata
 from pathlib import Path
 
@@ -199,6 +200,26 @@ def test_ways_to_write_a_name(photos: Path, name: str, image: str) -> None:
 def test_names_of_no_image_or_of_several(photos: Path, name: str) -> None:
     with pytest.raises(UnknownName):
         OwnImages(photos).id_of(name)
+
+
+@pytest.mark.parametrize("name", ["phone.HEIC", "cars/phone", "phone"])
+def test_other_formats_are_named(photos: Path, name: str) -> None:
+    (photos / "cars" / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
+    with pytest.raises(UnknownName, match=r"phone\.HEIC: format not supported") as refused:
+        OwnImages(photos).id_of(name)
+    assert refused.value.remedy == "convert it to JPEG or PNG"
+
+
+def test_an_image_is_a_regular_file_or_a_link_to_one(photos: Path) -> None:
+    os.mkfifo(photos / "pipe.png")
+    (photos / "folder.png").mkdir()
+    (photos / "device.png").symlink_to("/dev/zero")
+    (photos / "link.png").symlink_to(photos / "red.png")
+    images = OwnImages(photos)
+    assert images.id_of("link") == "link.png"
+    for name in ("pipe.png", "folder.png", "device"):
+        with pytest.raises(UnknownName, match="is not a regular file"):
+            images.id_of(name)
 
 
 def test_a_file_in_the_folder_itself_is_named_by_its_name_alone(photos: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Dataset, Pair, Study
 from hsfiq.errors import Conflict, UnreadableInput
 from hsfiq.study.config import Checks, StudyConfig
+from hsfiq.study.creation import create as create_module
 from hsfiq.study.creation.create import create_study
 from hsfiq.study.creation.removal import LONGEST_PAUSE
 from tests.hsfiq.samples import hsfiq
@@ -191,3 +193,26 @@ def add_images(database: Database, folder: Path) -> None:
     Picture.new("RGB", (6, 8), "red").save(folder / "shirt-0.png")
     with database.writing() as session:
         session.execute(update(Dataset).values(image_root=str(folder)))
+
+
+def test_a_creation_goes_on_while_images_are_decoded(
+    database: Database,
+    other: Database,
+    queries: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another command removes only what has not gone on for long."""
+    monkeypatch.setattr(create_module, "GO_ON_SECONDS", 0.0)
+    times = list[datetime]()
+
+    def track(names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            yield name
+            with other.reading() as session:
+                times.append(session.scalars(select(StudyCreation.continued_at)).one())
+
+    add_images(database, tmp_path / "images")
+    create_study(database, WANTED, queries, actor=OWNER, require=allow, track=track)
+    assert times == sorted(set(times))
+    assert len(times) > 2

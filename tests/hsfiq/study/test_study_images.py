@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image, ImageChange
 from hsfiq.db.tables import Dataset, Triplet
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
+from tests.hsfiq.study.parts import row_counts
 from tests.studies import NOW, SMALL, draw, make_queries
 
 CONFIG = """
@@ -86,6 +88,95 @@ def test_creating_a_study_says_what_is_missing_and_goes_on(
     assert "hsfiq images check --study from-file" in done.err
 
 
+def broken_files(folder: Path) -> dict[str, str]:
+    """Files of the study that are there but cannot be shown, each with a word of its fault."""
+    (folder / "image-1.png").write_bytes((folder / "image-1.png").read_bytes()[:-30])
+    (folder / "image-2.png").write_bytes(b"")
+    (folder / "image-3.png").write_text("<html>404</html>")
+    Picture.new("RGB", (1, 1)).save(folder / "image-4.png")
+    faults = ("truncated", "zero bytes", "not a known image format", "single pixel")
+    return {f"image-{number}.png": fault for number, fault in enumerate(faults, start=1)}
+
+
+def test_a_study_with_broken_images_is_not_created(
+    folder: Path, database: Database, database_url: str
+) -> None:
+    broken, before = broken_files(folder), row_counts(database)
+    (folder / "image-5.png").unlink()
+    refused = create(database_url, folder)
+    assert refused.code == 2
+    *lines, last = refused.err.splitlines()
+    assert len(lines) == len(broken)
+    for (name, fault), line in zip(broken.items(), lines, strict=True):
+        assert f"{folder / name}: " in line
+        assert fault in line
+    assert "4 image files cannot be shown" in last
+    assert "delete" in last
+    assert row_counts(database) == before
+    assert set(digests(database).values()) == {None}
+
+    for name in broken:
+        (folder / name).unlink()
+    done = create(database_url, folder)
+    assert done.code == 0
+    assert "5 of 8 images cannot be shown" in done.err
+
+
+@on_sqlite
+def test_a_draft_whose_images_have_been_damaged_is_not_opened(
+    folder: Path, database: Database, database_url: str
+) -> None:
+    assert create(database_url, folder, "--draft").code == 0
+    whole = (folder / "image-1.png").read_bytes()
+    broken = broken_files(folder)
+    refused = hsfiq("study", "open", "--database", database_url)
+    assert refused.code == 2
+    assert "4 image files cannot be shown" in refused.err
+    for name in broken:
+        (folder / name).write_bytes(whole)
+    assert hsfiq("study", "open", "--database", database_url).code == 0
+
+
+@on_sqlite
+def test_a_pipe_counts_as_a_missing_image(
+    folder: Path, database: Database, database_url: str
+) -> None:
+    for number, made in enumerate((os.mkfifo, Path.mkdir)):
+        path = folder / f"image-{number}.png"
+        path.unlink()
+        made(path)
+    (folder / "image-2.png").unlink()
+    (folder / "image-2.png").symlink_to("/dev/zero")
+    done = create(database_url, folder)
+    assert done.code == 0
+    assert "3 of 8 images cannot be shown" in done.err
+    assert check(database_url, "--json").result["kinds"] == {"missing": 3}
+
+
+def test_a_study_is_not_extended_with_broken_images(
+    folder: Path, database: Database, database_url: str
+) -> None:
+    with database.writing() as session:  # the image of each query is its own reference
+        session.execute(update(Triplet).values(reference_id=Triplet.id))
+    config = folder.parent / "study.toml"
+    config.write_text(CONFIG.replace("from-file", "small") + "sample = 2\n", encoding="utf-8")
+    extend = ("study", "extend", "small", "--all-queries", "--database", database_url)
+    assert hsfiq("study", "create", config, "--database", database_url).code == 0
+    before, shown = row_counts(database), digests(database)
+    assert None in shown.values()
+    for name, digest in shown.items():
+        if digest is None:
+            (folder / f"{name}.png").write_bytes(b"")
+    refused = hsfiq(*extend)
+    assert refused.code == 2
+    assert "zero bytes" in refused.err
+    assert (row_counts(database), digests(database)) == (before, shown)
+    for path in folder.iterdir():
+        if not path.stat().st_size:
+            path.unlink()
+    assert hsfiq(*extend).code == 0
+
+
 @on_sqlite
 def test_without_an_image_folder_all_are_missing(
     folder: Path, database: Database, database_url: str
@@ -108,10 +199,10 @@ def test_either_a_folder_or_a_study(words: tuple[str, ...], database_url: str) -
     assert "--study" in refused.err
 
 
-def create(url: str, folder: Path) -> CommandResult:
+def create(url: str, folder: Path, *options: str) -> CommandResult:
     config = folder.parent / "study.toml"
     config.write_text(CONFIG.replace("from-file", "small"), encoding="utf-8")
-    return hsfiq("study", "create", config, "--database", url)
+    return hsfiq("study", "create", config, *options, "--database", url)
 
 
 def digests(database: Database) -> dict[str, str | None]:
