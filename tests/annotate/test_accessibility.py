@@ -83,5 +83,7 @@ def test_the_pages_of_the_study(
     sound(page, "done")
     page.goto(f"{server.url}/start/{newcomer(place, is_ready=False)}")
     page.locator(".decline").click()
+    sound(page, "declining")
+    page.locator(".leave").click()
     expect(page.locator(".farewell-title")).to_be_visible()
     sound(page, "declined")

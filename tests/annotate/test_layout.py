@@ -345,3 +345,53 @@ def test_the_reason_box_covers_no_image(question: Page) -> None:
             )
             assert is_apart, size
     press(question, "Escape")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"k": 5},
+        {"k": 5, "ties": True, "names": NAMES, "asks_reason": True, "language": "ko"},
+        {"k": 10, "kind": "images", "levels": 4},
+        {"k": 5, "kind": "ranking", "sets": 5},
+        {"k": 5, "extra": EXTRA},
+    ],
+    ids=str,
+)
+def test_the_reason_box_opens_in_view(page: Page, options: dict[str, Any]) -> None:
+    shown_with(page, options)
+    expect(page.locator(".next.waiting")).to_have_count(0)
+    for width, height in [*SIZES, (1024, 700)]:
+        page.set_viewport_size({"width": width, "height": height})
+        page.evaluate("scrollTo(0, 0)")
+        press(page, "r")
+        (panel,) = boxes(page, ".reason-panel")
+        assert panel.top >= 0, (width, height)
+        assert panel.bottom <= height, (width, height)
+        if width >= 600 and height >= 560:
+            (following,) = boxes(page, ".next")  # what is used next
+            assert following.bottom <= height, (width, height)
+        press(page, "Escape")
+
+
+def test_all_sets_of_a_ranking_are_in_view(page: Page) -> None:
+    laptops = [(1280, 720), (1440, 900), (1920, 1080)]
+    smaller = [(768, 1024), (1024, 700)]
+    cases = [(5, 5, smaller + laptops), (3, 5, smaller + laptops), (5, 10, laptops)]
+    for n_sets, k, sizes in cases:
+        shown_with(page, {"kind": "ranking", "sets": n_sets, "k": k})
+        expect(page.locator(".next.waiting")).to_have_count(0)
+        for width, height in sizes:
+            page.set_viewport_size({"width": width, "height": height})
+            page.evaluate("scrollTo(0, 0)")
+            (bottom,) = boxes(page, ".bottom")
+            sets = boxes(page, ".set")
+            assert len(sets) == n_sets
+            assert sets[-1].bottom <= bottom.top, (n_sets, width, height)
+            assert min(image.height for image in boxes(page, ".set .frame")) >= 80, (n_sets, width)
+
+
+def test_key_hints_are_there_for_a_mouse_whatever_the_size(question: Page) -> None:
+    for width, height in SIZES:
+        question.set_viewport_size({"width": width, "height": height})
+        assert len(boxes(question, ".set h3 kbd, .picks kbd, .next kbd")) == 5, (width, height)

@@ -143,6 +143,15 @@ def test_the_labels_name_the_keys(server: ThreadServer, open_page: OpenPage) -> 
     )
 
 
+def test_a_touch_screen_of_any_size_has_no_key_hints(
+    server: ThreadServer, open_page: OpenPage
+) -> None:
+    page = open_page(server, 1280, 800, has_touch=True, is_mobile=True)
+    for width, height in ((390, 844), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        expect(page.locator("kbd:visible")).to_have_count(0)
+
+
 def test_a_double_click_on_next_submits_once(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server)
     press(page, "4", "Shift+Digit2", "q")

@@ -66,7 +66,8 @@ export function openReason() {
   if (!judgedView()) return;
   find(".reason-panel").hidden = false;
   find(".reason").setAttribute("aria-expanded", "true");
-  find("#hsfiq-reason").focus();
+  find("#hsfiq-reason").focus({ preventScroll: true });
+  for (const part of [".foot", ".reason-panel"]) find(part).scrollIntoView({ block: "nearest" });
 }
 
 export function closeReason() {

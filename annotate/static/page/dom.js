@@ -64,12 +64,23 @@ export function makeButton(className, text) {
 export const focusPage = () => find(".main").focus({ preventScroll: true });
 
 /**
- * Show whether an element has more text below, and let the keyboard reach it if it scrolls.
+ * Show whether an element has more text below, and let the keyboard reach it if it scrolls; also
+ * after it has scrolled, or changed its size.
  * @param {HTMLElement} element
  */
 export function markScrolling(element) {
+  showScrolling(element);
+  element.onscroll = () => showScrolling(element);
+  resized.observe(element);
+}
+
+/** @param {HTMLElement} element */
+function showScrolling(element) {
   const { scrollHeight, clientHeight, scrollTop } = element;
   element.tabIndex = scrollHeight > clientHeight + 1 ? 0 : -1;
   element.classList.toggle("cut", scrollHeight - clientHeight - scrollTop > 1);
-  element.onscroll = () => markScrolling(element);
 }
+
+const resized = new ResizeObserver((entries) => {
+  for (const { target } of entries) if (target instanceof HTMLElement) showScrolling(target);
+});

@@ -1,6 +1,6 @@
 // A search: the lists with their controls, what is looked for, and sending each turn.
 import { openGuidelinesOnce } from "./dialogs.js";
-import { find, findAll, focusPage, markScrolling, root } from "./dom.js";
+import { find, findAll, focusPage, root } from "./dom.js";
 import { startImages } from "./images.js";
 import { digitOf, isShifted, KEYS, letterOf } from "./keys.js";
 import { announce, notify, notifyMissing, updateMissing } from "./notice.js";
@@ -281,10 +281,6 @@ export function listenToSearch(signal) {
   find(".search-stop").addEventListener("click", stop, { signal });
   find(".stopping .stop").addEventListener("click", confirmStop, { signal });
   find(".search-memorised").addEventListener("click", finishTarget, { signal });
-  const turns = find(".search-turns");
-  const observer = new ResizeObserver(() => markScrolling(turns));
-  observer.observe(turns);
-  signal.addEventListener("abort", () => observer.disconnect());
   listenToUpload(signal);
   listenToEnd(signal);
 }
