@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 
 from hsfiq.annotate import handlers
 from hsfiq.annotate.body_limit import UPLOAD, limited_body
-from hsfiq.annotate.cookies import required_tokens, tokens_in
+from hsfiq.annotate.cookies import UnknownParticipant, required_tokens, tokens_in
 from hsfiq.annotate.enrolment import add_enrolment_routes
 from hsfiq.annotate.gradio_page import (
     HEAD,
@@ -81,7 +81,7 @@ from hsfiq.collect.withdrawal import regular_erasure
 from hsfiq.db.checkpoints import regular_checkpoints
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.failures.timeouts import limit_waiting
-from hsfiq.errors import InvalidRecord, Refused, Unavailable
+from hsfiq.errors import InvalidRecord, Refused, SetBack, Unavailable
 from hsfiq.http_server import accept_connections, listening, server_settings, stop
 from hsfiq.public_url import PublicUrl
 from hsfiq.signals import Signals
@@ -223,6 +223,10 @@ async def error_response(request: Request, error: Exception) -> Response:
     reply: ErrorReply = {"error": str(error)}
     if isinstance(error, Reassigned):
         reply["handed_on"] = True
+    if isinstance(error, SetBack):
+        reply["set_back"] = True
+    if isinstance(error, UnknownParticipant):
+        reply["participant_unknown"] = True
     if isinstance(error, OutdatedPage):
         # The first pages do not read `outdated`, but show the error.
         outdated = standard_texts(language_for(request.headers))["page"]["outdated"]

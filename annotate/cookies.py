@@ -37,6 +37,13 @@ class UnknownBrowser(Refused):
     status = 401
 
 
+class UnknownParticipant(UnknownBrowser):
+    """The cookie is ours, but its participants are not stored.
+
+    They were forgotten, or the database is that of a backup from before they began.
+    """
+
+
 class Signer:
     """Signs short texts, each for one purpose: a signature is not valid for another purpose."""
 
@@ -131,7 +138,8 @@ def required_participant(
     """The participant whose cookie this is, with `lock` locked; else `UnknownBrowser`."""
     participant = participant_in(session, cookies, signer, lock=lock)
     if participant is None:
-        raise UnknownBrowser(UNKNOWN_BROWSER)
+        required_tokens(cookies, signer)
+        raise UnknownParticipant(UNKNOWN_BROWSER)
     return participant
 
 
@@ -139,10 +147,11 @@ def locked_participant(
     session: Session, cookies: Mapping[str, str], signer: Signer
 ) -> ParticipantRow:
     """The same as a row, after locking it."""
-    rows = (participant_row(session, token, lock=True) for token in tokens_in(cookies, signer))
+    tokens = required_tokens(cookies, signer)
+    rows = (participant_row(session, token, lock=True) for token in tokens)
     participant = next(filter(None, rows), None)
     if participant is None:
-        raise UnknownBrowser(UNKNOWN_BROWSER)
+        raise UnknownParticipant(UNKNOWN_BROWSER)
     return participant
 
 

@@ -20,6 +20,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.routing import Mount
 from starlette.types import Message, Receive, Scope, Send
 
+from hsfiq.annotate.cookies import UnknownParticipant
 from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import FailedOpening, Opening
@@ -61,7 +62,12 @@ def add_page_modules(app: FastAPI, root: str = "") -> None:
 def failed_opening(headers: Mapping[str, str], error: Refused) -> FailedOpening:
     """What the page shows instead of the study; Gradio would hide the message."""
     language = language_for(headers)
-    return {"error": str(error), "language": language, "texts": standard_texts(language)["page"]}
+    return {
+        "error": str(error),
+        "participant_unknown": isinstance(error, UnknownParticipant),
+        "language": language,
+        "texts": standard_texts(language)["page"],
+    }
 
 
 def question_page(opening: Callable[[gr.Request], Opening | FailedOpening]) -> gr.Blocks:

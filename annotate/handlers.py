@@ -78,7 +78,7 @@ from hsfiq.collect.withdrawal import withdraw as withdraw_from_study
 from hsfiq.db.engine import Database
 from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Participant
-from hsfiq.errors import Forbidden, HsfiqError, Refused
+from hsfiq.errors import Forbidden, HsfiqError, Refused, SetBack
 from hsfiq.kinds import KINDS
 from hsfiq.live.client import Answered
 
@@ -317,8 +317,11 @@ def answer_questionnaire(
         read_assignment(
             services.signer, participant.token_hash, payload["assignment"], "questionnaire"
         )
-        if current_position(session, participant, now).stage == "questionnaire":
+        stage = current_position(session, participant, now).stage
+        if stage == "questionnaire":
             store_answers(session, participant, payload["answers"], now)
+        elif stage in ("consent", "practice", "asking"):
+            raise SetBack("the questions at the end come after the others")
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
 

@@ -71,6 +71,10 @@ class Forbidden(Refused):
     status = 403
 
 
+class SetBack(Forbidden):
+    """The page shows what is no longer stored: the database is that of an earlier backup."""
+
+
 class Conflict(Refused):
     """The stored state is no longer the one that the request was based on."""
 

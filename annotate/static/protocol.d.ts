@@ -363,6 +363,7 @@ export interface Opening {
 
 export interface FailedOpening {
   error: string;
+  participant_unknown: boolean;
   language: string;
   texts: Record<string, any>;
 }
@@ -381,6 +382,8 @@ export interface ErrorReply {
   error: string;
   handed_on?: boolean;
   outdated?: boolean;
+  set_back?: boolean;
+  participant_unknown?: boolean;
 }
 
 export interface OpinionPayload {

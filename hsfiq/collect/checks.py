@@ -16,7 +16,7 @@ from hsfiq.collect.review.people_shown import Shown, among
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.rows.participants import AnyStudy
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
-from hsfiq.errors import Forbidden, Refused
+from hsfiq.errors import Forbidden, Refused, SetBack
 from hsfiq.kinds import KINDS, ShownAnswer
 from hsfiq.study.config import config_of, rules_of
 from hsfiq.text import is_storable_text
@@ -32,9 +32,10 @@ def answer_check(
 
     Raises `Forbidden`, `NotOpen` or `Refused` if it is not accepted.
     """
-    current = steps_of(session, participant).current
-    if current is None or current.check_id != check_id:
-        raise Forbidden("you cannot answer this check now")
+    own = steps_of(session, participant)
+    if own.current is None or own.current.check_id != check_id:
+        is_done = any(step.check_id == check_id and step.done for step in own.steps)
+        raise (Forbidden if is_done else SetBack)("you cannot answer this check now")
     require_active(participant)
     if not is_storable_text(given):
         raise Refused("the answer has characters that cannot be stored")

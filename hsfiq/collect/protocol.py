@@ -408,9 +408,13 @@ class Opening(TypedDict):
 
 
 class FailedOpening(TypedDict):
-    """What the page receives instead if this browser is not a participant's."""
+    """What the page receives instead if this browser is not a participant's.
+
+    `participant_unknown`: it was, but the participant is not stored any more.
+    """
 
     error: str
+    participant_unknown: bool
     language: str
     texts: dict[str, Any]
 
@@ -429,9 +433,12 @@ class ErrorReply(TypedDict):
     """A refused request.
 
     `handed_on`: the question has been reassigned to somebody else; `outdated`: the page was loaded
-    before the server was upgraded and must be reloaded.
+    before the server was upgraded and must be reloaded; `set_back`: what the page shows is not
+    stored any more, as after a backup was restored; `participant_unknown`: nor is the participant.
     """
 
     error: str
     handed_on: NotRequired[bool]
     outdated: NotRequired[bool]
+    set_back: NotRequired[bool]
+    participant_unknown: NotRequired[bool]

@@ -32,7 +32,7 @@ from hsfiq.collect.steps import Steps, require_reached
 from hsfiq.db.rows.executing import execute
 from hsfiq.db.rows.participants import AnyParticipant, AnyStudy
 from hsfiq.db.tables import Check, Response
-from hsfiq.errors import Conflict, Refused
+from hsfiq.errors import Conflict, Refused, SetBack
 from hsfiq.kinds import Judgement
 from hsfiq.study.config import config_of
 from hsfiq.text import is_storable_text
@@ -90,7 +90,8 @@ def submit(
     `language` is that of the page.
 
     Raises:
-        Forbidden: the participant cannot answer the question now.
+        Forbidden: the participant cannot answer the question now; `SetBack` if they could before a
+            backup was restored.
         NotOpen: the study takes no answers.
         Conflict: another tab has answered since the page was loaded, or the submit key was used
             for another answer.
@@ -109,6 +110,8 @@ def submit(
     require_active(participant)
     latest = revisions[-1] if revisions else None
     revision = latest.revision if latest else 0
+    if revision < expected_revision:
+        raise SetBack("the answer that the page shows is not stored any more")
     if revision != expected_revision:
         raise Conflict("this question was answered elsewhere since the page was loaded")
     stored = values | {

@@ -30,7 +30,7 @@ from hsfiq.db.tables import (
     RetrievedSet,
     Triplet,
 )
-from hsfiq.errors import Forbidden
+from hsfiq.errors import Forbidden, SetBack
 
 T = TypeVar("T")
 
@@ -95,9 +95,12 @@ def steps_of(session: Session, participant: AnyParticipant) -> Steps:
 def require_reached(
     session: Session, participant: AnyParticipant, question_id: int
 ) -> tuple[Steps, Step]:
-    """The participant's steps, and this question; `Forbidden` unless they may answer it now."""
+    """The participant's steps, and this question; `Forbidden` unless they may answer it now.
+
+    The page of a question is made only once it is reached, so what was reached has been set back.
+    """
     if participant.consented_at is None:
-        raise Forbidden("the consent page comes before the first question")
+        raise SetBack("the consent page comes before the first question")
     own = steps_of(session, participant)
     for step in own.steps:
         if step.question_id == question_id and step.check_id is None:
@@ -116,7 +119,7 @@ def require_reached(
             "you were away for a while, so this question was given to somebody else; "
             "your answers are saved"
         )
-    raise Forbidden("you cannot answer this question now")
+    raise SetBack("you cannot answer this question now")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
 from hsfiq.db.tables import Question
@@ -113,6 +113,21 @@ def test_another_tab_cannot_go_on_from_an_earlier_list(page: SearchPage) -> None
     page.ask("is red")
     page.post("/search/turn", stale, 409)
     assert [turn["text"] for turn in page.current()["turns"]][1:] == ["is red"]
+
+
+def test_a_search_that_was_set_back_says_so(page: SearchPage, catalogue: Catalogue) -> None:
+    page.list()
+    page.ask("is red")
+    turn = page.turn("is blue")
+    with catalogue.database.writing() as session:
+        last = session.scalars(select(SearchTurn).order_by(SearchTurn.id.desc())).first()
+        assert last is not None
+        session.execute(delete(SearchList).where(SearchList.turn_id == last.id))
+        session.delete(last)
+        first = select(SearchTurn.id).order_by(SearchTurn.id.desc()).limit(1).scalar_subquery()
+        session.execute(delete(SearchFeedback).where(SearchFeedback.turn_id == first))
+    assert page.post("/search/turn", turn, 403)["set_back"]
+    assert len(page.current()["turns"]) == 1
 
 
 def test_the_server_decides_whether_the_target_was_found(

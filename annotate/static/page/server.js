@@ -1,6 +1,6 @@
 // Requests to the server. Whatever fails, no choice is lost: the page shows a new view only if the
 // server has sent it.
-import { root } from "./dom.js";
+import { find, root } from "./dom.js";
 import { notify } from "./notice.js";
 import { setView } from "./state.js";
 import { t } from "./text.js";
@@ -20,6 +20,8 @@ export class Refusal extends Error {
     this.status = status;
     this.isReassigned = reply.handed_on ?? false;
     this.isPageOutdated = reply.outdated ?? false;
+    this.isSetBack = reply.set_back ?? false;
+    this.isParticipantUnknown = reply.participant_unknown ?? false;
   }
 }
 
@@ -113,6 +115,7 @@ async function explain(error, retry) {
   try {
     showView(await withTexts(await ask("question")));
     if (error.isReassigned) notify(t("question_reassigned"));
+    else if (error.isSetBack) notify(t("set_back"));
     else if (error.status !== 410) notify(t(error.status === 409 ? "answered_elsewhere" : "out_of_date"));
   } catch (second) {
     if (second instanceof Refusal) notify(t("refused", { reason: second.message }));
@@ -136,14 +139,23 @@ export function onConnected() {
  * @param {Refusal} refusal
  * @param {import("./notice.js").NoticeOptions} again
  */
-function explainRefusal({ status, isPageOutdated, message }, again) {
-  if (status === 401) showNoAccess();
+function explainRefusal({ status, isPageOutdated, isParticipantUnknown, message }, again) {
+  if (isParticipantUnknown) explainUnknown();
+  else if (status === 401) showNoAccess();
   else if (status >= 500 || status === 429) notify(t("server_error"), again);
   else if (isPageOutdated) notify(t("outdated"), { label: t("reload"), action: () => location.reload() });
   else notify(t("refused", { reason: message }), again);
 }
 
-export function showNoAccess() {
+/** The page stays as it is, so that a participant can copy what they have typed. */
+function explainUnknown() {
+  const text = `${t("participant_unknown")} ${t("entered_is_kept")}`;
+  notify(text, { label: t("to_welcome"), action: () => location.assign("../") });
+}
+
+/** @param {boolean} isParticipantUnknown whether a cookie came, but its participant is not stored */
+export function showNoAccess(isParticipantUnknown = false) {
   setView(null);
   root.dataset.step = "no-access";
+  if (isParticipantUnknown) find(".no-access-text").textContent = t("participant_unknown");
 }

@@ -48,7 +48,7 @@ export function open(opening) {
   fillKeys();
   if ("error" in opening) {
     setTexts(opening.language, "ltr", /** @type {Texts} */ (opening.texts));
-    showNoAccess();
+    showNoAccess(opening.participant_unknown);
     return;
   }
   setUp(opening);

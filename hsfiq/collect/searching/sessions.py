@@ -20,7 +20,7 @@ from hsfiq.collect.searching.state import Place, SearchState, searches_of, state
 from hsfiq.collect.steps import require_reached
 from hsfiq.db.searches.tables import SearchEnding, SearchTurn
 from hsfiq.db.tables import Participant
-from hsfiq.errors import Conflict, Forbidden, Refused
+from hsfiq.errors import Conflict, Forbidden, Refused, SetBack
 from hsfiq.kinds import Judgement
 from hsfiq.study.searching.config import Searches
 from hsfiq.text import is_storable_text
@@ -144,7 +144,7 @@ def judged(
     """
     state = state_of(session, question_id)
     if state.ending is None:
-        raise Forbidden("the search has not ended yet")
+        raise SetBack("the search has not ended yet")
     if not isinstance(answer, Judgement):
         raise Refused("a search is stopped, not skipped")
     if (answer.values["why"] is not None) != (state.ending.reason == "stopped"):
@@ -163,6 +163,8 @@ def require_same(participant: Participant, state: SearchState, expected_turns: i
     if state.question.reassigned:
         raise Forbidden("this search has been given to somebody else")
     require_active(participant)
+    if len(state.turns) < expected_turns:
+        raise SetBack("the turns that the page shows are not stored any more")
     if state.ending is not None or len(state.turns) != expected_turns:
         raise Conflict("this search has gone on elsewhere since the page was loaded")
 
