@@ -24,6 +24,7 @@ from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.texts import language_for, language_in, study_texts
 from hsfiq.collect.searching.votes import published_leaderboard
 from hsfiq.collect.studies import find_study
+from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.study.config import config_of
 
@@ -53,11 +54,6 @@ def add_leaderboards(app: FastAPI, identities: Identities) -> None:
         user = identities.user_of(request)
         return shown if user is not None and user.may(Permission.READ) else None
 
-    def published(study_id: int) -> tuple[Figures | None, datetime | None]:
-        with database.reading() as session:
-            latest = published_leaderboard(session, study_id)
-        return Figures(**latest.figures) if latest.figures else None, latest.published_at
-
     def find_own(request: Request, study_id: int, wanted: str) -> Shown | None:
         identities.require(request, Permission.READ)
         with database.reading() as session:
@@ -84,13 +80,20 @@ def add_leaderboards(app: FastAPI, identities: Identities) -> None:
         if shown.is_public:
             await of_everybody.get(shown.study_id)
             # Read each time, so that all processes show the same.
-            figures, at = await run_in_threadpool(published, shown.study_id)
+            figures, at = await run_in_threadpool(published, database, shown.study_id)
         else:
             standings = await of_owner.get(shown.study_id)
             figures, at = standings.figures, standings.at
         page = leaderboard_page(shown.about, figures, at)
         kept = "no-cache" if shown.is_public else "no-store"
         return HTMLResponse(page, headers={"Cache-Control": kept})
+
+
+def published(database: Database, study_id: int) -> tuple[Figures | None, datetime | None]:
+    """The figures that everybody sees, and since when."""
+    with database.reading() as session:
+        latest = published_leaderboard(session, study_id)
+    return Figures(**latest.figures) if latest.figures else None, latest.published_at
 
 
 def shown_of(

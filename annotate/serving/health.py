@@ -8,7 +8,6 @@ import anyio
 from anyio import CapacityLimiter
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
-from sqlalchemy import text
 
 from hsfiq.db.engine import Database
 from hsfiq.db.failures.free_space import LEAST_SPACE, first_existing, free_space
@@ -69,8 +68,7 @@ def state_of(database: Database, image_copies: Path) -> dict[str, str]:
     """For each check `ok`, or in some words what is wrong."""
     disk = disk_state(database, image_copies)
     try:
-        with unavailable(), database.engine.connect() as connection:
-            connection.execute(text("SELECT 1"))
+        database.require_writable()
         with unavailable():
             revision = current_revision(database.engine)
     except Unavailable as error:

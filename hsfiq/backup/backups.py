@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 from hsfiq.atomic_files import explained_write_errors, new_private_file
 from hsfiq.backup import postgres_archives, sqlite_files
 from hsfiq.backup.contents import Contents
-from hsfiq.db.engine import connect
+from hsfiq.db.engine import connect, connect_existing
 from hsfiq.db.private_files import LOG_SUFFIXES
 from hsfiq.db.sqlite import file_of, is_fresh_sqlite
 from hsfiq.db.urls import reachable, shown_url
@@ -51,7 +51,7 @@ def back_up(url: str, file: Path) -> Backup:
         NothingToDo: there is no database, or it is damaged.
     """
     where = shown_url(url)
-    with engine_for(url) as engine:
+    with engine_for(url, connect_existing) as engine:
         if is_fresh_sqlite(engine.url):
             raise NothingToDo(f"{where}: there is no database yet")
         module = sqlite_files if engine.dialect.name == "sqlite" else postgres_archives
@@ -90,9 +90,9 @@ def restore(file: Path, url: str) -> Contents:
 
 
 @contextmanager
-def engine_for(url: str) -> Iterator[Engine]:
+def engine_for(url: str, opened_by: Callable[[str], Engine] = connect) -> Iterator[Engine]:
     """An engine for a URL; errors of its driver become `UnreadableInput`."""
-    engine = connect(url)
+    engine = opened_by(url)
     try:
         with reachable(url):
             yield engine

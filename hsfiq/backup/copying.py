@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from hsfiq.atomic_files import new_private_file
 from hsfiq.backup.backups import engine_for, explained_errors, require_unused
 from hsfiq.backup.postgres_archives import ALL_TABLES
-from hsfiq.db.engine import connect
+from hsfiq.db.engine import connect, connect_existing
 from hsfiq.db.schema import (
     create_or_migrate,
     foreign_keys_off,
@@ -55,7 +55,7 @@ def copy_database(source: str, target: str) -> Content:
             something.
         NothingToDo: there is no source, or the target would differ from it.
     """
-    with engine_for(source) as engine:
+    with engine_for(source, connect_existing) as engine:
         if is_fresh_sqlite(engine.url):
             raise NothingToDo(f"{shown_url(source)}: there is no database yet")
         require_current(engine, source)

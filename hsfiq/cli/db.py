@@ -167,10 +167,13 @@ def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
 
 
 def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
+    from hsfiq.db.engine import connect_existing
     from hsfiq.db.sqlite import is_fresh_sqlite
     from hsfiq.db.urls import shown_url
 
-    url, engine = connected(ctx, database)
+    url = database_url(ctx, database)
+    engine = connect_existing(url)
+    ctx.call_on_close(engine.dispose)
     if is_fresh_sqlite(engine.url):
         raise NothingToDo(f"{shown_url(url)}: there is no database yet")
     return url, engine

@@ -41,9 +41,9 @@ def record_in(url: str, action: Action, about: str = "") -> None:
     from sqlalchemy import inspect
 
     from hsfiq.db.change_tables import AuditEntry
-    from hsfiq.db.engine import Database, connect
+    from hsfiq.db.engine import Database, connect_existing
 
-    engine = connect(url)
+    engine = connect_existing(url)
     try:
         with warning_unless_writable(action):
             if inspect(engine).has_table(AuditEntry.__tablename__):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
 from typing import TypeVar
 
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.orm import Session
@@ -30,15 +31,18 @@ from hsfiq.db.sqlite import (
     archive_url,
     checkpoint,
     file_of,
+    identity_of,
     is_archive,
     is_fresh_sqlite,
+    is_opened_read_only,
+    is_read_only,
     keep_write_ahead_log,
     rewrite_file,
     set_up_sqlite,
 )
 from hsfiq.db.types import Base
 from hsfiq.db.urls import reachable, shown_url
-from hsfiq.errors import Busy, NothingToDo, UnreadableInput
+from hsfiq.errors import Busy, NothingToDo, Unavailable, UnreadableInput
 
 T = TypeVar("T")
 
@@ -61,11 +65,14 @@ class Database:
     """An open database with the newest schema.
 
     `reading` and `writing` give a session in one transaction each; `writing` commits at the end, or
-    rolls back on any error. Both raise `Unavailable` if the database cannot do it now.
+    rolls back on any error. Both raise `Unavailable` if the database cannot do it now, and if
+    `file`, the open SQLite file, is no longer at its path: what is written then would be in a file
+    that nobody reads again.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, file: Path | None = None) -> None:
         self.engine = engine
+        self._file, self._identity = file, identity_of(file)
         self._writers = engine.execution_options(hsfiq_writes=True)
         # SQLite allows one writer at a time, and the others poll, some of them for very long;
         # within a process a lock is faster and fair.
@@ -80,6 +87,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """A session that only reads, from one consistent state of the database."""
+        self._require_own_file()
         with unavailable(), Session(self._readers, expire_on_commit=False) as session:
             yield session
 
@@ -87,7 +95,7 @@ class Database:
     def writing(self) -> Iterator[Session]:
         with (
             unavailable(),
-            self._writing_turn(),
+            self._turn_with_own_file(),
             Session(self._writers, expire_on_commit=False) as session,
             session.begin(),
         ):
@@ -101,7 +109,7 @@ class Database:
             ExitStack() as turn,
             Session(self._writers, expire_on_commit=False) as session,
         ):
-            parts = Parts(session, self._writing_turn, turn)
+            parts = Parts(session, self._turn_with_own_file, turn)
             yield parts
             session.commit()
 
@@ -117,6 +125,28 @@ class Database:
             yield
         finally:
             self._turn.release()
+
+    @contextmanager
+    def _turn_with_own_file(self) -> Iterator[None]:
+        """A turn whose transaction is acknowledged only if its file is still in place."""
+        with self._writing_turn():
+            self._require_own_file()
+            yield
+            self._require_own_file()
+
+    def _require_own_file(self) -> None:
+        if self._file is not None and identity_of(self._file) != self._identity:
+            raise Unavailable("the database's file was moved or replaced: restart the server")
+
+    def require_writable(self) -> None:
+        """`Unavailable` if it cannot be written; this writes nothing, and waits for no writer."""
+        with unavailable(), self.reading() as session:
+            if self.engine.dialect.name == "sqlite":
+                read_only = is_read_only(self.engine)
+            else:
+                read_only = session.scalar(text("SHOW transaction_read_only")) == "on"
+        if read_only:
+            raise Unavailable("the database can only be read")
 
     def checkpoint(self) -> None:
         """Copy SQLite's write-ahead log into the main file, unless it is being read for long."""
@@ -186,27 +216,26 @@ def open_database(url: str, *, create: bool = True, connections: int | None = No
 
     `NothingToDo` if there is none; `UnreadableInput` if it cannot be used or is not upgraded.
     """
-    engine = connect(url, connections)
-    is_read_only = is_archive(engine.url)
-    if is_read_only:
-        engine = connect(archive_url(engine.url, shown_url(url)).render_as_string())
+    engine = connect_existing(url, connections)
+    is_archived = is_opened_read_only(engine.url)
+    file = file_of(engine.url) if engine.dialect.name == "sqlite" else None
     try:
         with reachable(url):
-            if not is_read_only and is_fresh_sqlite(engine.url):
+            if is_fresh_sqlite(engine.url):
                 if not create:
                     raise NothingToDo(
                         f"{shown_url(url)}: there is no database yet; import something first"
                     )
                 upgrade(engine)
             require_current(engine, url)
-            if engine.dialect.name == "sqlite" and not is_read_only:
+            if engine.dialect.name == "sqlite" and not is_archived:
                 keep_write_ahead_log(engine, url)
-                if (file := file_of(engine.url)) is not None:
+                if file is not None:
                     make_database_private(file)
     except BaseException:
         engine.dispose()
         raise
-    return Database(engine)
+    return Database(engine, file)
 
 
 def added(session: Session, row: T) -> T:
@@ -214,6 +243,14 @@ def added(session: Session, row: T) -> T:
     session.add(row)
     session.flush()
     return row
+
+
+def connect_existing(url: str, connections: int | None = None) -> Engine:
+    """As `connect`; a SQLite file that cannot be written to is opened for reading."""
+    engine = connect(url, connections)
+    if not is_archive(engine.url):
+        return engine
+    return connect(archive_url(engine.url, shown_url(url)).render_as_string(), connections)
 
 
 def connect(url: str, connections: int | None = None) -> Engine:

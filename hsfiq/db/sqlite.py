@@ -114,7 +114,7 @@ def rewrite_file(engine: Engine) -> bool:
 
 def is_fresh_sqlite(url: URL) -> bool:
     """Whether `url` is a SQLite database that does not exist yet or is an empty file."""
-    if url.get_backend_name() != "sqlite":
+    if url.get_backend_name() != "sqlite" or is_opened_read_only(url):
         return False
     file = file_of(url)
     return file is None or not file.exists() or file.stat().st_size == 0
@@ -122,9 +122,14 @@ def is_fresh_sqlite(url: URL) -> bool:
 
 def file_of(url: URL) -> Path | None:
     """The file of a SQLite database, None if it is kept in memory or is an archive."""
-    if url.database in (None, "", ":memory:") or "immutable" in url.query:
+    if url.database in (None, "", ":memory:") or is_opened_read_only(url):
         return None
     return Path(str(url.database))
+
+
+def is_opened_read_only(url: URL) -> bool:
+    """Whether it is a URL of `archive_url`."""
+    return url.query.get("mode") == "ro"
 
 
 def is_archive(url: URL) -> bool:
@@ -139,15 +144,54 @@ def is_archive(url: URL) -> bool:
 
 
 def archive_url(url: URL, shown: str) -> URL:
-    """The URL that opens an archive; `UnreadableInput` if it is in use or was not closed."""
+    """The URL that opens an archive; `UnreadableInput` if it lacks answers that are beside it.
+
+    With both files beside it, as on a disk that has become read-only, SQLite reads the log, too.
+    """
     file = Path(str(url.database)).resolve()
-    log = file.with_name(f"{file.name}-wal")
-    if log.exists():
+    log, index = (file.with_name(f"{file.name}{suffix}") for suffix in ("-wal", "-shm"))
+    is_complete = not log.exists() or log.stat().st_size == 0
+    if not is_complete and not index.exists():
         raise UnreadableInput(
             shown,
             f"cannot be written to, and {log.name} beside it may have answers that it lacks",
             f"copy {file.name} and {log.name} together to a folder that can be written to",
         )
-    return url.set(
-        database=f"file:{quote(str(file))}", query={"immutable": "1", "mode": "ro", "uri": "true"}
-    )
+    unchanged = {"immutable": "1"} if is_complete else {}
+    query = {"mode": "ro", "uri": "true"} | unchanged
+    return url.set(database=f"file:{quote(str(file))}", query=query)
+
+
+def identity_of(file: Path | None) -> tuple[int, int] | None:
+    """What tells a file from another one at the same path; None if there is none."""
+    try:
+        status = file.stat() if file is not None else None
+    except OSError:
+        return None
+    return None if status is None else (status.st_dev, status.st_ino)
+
+
+def is_read_only(engine: Engine) -> bool:
+    """Whether SQLite cannot write now, for another reason than a lock; nothing is written.
+
+    SQLite itself notices a disk that has become read-only only when it writes.
+    """
+    file = file_of(engine.url)
+    if file is not None and file.exists() and not os.access(file, os.W_OK):
+        return True
+    connection = engine.raw_connection()
+    try:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA busy_timeout=0")
+        cursor.execute("BEGIN IMMEDIATE")  # which a database that can only be read allows
+        try:
+            cursor.execute("UPDATE alembic_version SET version_num = '' WHERE 0")
+        finally:
+            cursor.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_READONLY
+    else:
+        return False
+    finally:
+        cursor.execute(f"PRAGMA busy_timeout={1000 * BUSY_SECONDS}")
+        connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sqlite3
@@ -20,6 +21,14 @@ from tests.processes import Fork
 
 NOBODY = 65534
 
+IMPORTED_LATER = (
+    "alembic.autogenerate",
+    "hsfiq.backup.backups",
+    "hsfiq.cli.export",
+    "hsfiq.releases.writing",
+    "hsfiq.study.publishing.publication_file",
+)
+
 
 @pytest.fixture
 def archive() -> Iterator[Path]:
@@ -35,7 +44,12 @@ def archive() -> Iterator[Path]:
 
 
 def run_without_rights() -> None:
-    """Run a command as a user who owns nothing; root could write everywhere."""
+    """Run a command as a user who owns nothing; root could write everywhere.
+
+    That user may not be allowed to read root's Python, from which commands import when they run.
+    """
+    for name in IMPORTED_LATER:
+        importlib.import_module(name)
     if os.geteuid() == 0:
         os.setuid(NOBODY)
     sys.exit(cli.run(sys.argv[1:]))
@@ -84,6 +98,40 @@ def test_an_archive_with_a_log_is_refused(archive: Path, tmp_path: Path) -> None
     (line,) = log.read_text().splitlines()
     assert "archive.db-wal beside it may have answers" in line
     assert "copy archive.db and archive.db-wal together" in line
+
+
+@pytest.mark.parametrize("has_log", [False, True])
+def test_an_archive_is_backed_up_and_checked(archive: Path, tmp_path: Path, has_log: bool) -> None:
+    """Also with a log beside it, as on a disk that became read-only under a server."""
+    if has_log:
+        opened = sqlite3.connect(archive)
+        opened.execute("PRAGMA journal_mode=WAL")
+        opened.execute("UPDATE studies SET name = 'in the log'")
+        opened.commit()
+        for suffix in ("", "-wal", "-shm"):
+            shutil.copyfile(f"{archive}{suffix}", f"{archive}{suffix}.copy")
+        opened.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{archive}{suffix}.copy").rename(f"{archive}{suffix}")
+            Path(f"{archive}{suffix}").chmod(0o444)
+    archive.chmod(0o444)
+    archive.parent.chmod(0o555)
+    before = {path.name: path.read_bytes() for path in archive.parent.iterdir()}
+    url, out = f"sqlite:///{archive}", Path(tempfile.mkdtemp())
+    try:
+        out.chmod(0o777)
+        for words in (["check"], ["current"], ["backup", str(out / "b.backup")]):
+            log = tmp_path / "log.txt"
+            exit_code = Fork(run_without_rights, ["db", *words, "--database", url], log).wait()
+            assert exit_code == 0, log.read_text()
+        printed = log.read_text()
+        assert "is not in the audit log (the database can only be read" in printed
+        assert ("in the log" if has_log else "hpfiq") in printed
+        restored = f"sqlite:///{tmp_path / 'restored.db'}"
+        assert hsfiq("db", "restore", out / "b.backup", "--database", restored).code == 0
+        assert {path.name: path.read_bytes() for path in archive.parent.iterdir()} == before
+    finally:
+        shutil.rmtree(out)
 
 
 def test_an_archive_cannot_be_changed(archive: Path, tmp_path: Path) -> None:
