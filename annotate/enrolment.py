@@ -114,7 +114,7 @@ def study_of(session: Session, link: PlatformLink) -> Study | None:
 
 
 def bound_or_unbound(candidates: list[Study], platform_study: str) -> list[Study]:
-    """The study that is bound to this study of the platform; else those that are not bound yet."""
+    """The study that is bound to this study of the platform; else those that are not bound."""
     bound = [study for study in candidates if study.platform_study_id == platform_study]
     possible = bound or [study for study in candidates if study.platform_study_id is None]
     if not possible:
@@ -208,11 +208,11 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
 def from_mturk(
     request: Request, services: Services, study_id: int, link: PlatformLink, *, is_known: bool
 ) -> Response:
-    """Who is not known is asked to begin, which sends the link again as a form."""
+    """A link enters a participation with the HIT of that; others ask to begin, by a form."""
     if link.person is None or link.hit is None:
         return mturk.preview(request, services, study_id)
-    if request.method == "GET" and not is_known:
-        return mturk.ask_to_begin(request, services, study_id)
+    if request.method == "GET" and not mturk.takes_part(services, study_id, link.person, link.hit):
+        return mturk.ask_to_begin(request, services, study_id, has_place=is_known)
     return mturk.enter(request, services, study_id, link.person, link.hit)
 
 

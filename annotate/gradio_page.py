@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -13,7 +14,9 @@ from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from gradio import blocks as gradio_blocks
+from gradio.block_function import BlockFunction
 from gradio.routes import App
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -153,7 +156,7 @@ def mount_gradio(
             return thread.submit(asyncio.run, make()).result()
 
     mounted = GradioPage(make_in_a_thread)
-    app.mount(path, HeadMiddleware(mounted, head))
+    app.mount(path, HeadMiddleware(CheckedEvents(mounted), head))
     app_lifespan = app.router.lifespan_context
 
     @asynccontextmanager
@@ -188,10 +191,18 @@ class GradioPage:
         self._is_ready, self._started = False, None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._ready()
+        await self.app(scope, receive, send)
+
+    async def events(self) -> Mapping[int, BlockFunction]:
+        """The events of the page, by the number with which browsers send them."""
+        await self._ready()
+        return self.app.get_blocks().fns
+
+    async def _ready(self) -> None:
         if not self._is_ready:
             async with self._turn:
                 await self._prepare()
-        await self.app(scope, receive, send)
 
     async def _prepare(self) -> None:
         if self._is_ready:
@@ -245,6 +256,49 @@ async def stop_queue(blocks: gr.Blocks) -> None:
     blocks._queue.close()  # type: ignore[no-untyped-call]  # noqa: SLF001 (there is no option)
 
 
+class CheckedEvents:
+    """Refuses events that no page of ours sends, for which Gradio would log a traceback."""
+
+    def __init__(self, page: GradioPage) -> None:
+        self.page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.page(scope, receive, send)
+            return
+        body = await Request(scope, receive).body()
+        events = await self.page.events()
+        if not is_event(body, events):
+            await JSONResponse({"error": "this event is not valid"}, 422)(scope, receive, send)
+            return
+        is_sent = False
+
+        async def receive_again() -> Message:
+            nonlocal is_sent
+            if is_sent:
+                return await receive()
+            is_sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.page(scope, receive_again, send)
+
+
+def is_event(body: bytes, events: Mapping[int, BlockFunction]) -> bool:
+    """Whether a body is an event of the page, with as many values as its inputs."""
+    try:
+        sent = json.loads(body)
+        json.dumps(sent, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):  # also half of a character's pair
+        return False
+    if not isinstance(sent, dict) or type(sent.get("fn_index")) is not int:
+        return False
+    event, data = events.get(sent["fn_index"]), sent.get("data")
+    if event is None or not isinstance(data, list) or len(data) != len(event.inputs):
+        return False
+    needs_details = any(trigger == "select" for _, trigger in event.targets)
+    return not needs_details or isinstance(sent.get("event_data"), dict)
+
+
 class HeadMiddleware:
     """Writes the head of a Gradio page into its HTML.
 
@@ -252,7 +306,7 @@ class HeadMiddleware:
     colours, for a sign of loading, and for fetching our scripts at the same time.
     """
 
-    def __init__(self, app: GradioPage, head: str) -> None:
+    def __init__(self, app: CheckedEvents, head: str) -> None:
         self.app, self._head = app, head.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -34,7 +34,7 @@ from hsfiq.collect.progress import AnswerRow, answers_of, participants_of
 from hsfiq.collect.recruiting.places import quotas_of
 from hsfiq.collect.review.headline import Headline, headline_of
 from hsfiq.collect.review.people_shown import may_compare_systems, people_shown
-from hsfiq.collect.studies import list_studies
+from hsfiq.collect.studies import is_unbound, list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
@@ -143,6 +143,7 @@ class Dashboard:
         return render_fragment(
             "study.html",
             study=study,
+            is_unbound=is_unbound(study),
             quotas=quotas_of(session, study, now),
             release=last_record(session, study),
             user=user,

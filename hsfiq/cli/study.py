@@ -45,6 +45,7 @@ from hsfiq.text import count_text
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from hsfiq.db.engine import Database
     from hsfiq.db.tables import Study
 
 app = typer.Typer(
@@ -195,10 +196,25 @@ def create(
         f"{count_text(capacity.places, 'participant')}; it is {row['status']}"
     )
     languages = fallback_warnings(fallbacks, str(config))
-    warnings = [*capacity.warnings(), *images.warnings(), *languages]
+    unbound = [] if draft else unbound_warnings(opened, wanted.study.name)
+    warnings = [*capacity.warnings(), *images.warnings(), *languages, *unbound]
     warn(warnings)
     result = row | {"places": capacity.places, "fallbacks": fallbacks, "warnings": warnings}
     print_result(result, line, as_json=as_json)
+
+
+def unbound_warnings(opened: Database, name: str) -> list[str]:
+    """Warn of a study that strangers' links can enter with any STUDY_ID."""
+    from hsfiq.collect.studies import is_unbound
+
+    with opened.reading() as session:
+        if not is_unbound(chosen_study(session, name)):
+            return []
+    warning = (
+        f"study {name} is bound to no study on Prolific, so a link with any STUDY_ID enters it: "
+        f"hsfiq study bind STUDY_ID --study {name}"
+    )
+    return [warning]
 
 
 def add_command(action: str, help_text: str) -> None:
@@ -214,6 +230,8 @@ def add_command(action: str, help_text: str) -> None:
         if action == "open":
             require_usable_images(ctx, database, study)
         done = perform_action(ctx, database, study, action)
+        if action == "open":
+            warn(unbound_warnings(open_chosen(ctx, database, create=False), done.study))
         result = {"study": done.study, "before": done.status_seen, "status": done.status_after}
         line = f"study {done.study}: {done.status_seen} -> {done.status_after}"
         print_result(result, line, as_json=as_json)

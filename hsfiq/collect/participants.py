@@ -121,7 +121,7 @@ def enrol(
     """Add a participant and assign their forms; return the existing one for a known external id.
 
     `external_id` is the recruitment platform's id of the person, `platform_study_id` that of the
-    platform's study through which they came; the first one binds the study. `language` is one of
+    platform's study through which they came. `language` is one of
     the study's, None for the first. `token` is that of their link, random if None; for a known one,
     the existing participant is returned. `client` is a digest of the address that they come from.
 

@@ -12,6 +12,7 @@ from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.rows.participants import AnyStudy
 from hsfiq.db.tables import Study
 from hsfiq.errors import NotOpen, Refused
+from hsfiq.study.config import config_of
 from hsfiq.text import is_storable_text
 
 
@@ -60,16 +61,22 @@ def bind_platform_study(session: Session, study: Study, platform_study_id: str) 
 
 
 def require_platform_study(session: Session, study: Study, platform_study_id: str) -> None:
-    """Bind a locked study to the platform's study at the first arrival; later, compare them.
+    """Compare the study of the platform that somebody comes from with the one that is bound.
+
+    Anybody can make up the id in a link, so no arrival binds a study: only its owner does.
 
     Raises:
         OtherPlatformStudy: one of them is bound to another.
     """
     bound = platform_study_owner(session, platform_study_id)
-    if bound is None and study.platform_study_id is None:
-        bind_platform_study(session, study, platform_study_id)
-    elif bound is None or bound.id != study.id:
+    is_free = bound is None and study.platform_study_id is None
+    if not is_free and (bound is None or bound.id != study.id):
         raise OtherPlatformStudy("the link is for another study of the platform")
+
+
+def is_unbound(study: Study) -> bool:
+    """Whether a study on Prolific takes people with any STUDY_ID, because none is bound to it."""
+    return study.platform_study_id is None and config_of(study).recruitment.mode == "prolific"
 
 
 def platform_study_owner(session: Session, platform_study_id: str) -> Study | None:

@@ -172,7 +172,7 @@ class Recruitment:
     """`[recruitment]`: how participants enrol, and the completion code that they get.
 
     `participants` limits the enrolments (0: as many as there are forms). `platform_study_id` is the
-    STUDY_ID of the study on Prolific ("": that of the first participant who arrives).
+    STUDY_ID of the study on Prolific ("": any, until `hsfiq study bind`).
 
     `quotas` limits the participants who get forms of a category; without one, there are as many as
     there are forms.

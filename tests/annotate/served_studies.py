@@ -225,7 +225,7 @@ def usual_portal() -> BlockingPortal:
 def gradio_page(mount: Mount) -> GradioPage:
     """The page that `mount_gradio` has mounted."""
     assert isinstance(mount.app, HeadMiddleware)
-    return mount.app.app
+    return mount.app.app.page
 
 
 def begin(client: TestClient, database: Database) -> TestClient:

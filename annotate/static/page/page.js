@@ -61,8 +61,19 @@ export function start(element, props, watch) {
   window.addEventListener("pagehide", saveSearch, { signal });
   window.addEventListener("popstate", onMove, { signal });
   window.addEventListener("online", onConnected, { signal });
+  keepTicket();
   watch("value", () => open(props.value));
   open(props.value);
+}
+
+/** Keep the ticket of a page in a frame: with it, the participant may continue with another HIT. */
+function keepTicket() {
+  const ticket = /\/framed\/([^/]+)\//.exec(location.pathname)?.[1];
+  try {
+    if (ticket) localStorage.setItem("hsfiq.ticket", ticket);
+  } catch {
+    // The browser keeps nothing for frames.
+  }
 }
 
 /** Note what can be seen now. */

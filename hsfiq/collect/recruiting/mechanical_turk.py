@@ -19,11 +19,38 @@ class HitRefused(Refused):
     status = 409
 
 
-def work_on(session: Session, participant: Participant, hit: Hit) -> None:
-    """Record the HIT of a participant of a locked study; who has not finished may change it.
+class HitChanged(HitRefused):
+    """The participant began with another HIT, in a browser that this one is not known to be."""
+
+
+def works_on(session: Session, study_id: int, worker: str, hit: Hit) -> bool:
+    """Whether a link names the worker and the HIT with which they take part.
+
+    Anybody may know a worker's id; the id of an assignment only the worker and the requester know.
+    """
+    statement = (
+        select(WorkedHit.participant_id)
+        .join(Participant, WorkedHit.participant_id == Participant.id)
+        .where(
+            Participant.study_id == study_id,
+            Participant.external_id == worker,
+            WorkedHit.assignment_id == hit.assignment_id,
+        )
+    )
+    return session.scalar(statement) is not None
+
+
+def work_on(
+    session: Session, participant: Participant, hit: Hit, *, has_ticket: bool = False
+) -> None:
+    """Record the HIT of a participant of a locked study.
+
+    A participant who has not finished may change it, with the ticket of their page once they have
+    agreed to take part: before that, nothing is theirs that somebody else could see or change.
 
     Raises:
         HitRefused: the participant has finished with another HIT, or somebody else has this one.
+        HitChanged: the participant has begun with another HIT, and this may be somebody else.
     """
     if is_of_another(session, participant, hit):
         raise HitRefused("somebody else works on this HIT")
@@ -32,6 +59,8 @@ def work_on(session: Session, participant: Participant, hit: Hit) -> None:
         return
     if has_ended(session, participant):
         raise HitRefused("you have taken part with another HIT")
+    if participant.consented_at is not None and not has_ticket:
+        raise HitChanged("you have begun with another HIT")
     current = current or WorkedHit(participant_id=participant.id)
     current.assignment_id, current.hit_id = hit.assignment_id, hit.hit_id
     current.submit_to = hit.submit_to

@@ -10,6 +10,7 @@ from sqlalchemy.orm.attributes import flag_modified
 
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.texts import entry_texts
+from hsfiq.collect.studies import bind_platform_study, find_study
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Query, Study
 from hsfiq.study.config import config_of
@@ -79,14 +80,34 @@ def bound_to(database: Database) -> str | None:
         return session.scalars(select(Study.platform_study_id)).one()
 
 
-def test_the_first_arrival_binds_the_study_to_the_platforms_study(visit: Visit) -> None:
+def bind(database: Database, name: str = "telltale-study", to: str = "64ab") -> None:
+    with database.writing() as session:
+        study = find_study(session, name)
+        assert study is not None
+        bind_platform_study(session, study, to)
+
+
+def test_no_arrival_binds_a_study(visit: Visit) -> None:
+    """A stranger with an invented STUDY_ID would turn everybody else away."""
+    client, database = visit(queries=24, recruitment={"mode": "prolific"})
+    for person, study in (("stranger", "invented"), (PERSON, "64ab"), ("another", "64ab")):
+        client.cookies.clear()
+        parameters = {"PROLIFIC_PID": person, "STUDY_ID": study}
+        assert client.get("/start", params=parameters).status_code == 303
+        assert bound_to(database) is None
+    bind(database)
+    client.cookies.clear()
+    parameters = {"PROLIFIC_PID": "stranger", "STUDY_ID": "invented"}
+    assert client.get("/start", params=parameters).status_code == 409
+
+
+def test_only_people_from_the_bound_study_are_let_in(visit: Visit) -> None:
     client, database = visit(queries=24, recruitment={"mode": "prolific"})
     without = {"PROLIFIC_PID": "earlier"}
     assert client.get("/start", params=without).status_code == 303
-    assert bound_to(database) is None
+    bind(database)
     client.cookies.clear()
     assert client.get("/start", params=PROLIFIC).status_code == 303
-    assert bound_to(database) == PROLIFIC["STUDY_ID"]
     client.cookies.clear()
     for parameters in (PROLIFIC, PROLIFIC | {"PROLIFIC_PID": "another"}):
         other_study = parameters | {"STUDY_ID": "64cd"}
@@ -118,6 +139,7 @@ def test_a_refused_arrival_binds_nothing(visit: Visit) -> None:
 def test_a_second_prolific_study_does_not_break_the_first_link(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "prolific"})
     assert client.get("/start", params=PROLIFIC).status_code == 303
+    bind(database)
     with database.writing() as session:
         first = session.scalars(select(Study)).one()
         config = config_of(first)
@@ -127,9 +149,10 @@ def test_a_second_prolific_study_does_not_break_the_first_link(visit: Visit) -> 
             recruitment=replace(config.recruitment, platform_study_id=""),
         )
         draw_study(session, second, session.scalars(select(Query.id)).all())
+    bind(database, "second", "64cd")
     arrivals = [
         ({"PROLIFIC_PID": "b", "STUDY_ID": "64ab"}, 303),
-        ({"PROLIFIC_PID": "c", "STUDY_ID": "64cd"}, 303),  # binds the second
+        ({"PROLIFIC_PID": "c", "STUDY_ID": "64cd"}, 303),
         ({"PROLIFIC_PID": "d", "STUDY_ID": "64cd"}, 303),
         ({"PROLIFIC_PID": "e", "STUDY_ID": "64ef"}, 409),
         ({"PROLIFIC_PID": "f", "STUDY_ID": "64cd", "study": first.name}, 409),

@@ -244,19 +244,49 @@ def test_a_worker_goes_on_with_another_hit_until_the_end(visit: Visit) -> None:
     first, second = MTURK, MTURK | {"assignmentId": "4ABC", "hitId": "41J5"}
     root = begin(client, first)
     client.post(f"{root}consent", json={"agrees": True})
-    again = client.get("/start", params=second)  # who is known need not press the button
+    assert client.get("/start", params=first).status_code == 303
+    asked = client.get("/start", params=second)
+    assert (asked.status_code, ENTRY["hit_accepted"] in asked.text) == (200, True)
+    assert 'localStorage.getItem("hsfiq.ticket")' in asked.text
+    again = client.post("/start", params=second | {"ticket": root.split("/")[2]})
     assert (again.status_code, f"/{again.headers['location']}") == (303, f"{root}study/")
     assert the_hit(database)[:2] == ("4ABC", "41J5")
     assert answer_all(client, root)["hit"]["fields"]["assignmentId"] == "4ABC"
     assert client.get("/start", params=second).status_code == 303
-    for ask in (client.get, client.post):
-        refused = ask("/start", params=first)
-        assert refused.status_code == 409
-        assert ENTRY["hit_refused_title"] in refused.text
-        assert ENTRY["return_hit"] in refused.text
-        assert FRAMED in refused.headers["content-security-policy"]
+    refused = client.post("/start", params=first)
+    assert refused.status_code == 409
+    assert ENTRY["hit_refused_title"] in refused.text
+    assert ENTRY["return_hit"] in refused.text
+    assert FRAMED in refused.headers["content-security-policy"]
     assert the_hit(database)[0] == "4ABC"
     assert count(database) == 1
+
+
+def test_a_workers_id_alone_opens_no_participation(visit: Visit) -> None:
+    """Others may know it, but neither the assignment nor the ticket of the worker's page."""
+    client, database = visit(participants=2)
+    root = begin(client)
+    client.post(f"{root}consent", json={"agrees": True})
+    other = begin(client, MTURK | {"workerId": "another", "assignmentId": "of-another"})
+    guessed = MTURK | {"assignmentId": "invented", "hitId": "invented"}
+    tickets = ["", "x", other.split("/")[2], f"{root.split('/')[2]}x"]
+    for link in (guessed | {"ticket": ticket} for ticket in tickets):
+        asked = client.get("/start", params=link)
+        assert (asked.status_code, "location" in asked.headers) == (200, False)
+        refused = client.post("/start", params=link)
+        assert (refused.status_code, "location" in refused.headers) == (409, False)
+        assert ENTRY["hit_changed_title"] in refused.text
+        assert FRAMED in refused.headers["content-security-policy"]
+    with database.reading() as session:
+        worked = session.scalars(select(WorkedHit.assignment_id)).all()
+    assert sorted(worked) == ["3XYZ", "of-another"]
+
+
+def test_a_worker_who_has_not_agreed_yet_may_change_the_hit(visit: Visit) -> None:
+    client, database = visit()
+    begin(client)
+    begin(client, MTURK | {"assignmentId": "4ABC"})
+    assert the_hit(database)[0] == "4ABC"
 
 
 def test_nobody_takes_up_the_hit_of_somebody_else(visit: Visit) -> None:
@@ -273,7 +303,7 @@ def test_who_declines_returns_the_hit_and_frees_the_place(visit: Visit) -> None:
     assert (declined["kind"], declined["hit"]) == ("declined", None)
     other = MTURK | {"workerId": "another", "assignmentId": "of-another"}
     assert answer_all(client, begin(client, other))["step"] == "done"
-    assert client.get("/start", params=MTURK | {"assignmentId": "5DEF"}).status_code == 409
+    assert client.post("/start", params=MTURK | {"assignmentId": "5DEF"}).status_code == 409
     assert count(database) == 2
 
 

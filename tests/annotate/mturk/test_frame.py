@@ -147,3 +147,16 @@ def test_a_worker_answers_everything_and_the_hit_is_sent(workplace: Workplace) -
     assert len(to_study) > 20
     assert not [each.url for each in to_study if "cookie" in each.all_headers()]
     assert {cookie["name"] for cookie in page.context.cookies()} == {"third"}
+
+
+def test_a_worker_goes_on_with_another_hit_in_the_same_browser(workplace: Workplace) -> None:
+    frame, database = workplace.frame, workplace.database
+    workplace.open()
+    workplace.begin()
+    frame.locator(".agree").click()
+    expect(frame.locator(".page")).to_have_attribute("data-view", "practice")
+    workplace.open(assignmentId="4ABC")
+    workplace.begin()
+    expect(frame.locator(".page")).to_have_attribute("data-view", "practice")
+    with database.reading() as session:
+        assert session.scalars(select(WorkedHit.assignment_id)).all() == ["4ABC"]

@@ -204,7 +204,7 @@ def test_a_study_is_bound_to_a_study_on_prolific(database: Database) -> None:
     line = complaint(hsfiq("study", "create", "second.toml"))
     assert line.startswith("second.toml: line 15: recruitment.platform_study_id: '64ab' already be")
     Path("second.toml").write_text(CONFIG.replace("autumn", "winter") + recruitment)
-    output_of("study", "create", "second.toml")
+    output_of("study", "create", "second.toml", "--draft")
     line = complaint(hsfiq("study", "bind", "64ab", "--study", "winter"))
     assert line == "study autumn is already bound to 64ab"
     bound = json.loads(output_of("study", "bind", "64cd", "--study", "autumn", "--json"))
@@ -213,6 +213,21 @@ def test_a_study_is_bound_to_a_study_on_prolific(database: Database) -> None:
     status = json.loads(output_of("study", "status", "--study", "winter", "--json"))
     assert status["platform_study_id"] == "64ab"
     assert "not an id" in complaint(hsfiq("study", "bind", "6 4", "--study", "winter"))
+
+
+@on_sqlite
+def test_an_unbound_study_on_prolific_is_warned_of_until_it_is_bound() -> None:
+    recruitment = '[recruitment]\nmode = "prolific"\ncompletion_code = "C"\n'
+    Path("study.toml").write_text(CONFIG + recruitment)
+    words = "is bound to no study on Prolific"
+    assert words not in hsfiq("study", "create", "study.toml", "--draft").err
+    opened = hsfiq("study", "open", "--study", "autumn")
+    assert (opened.code, words in opened.err, "hsfiq study bind" in opened.err) == (0, True, True)
+    output_of("study", "bind", "64ab", "--study", "autumn")
+    output_of("study", "pause", "--study", "autumn")
+    assert words not in hsfiq("study", "open", "--study", "autumn").err
+    Path("study.toml").write_text((CONFIG + recruitment).replace("autumn", "winter"))
+    assert words in hsfiq("study", "create", "study.toml").err
 
 
 @on_sqlite
