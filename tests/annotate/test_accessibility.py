@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.annotate.axe import faults
-from tests.annotate.question_page import OpenPage, press, type_sum
+from tests.annotate.question_page import OpenPage, answer_practice, press, type_sum
 from tests.annotate.served_studies import Place, ThreadServer, make_study, newcomer
 
 pytestmark = pytest.mark.browser
@@ -54,7 +54,9 @@ def test_the_pages_of_the_study(
     page.locator(".agree").click()
     page.locator(".guidelines").wait_for()
     sound(page, "guidelines")
-    press(page, "Enter", "5", "Shift+Digit1", "q", "Enter")
+    press(page, "Enter")
+    answer_practice(page)
+    press(page, "Enter")
     page.locator(".feedback").wait_for()
     sound(page, "feedback")
     press(page, "Enter")
@@ -87,3 +89,9 @@ def test_the_pages_of_the_study(
     page.locator(".leave").click()
     expect(page.locator(".farewell-title")).to_be_visible()
     sound(page, "declined")
+    page.locator(".farewell .open-withdrawal").click()
+    page.locator(".withdrawal[open]").wait_for()
+    sound(page, "withdrawal")
+    page.locator(".confirm-withdrawal").click()
+    expect(page.locator(".withdrawn")).to_be_visible()
+    sound(page, "withdrawn")

@@ -160,7 +160,7 @@ def test_nothing_sent_names_a_system_and_no_text_reaches_others(
     names = [*image_names(catalogue), "telltale", str(rivals[0].port), "scores", 'seconds": 0.']
     assert not [name for text in texts for name in names if name in text]
     assert set(page.view["turns"][0]) == {
-        "number", "text", "reference", "lists", "satisfaction", "vote", "nearest"
+        "number", "text", "is_given", "reference", "lists", "satisfaction", "vote", "nearest"
     }  # fmt: skip
 
     study = request.node.name.replace("_", "-")

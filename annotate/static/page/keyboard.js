@@ -5,7 +5,7 @@ import { find, root } from "./dom.js";
 import { digitOf, KEYS, letterOf } from "./keys.js";
 import { currentKind } from "./kinds.js";
 import { onSearchKey } from "./search.js";
-import { currentStudy, currentView, isOpen, judgedView } from "./state.js";
+import { currentStudy, currentView, judgedView } from "./state.js";
 import { back } from "./submit.js";
 import { next } from "./views.js";
 import { openZoom, pageZoom, switchSet } from "./zoom.js";
@@ -25,7 +25,7 @@ export function onKeyDown(event) {
   if (root.querySelector("dialog[open]")) return onDialogKey(event);
   if (event.key === "Escape") return closeReason();
   if (isTextField(event.target)) return;
-  if (event.key === KEYS.guidelines && isOpen()) return run(event, openGuidelines);
+  if (event.key === KEYS.guidelines && currentView()) return run(event, openGuidelines);
   onStepKey(event);
 }
 
