@@ -31,6 +31,7 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.images.response import HEADERS
 from hsfiq.db.tables import Image
 from hsfiq.http_server import server_settings
+from hsfiq.images.stored_copies import read_copy
 
 CLIENTS, QUESTIONS = 32, 10
 REQUESTS, FULL_REQUESTS = 60, 400
@@ -145,4 +146,4 @@ def add_slow_images(app: FastAPI, services: Services) -> None:
             image = session.scalars(select(Image).where(Image.token == token)).one()
             copy = services.images.file_of(session, image)
             assert isinstance(copy, Path)
-            return Response(copy.read_bytes(), media_type="image/webp", headers=HEADERS)
+            return Response(read_copy(copy), media_type="image/webp", headers=HEADERS)

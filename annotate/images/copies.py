@@ -7,14 +7,14 @@ import os
 import shutil
 import weakref
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from tempfile import NamedTemporaryFile, mkdtemp
+from tempfile import TemporaryFile, mkdtemp
 from threading import BoundedSemaphore, Condition
 from typing import Any, Final, Literal
 
 from PIL.Image import Image, Resampling
 
-from hsfiq.atomic_files import put_in_place
 from hsfiq.db.engine import Database
 from hsfiq.db.private_files import make_folder_private
 from hsfiq.db.sqlite import file_of
@@ -22,6 +22,7 @@ from hsfiq.images.decode import UndecodableImage, decoded
 from hsfiq.images.digests import change_of, sha256_of
 from hsfiq.images.display import displayable
 from hsfiq.images.faults import CHANGED, Fault
+from hsfiq.images.stored_copies import SUFFIX, clear_abandoned, read_copy, write_copy
 
 ImageSize = Literal["thumbnail", "full"]
 
@@ -37,8 +38,6 @@ FULL_AT_ONCE = 2
 
 VERSION = 2
 """Increased when copies look different, so that those on the disk are made again."""
-
-DRAFT_SUFFIX = ".part"
 
 Stamp = tuple[int, int, int]
 
@@ -76,8 +75,9 @@ class WebCopies:
         self.n_made = 0
         try:
             make_folder_private(folder)
-            with NamedTemporaryFile(dir=folder):
+            with TemporaryFile(dir=folder):
                 pass
+            clear_abandoned(folder)
         except OSError:  # not writable: keep the copies for the life of this process
             self._folder = Path(mkdtemp(prefix="hsfiq-thumbnails-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -88,9 +88,18 @@ class WebCopies:
         return self._folder
 
     def has(self, source: Path, size: ImageSize, recorded: str | None = None) -> bool:
-        """Whether the copy of a file as it is now exists already; see `of`."""
+        """Whether the copy of a file as it is now exists already, undamaged; see `of`."""
         digest = self.digest_of(source) if recorded is None else recorded
-        return not isinstance(digest, Fault) and self._path(size, digest).is_file()
+        return not isinstance(digest, Fault) and read_copy(self._path(size, digest)) is not None
+
+    def read(self, copy: Path) -> bytes | None:
+        """The content of a copy's file; if it is damaged None, and `of` makes it again."""
+        content = read_copy(copy)
+        if content is None:
+            for key, known in list(self._known.items()):
+                if known.copy == copy:
+                    self._known.pop(key, None)
+        return content
 
     def digest_of(self, source: Path) -> str | Fault:
         """The SHA-256 of a file's bytes, which are read again when the file has a new stamp."""
@@ -135,7 +144,7 @@ class WebCopies:
                 self._finished.notify_all()
 
     def _path(self, size: ImageSize, digest: str) -> Path:
-        return self._folder / f"{copy_name(size, digest)}.webp"
+        return self._folder / f"{copy_name(size, digest)}{SUFFIX}"
 
     def _made(self, source: Path, size: ImageSize, recorded: str | None) -> Path | Fault:
         digest = self.digest_of(source)
@@ -144,14 +153,14 @@ class WebCopies:
         if recorded not in (None, digest):
             return CHANGED
         path = self._path(size, digest)
-        if path.is_file():
+        if read_copy(path) is not None:
             return path
         try:
             if size == "thumbnail":
-                write_copy(path, source, size, digest)
+                make_copy(path, source, size, digest)
             else:
                 with self._full_slots:
-                    write_copy(path, source, size, digest)
+                    make_copy(path, source, size, digest)
         except UndecodableImage as error:
             return error.fault
         with self._finished:
@@ -180,8 +189,8 @@ def copy_name(size: ImageSize, digest: str) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:40]
 
 
-def write_copy(path: Path, source: Path, size: ImageSize, digest: str) -> None:
-    """Write a copy atomically: other processes never see half of it, nor does a later one.
+def make_copy(path: Path, source: Path, size: ImageSize, digest: str) -> None:
+    """Make the copy of a file.
 
     `UndecodableImage` also if the source no longer has the bytes with this digest: it may have been
     replaced while it was decoded.
@@ -189,15 +198,10 @@ def write_copy(path: Path, source: Path, size: ImageSize, digest: str) -> None:
     picture, options = reduced(source, size)
     if (fault := change_of(source, digest)) is not None:
         raise UndecodableImage(fault)
+    content = BytesIO()
+    picture.save(content, "WEBP", **options)
     make_folder_private(path.parent)
-    file = NamedTemporaryFile(dir=path.parent, suffix=DRAFT_SUFFIX, delete=False)  # noqa: SIM115
-    try:
-        with file:
-            picture.save(file, "WEBP", **options)
-        put_in_place(Path(file.name), path)
-    except BaseException:
-        Path(file.name).unlink(missing_ok=True)
-        raise
+    write_copy(path, content.getvalue())
 
 
 def reduced(source: Path, size: ImageSize) -> tuple[Image, dict[str, Any]]:

@@ -30,10 +30,9 @@ def image_response(
     it as well as its name. `known_tags` is the request's If-None-Match.
     """
     image = store.look_up(session, token) if TOKEN.fullmatch(token) else None
-    copy = NO_SUCH_IMAGE if image is None else store.file_where_known(image, size)
-    if isinstance(copy, Fault):
-        return not_found(copy)
-    content = copy.read_bytes()
+    content = NO_SUCH_IMAGE if image is None else store.content_where_known(image, size)
+    if isinstance(content, Fault):
+        return not_found(content)
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = HEADERS | {"ETag": tag}
     if tag in known_tags:

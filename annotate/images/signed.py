@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 
@@ -40,28 +39,28 @@ class SignedImages:
         signed = read_address(address)
         if signed is None or not signed.is_current:
             return not_found(NO_SUCH_IMAGE)
-        copy = self._copy(self.images.known.get(signed.token), signed, participants, size)
-        if isinstance(copy, Fault):
+        content = self._content(self.images.known.get(signed.token), signed, participants, size)
+        if isinstance(content, Fault):
             with self.database.reading() as session:
                 image = self.images.look_up(session, signed.token)
-            copy = self._copy(image, signed, participants, size)
-        if isinstance(copy, Fault):
-            return not_found(copy)
-        return Response(copy.read_bytes(), media_type="image/webp", headers=KEPT)
+            content = self._content(image, signed, participants, size)
+        if isinstance(content, Fault):
+            return not_found(content)
+        return Response(content, media_type="image/webp", headers=KEPT)
 
-    def _copy(
+    def _content(
         self,
         image: StoredImage | None,
         signed: Address,
         participants: Sequence[str],
         size: ImageSize,
-    ) -> Path | Fault:
+    ) -> bytes | Fault:
         digest = None if image is None else self.images.digest_where_known(image)
         if image is None or digest is None:
             return NO_SUCH_IMAGE
         if not signed.is_signed_for(self.signer, participants, digest):
             return NO_SUCH_IMAGE
-        return self.images.file_where_known(image, size)
+        return self.images.content_where_known(image, size)
 
 
 def add_signed_images(

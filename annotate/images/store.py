@@ -62,9 +62,19 @@ class ImageStore:
                 return self._copy_below(root, image, size)
         return copy
 
-    def file_where_known(self, image: StoredImage, size: ImageSize) -> Path | Fault:
-        """As `file_of`, where the dataset's folder was when it was last looked for."""
-        return self._copy_below(self._roots.get(image.dataset_id), image, size)
+    def content_where_known(self, image: StoredImage, size: ImageSize) -> bytes | Fault:
+        """What to send, where the dataset's folder was when it was last looked for.
+
+        A copy that has been damaged is made again.
+        """
+        for _ in range(2):
+            copy = self._copy_below(self._roots.get(image.dataset_id), image, size)
+            if isinstance(copy, Fault):
+                return copy
+            content = self.copies.read(copy)
+            if content is not None:
+                return content
+        return Fault("unreadable", "its copy cannot be read")
 
     def look_up(self, session: Session, token: str) -> ShownImage | None:
         """The image with this token, and its dataset's folder, as the database has them."""

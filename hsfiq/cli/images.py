@@ -26,9 +26,10 @@ from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.check import NOT_DECODED
 from hsfiq.signals import Signals
-from hsfiq.text import first_few
+from hsfiq.text import count_text, first_few
 
 if TYPE_CHECKING:
+    from hsfiq.db.engine import Database
     from hsfiq.images.check import BrokenImage, ImageCheck
     from hsfiq.study.images.check import StudyImages
 
@@ -168,7 +169,13 @@ def check_study(
         shown = shown_images(session, chosen_study(session, study))
     with warnings.catch_warnings(action="ignore"):
         result = check_shown(shown, decoder(), progress("images"))
+    copies, damaged = damaged_copies_of(opened)
     lines = [*study_summary(result), *study_listing(result)]
+    if damaged:
+        lines.append(
+            f"{damaged:,} of {count_text(copies, 'copy', 'copies')} for pages are damaged or of an "
+            "earlier version: the server makes them again, or `hsfiq images warm` thumbnails"
+        )
     passed = result.passed
     if accept:
         record_new(opened, result)
@@ -182,8 +189,18 @@ def check_study(
             "are now"
         )
         passed = len(result.changed) == len(result.faulty)
-    print_result({**result.to_json(), "accepted": accept}, "\n".join(lines), as_json=as_json)
+    facts = {**result.to_json(), "accepted": accept, "damaged_copies": damaged}
+    print_result(facts, "\n".join(lines), as_json=as_json)
     raise typer.Exit(0 if passed else 1)
+
+
+def damaged_copies_of(database: Database) -> tuple[int, int]:
+    """The number of copies for pages, and of the damaged ones; none where the app is missing."""
+    from hsfiq.cli.doctor import thumbnails_of
+    from hsfiq.images.stored_copies import damaged_copies
+
+    folder = thumbnails_of(database.engine)
+    return (0, 0) if folder is None else damaged_copies(folder)
 
 
 def study_summary(result: StudyImages) -> list[str]:

@@ -16,7 +16,7 @@ from hsfiq.doctor.database import (
     sqlite_file,
 )
 from hsfiq.doctor.finding import Finding
-from hsfiq.doctor.folders import examine_space, examine_writing
+from hsfiq.doctor.folders import examine_copies, examine_space, examine_writing
 from hsfiq.doctor.images import examine_images
 from hsfiq.doctor.postgres import examine_postgres
 from hsfiq.doctor.private_files import examine_key, examine_modes
@@ -52,6 +52,8 @@ def examine(
     folders = [folder for folder in (file and file.parent, thumbnails) if folder is not None]
     yield from examine_space(folders)
     yield from examine_writing(folders)
+    if thumbnails is not None:
+        yield from examine_copies(thumbnails)
     yield from examine_key(usable)
     if file is not None and file.exists():
         yield from examine_modes(file)

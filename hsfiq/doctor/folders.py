@@ -8,6 +8,8 @@ from tempfile import TemporaryFile
 
 from hsfiq.db.failures.free_space import LEAST_SPACE, first_existing, free_space
 from hsfiq.doctor.finding import Finding, quoted
+from hsfiq.images.stored_copies import damaged_copies
+from hsfiq.text import count_text
 
 SCARCE_SPACE = 2**30
 """Bytes below which there is a warning."""
@@ -40,6 +42,20 @@ def examine_writing(folders: Iterable[Path]) -> Iterator[Finding]:
             yield Finding("permissions", "problem", what, fix)
         else:
             yield Finding("permissions", "ok", f"{folder}: files can be made")
+
+
+def examine_copies(folder: Path) -> Iterator[Finding]:
+    """Read the copies of images that pages show, if there are any."""
+    number, damaged = damaged_copies(folder)
+    if damaged:
+        what = (
+            f"{folder}: {damaged:,} of {count_text(number, 'copy', 'copies')} of images are "
+            "damaged or of an earlier version; a server makes them again when it shows them"
+        )
+        yield Finding("thumbnails", "warning", what, "hsfiq images warm")
+    elif number:
+        what = f"{folder}: {count_text(number, 'copy', 'copies')} of images, all undamaged"
+        yield Finding("thumbnails", "ok", what)
 
 
 def existing(folders: Iterable[Path]) -> list[Path]:

@@ -27,7 +27,7 @@ from hsfiq.annotate.cookies import (
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.images import addresses
 from hsfiq.annotate.images.addresses import WEEK
-from hsfiq.annotate.images.copies import WebCopies
+from hsfiq.annotate.images.copies import WebCopies, cache_folder
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
@@ -88,6 +88,22 @@ def test_browsers_keep_images_and_nobody_else_does(images: Database) -> None:
         assert answer.headers["cache-control"] == f"private, max-age={WEEK}, immutable"
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert not {"etag", "last-modified", "content-disposition"} & set(answer.headers)
+
+
+def test_a_damaged_copy_is_never_sent(images: Database) -> None:
+    """Neither of an image that the process knows, nor of one that it does not know yet."""
+    client = enrol(client_of(images), images)
+    wanted = addresses_of(view(client))
+    before = [client.get(address).content for address in wanted]
+    for damaged in (b"", b"garbage"):
+        for copy in cache_folder(images).iterdir():
+            copy.write_bytes(damaged)
+        new = client_of(images)
+        new.cookies = client.cookies
+        half = len(wanted) // 2
+        after = [client.get(address).content for address in wanted[:half]]
+        after += [new.get(address).content for address in wanted[half:]]
+        assert after == before
 
 
 def test_an_image_that_is_known_needs_no_database(images: Database) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -27,8 +30,10 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Image, RetrievedImage, Study, Triplet
 from hsfiq.errors import Unavailable
+from hsfiq.images.stored_copies import locked_draft
 from tests.annotate.served_studies import Place
 from tests.hsfiq.samples import hsfiq
+from tests.processes import Fork
 
 
 @pytest.fixture
@@ -97,6 +102,56 @@ def test_an_interrupted_run_leaves_whole_files_and_is_continued(
     assert all(path.suffix == ".webp" for path in thumbnails(place))
     rest = make_thumbnails(files, copies, Event())
     assert (rest.made + warmed.made, rest.existed) == (len(files) - 1, warmed.made)
+
+
+DAMAGES = {
+    "empty": lambda stored: stored[:0],
+    "garbage": lambda stored: stored[::-1],
+    "cut off": lambda stored: stored[:-1],
+    "one bit": lambda stored: bytes([*stored[:99], stored[99] ^ 1, *stored[100:]]),
+    "an earlier version's": lambda stored: stored[:-32],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_thumbnails_are_found_and_made_again(
+    place: Place, study: Database, damage: str
+) -> None:
+    options = ("--database", place.url, "--json")
+    n_made = hsfiq("images", "warm", *options).result["made"]
+    first = thumbnails(place)[0]
+    whole = first.read_bytes()
+    first.write_bytes(DAMAGES[damage](whole))
+    checked = hsfiq("images", "check", "--study", "telltale-study", *options)
+    assert checked.result["damaged_copies"] == 1
+    found = {finding["check"]: finding for finding in hsfiq("doctor", *options).result["findings"]}
+    assert found["thumbnails"]["status"] == "warning"
+    assert f"1 of {n_made} copies of images are damaged" in found["thumbnails"]["what"]
+    again = hsfiq("images", "warm", *options).result
+    assert (again["made"], again["existed"]) == (1, n_made - 1)
+    assert first.read_bytes() == whole
+    assert (
+        hsfiq("images", "check", "--study", "telltale-study", *options).result["damaged_copies"]
+        == 0
+    )
+
+
+def hold_a_draft_and_be_killed() -> None:
+    with locked_draft(Path(sys.argv[1])):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_drafts_of_killed_processes_are_cleared_away(tmp_path: Path) -> None:
+    folder = tmp_path / "thumbnails"
+    folder.mkdir()
+    killed = Fork(hold_a_draft_and_be_killed, [str(folder)], tmp_path / "log")
+    assert killed.wait(60) == -signal.SIGKILL
+    (abandoned,) = folder.iterdir()
+    with locked_draft(folder) as draft:
+        WebCopies(folder)
+        assert list(folder.iterdir()) == [draft]
+    assert not abandoned.exists()
+    assert list(folder.iterdir()) == []
 
 
 def test_a_server_makes_them_in_the_background(place: Place, study: Database) -> None:

@@ -237,7 +237,7 @@ def test_a_broken_image_that_a_retriever_may_list_is_refused(
     queries = SEARCHES.format(task="own-wish", url=retriever.url, more="")
     path = catalogue.folder / "broken.toml"
     path.write_text(STUDY.format(name="broken", kind="search", design="", queries=queries, k=3))
-    image = sorted((catalogue.folder / IMAGE_FOLDER).rglob("*.*"))[-1]  # a shirt, not a dress
+    image = max((catalogue.folder / IMAGE_FOLDER).rglob("*.*"))  # a shirt, not a dress
     whole = image.read_bytes()
     try:
         image.write_bytes(whole[:-40])
