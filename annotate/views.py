@@ -394,6 +394,9 @@ def extra_views(questions: Iterable[ExtraQuestion]) -> list[ExtraQuestionView]:
             "text": question.text,
             "options": list(question.options),
             "required": question.required,
+            "min": question.bounds[0],
+            "max": question.bounds[1],
+            "other": question.other,
         }
         for question in questions
     ]

@@ -41,7 +41,7 @@ export interface ConsentPayload {
   agrees: boolean;
 }
 
-export type ExtraAnswer = number | string | number[] | null;
+export type ExtraAnswer = number | string | (number | string)[] | null;
 
 export interface AnswerPayload {
   score_1: number;
@@ -266,6 +266,9 @@ export interface ExtraQuestionView {
   text: string;
   options: string[];
   required: boolean;
+  min: number | null;
+  max: number | null;
+  other: boolean;
 }
 
 export interface QuestionnaireView {

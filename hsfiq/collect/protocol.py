@@ -39,8 +39,11 @@ class ConsentPayload(TypedDict):
     agrees: bool
 
 
-ExtraAnswer = int | float | str | list[int] | None
-"""To one of the owner's extra questions: an option's number, options', a number or a text."""
+ExtraAnswer = int | float | str | list[int | str] | None
+"""To one of the owner's extra questions: an option's number, options', a number or a text.
+
+In the place of an option's number, a text is what was written for "Other".
+"""
 
 
 @final
@@ -284,13 +287,19 @@ class CheckView(ViewBase):
 
 
 class ExtraQuestionView(TypedDict):
-    """One of the owner's extra questions; `options` is empty for numbers and texts."""
+    """One of the owner's extra questions; `options` is empty for numbers and texts.
+
+    `min` and `max` bound a number; `other`: the page adds "Other", with a text, to the options.
+    """
 
     name: str
     type: ExtraType
     text: str
     options: list[str]
     required: bool
+    min: float | None
+    max: float | None
+    other: bool
 
 
 class QuestionnaireView(ViewBase):

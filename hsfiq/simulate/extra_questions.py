@@ -25,7 +25,16 @@ def random_answer(rng: Random, question: ExtraQuestionView) -> ExtraAnswer:
     if question["type"] == "text":
         return TEXT
     if question["type"] == "number":
-        return rng.randint(18, 80)
+        return random_number(rng, question)
+    options: list[int | str] = [*numbers, *([TEXT] if question["other"] else [])]
     if question["type"] == "choices":
-        return rng.sample(numbers, rng.randint(1, len(numbers)))
-    return rng.choice(numbers)
+        return rng.sample(options, rng.randint(1, len(options)))
+    return rng.choice(options)
+
+
+def random_number(rng: Random, question: ExtraQuestionView) -> float:
+    """A number from 18 to 80, moved into the question's bounds."""
+    number: float = rng.randint(18, 80)
+    if question["min"] is not None:
+        number = max(number, question["min"])
+    return number if question["max"] is None else min(number, question["max"])

@@ -25,12 +25,29 @@ ASKED = Questionnaire(
         ExtraQuestion("sure", "scale", "How sure?", ("Not at all", "", "Very"), required=True),
         ExtraQuestion("style", "choice", "Which style?", ("Old", "New")),
         ExtraQuestion("marks", "choices", "What counted?", ("Colour", "Cut", "Print")),
-        ExtraQuestion("price", "number", "What would it cost?"),
+        ExtraQuestion("price", "number", "What would it cost?", min=0, max=500),
         ExtraQuestion("note", "text", "Anything else?"),
+        ExtraQuestion("why", "choice", "Why?", ("Taste", "Price"), other=True),
+        ExtraQuestion("where", "choices", "Where?", ("Shop", "Home"), other=True),
     )
 )
-GIVEN = {"sure": 3, "style": None, "marks": [3, 1, 3], "price": 12.5, "note": " a <b>bold</b> one "}
-KEPT = {"sure": 3, "marks": [1, 3], "price": 12.5, "note": "a <b>bold</b> one"}
+GIVEN = {
+    "sure": 3,
+    "style": None,
+    "marks": [3, 1, 3],
+    "price": 12.5,
+    "note": " a <b>bold</b> one ",
+    "why": " a gift ",
+    "where": [2, " market", 1],
+}
+KEPT = {
+    "sure": 3,
+    "marks": [1, 3],
+    "price": 12.5,
+    "note": "a <b>bold</b> one",
+    "why": "a gift",
+    "where": [1, 2, "market"],
+}
 
 
 @pytest.fixture
@@ -56,6 +73,9 @@ def test_answers_are_stored_with_each_revision(asking: Database) -> None:
         {"sure": 4}, {"sure": "3"}, {"sure": True}, {"sure": [3]}, {"sure": 0}, {"other": 1},
         {"style": 1.0}, {"marks": 1}, {"marks": [4]}, {"price": "12"}, {"price": 1e16},
         {"note": 3}, {"note": "x" * 10_001}, {"note": {"a": 1}},
+        {"price": -5}, {"price": 501}, {"style": "else"}, {"marks": ["else"]},
+        {"why": " "}, {"why": 3}, {"why": "x" * 10_001}, {"where": ["a", "b"]}, {"where": "a"},
+        {"where": [1, ""]}, {"why": [1]},
     ):  # fmt: skip
         reply = client.post("/submit", json=body(question, {"sure": 3, **wrong}))
         assert reply.status_code == 422, wrong
@@ -119,4 +139,41 @@ def test_the_page_keeps_and_sends_them(place: Place, asking: Database, open_page
     expect_step(page, "question", "1 / 6")
     expect(price).to_have_value("12.5")
     expect(page.locator('[data-field="extra_marks"] input').nth(1)).to_be_checked()
+    server.stop()
+
+
+@pytest.mark.browser
+def test_the_page_takes_numbers_within_the_bounds_and_other_answers(
+    place: Place, asking: Database, open_page: OpenPage
+) -> None:
+    server = ThreadServer(place, asking, build_app(asking))
+    server.start()
+    page = open_page(server)
+    expect(page.locator('[data-field="extra_price"] legend')).to_contain_text("(from 0 to 500)")
+    page.locator('[data-field="extra_sure"] .option').nth(2).click()
+    other, where = page.locator("[name=extra_why_other]"), page.locator("[name=extra_where_other]")
+    expect(other).to_be_hidden()
+    price = page.locator("[name=extra_price]")
+    price.fill("-5")
+    page.locator('[data-field="extra_why"] .option').nth(2).click()
+    press(page, "4", "Shift+Digit2", "q", "Enter")
+    unanswered = page.locator(".unanswered").evaluate_all("all => all.map((e) => e.dataset.field)")
+    assert unanswered == ["extra_price", "extra_why"]
+    price.fill("5")
+    other.fill("a gift")
+    page.locator('[data-field="extra_where"] .option').nth(0).click()
+    page.locator('[data-field="extra_where"] .option').nth(2).click()
+    where.fill("market")
+    page.reload()
+    expect(other).to_have_value("a gift")
+    page.locator(".page .main").focus()
+    press(page, "Enter")
+    expect_step(page, "question", "2 / 6")
+    expect(other).to_be_hidden()
+    (row,) = stored(asking)
+    assert row.extra == {"sure": 3, "price": 5, "why": "a gift", "where": [1, "market"]}
+    page.locator(".button.back").click()
+    expect_step(page, "question", "1 / 6")
+    expect(where).to_have_value("market")
+    expect(page.locator('[data-field="extra_why"] input').nth(2)).to_be_checked()
     server.stop()

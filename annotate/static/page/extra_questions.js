@@ -7,8 +7,13 @@ import { t } from "./text.js";
 /** @typedef {import("../protocol").ExtraAnswer} ExtraAnswer */
 
 /**
+ * What is chosen where "Other" is an option, and the text of that.
+ * @typedef {{ chosen: number[], other: string }} WithOther
+ */
+
+/**
  * What is entered, by the question's name: the number of an option, those of several, or a text.
- * @typedef {Record<string, number | number[] | string | null>} Entries
+ * @typedef {Record<string, number | number[] | string | WithOther | null>} Entries
  */
 
 const PREFIX = "extra_";
@@ -28,7 +33,26 @@ export const questionOf = (questions, field) => questions.find(({ name }) => ext
  * @param {ExtraQuestion} question
  */
 export const nameOfExtra = (question) =>
-  t(question.type === "number" ? "a_number" : "extra_answer", question);
+  question.type === "number"
+    ? `${t("a_number", question)}${boundsOf(question, " ")}`
+    : t("extra_answer", question);
+
+/**
+ * The bounds of a number, in parentheses; empty without any.
+ * @param {ExtraQuestion} question
+ * @param {string} before
+ */
+function boundsOf({ min, max }, before) {
+  if (min === null && max === null) return "";
+  const text = min === null ? "number_to" : max === null ? "number_from" : "number_from_to";
+  return `${before}(${t(text, { min, max })})`;
+}
+
+/**
+ * The number of "Other" among the options; 0 if it is not one.
+ * @param {ExtraQuestion} question
+ */
+const numberOfOther = ({ other, options }) => (other ? options.length + 1 : 0);
 
 /**
  * Build the controls; `enter` is called with what a question's controls then hold.
@@ -52,16 +76,19 @@ function build(question, enter) {
   const legend = make("legend", "", text);
   legend.dir = "auto";
   if (type === "choices") legend.append(make("span", "soft", ` ${t("several")}`));
+  if (type === "number") legend.append(make("span", "soft", boundsOf(question, " ")));
   if (!required) legend.append(make("span", "soft", ` ${t("optional")}`));
   group.append(legend);
   if (!options.length) {
     group.append(textField(question));
   } else {
     const list = make("div", "extra-options");
-    list.append(...options.map((label, index) => optionOf(question, label, index + 1)));
+    const labels = question.other ? [...options, t("other")] : options;
+    list.append(...labels.map((label, index) => optionOf(question, label, index + 1)));
     group.append(list);
+    if (question.other) group.append(otherField(question));
   }
-  group.addEventListener("input", () => enter(name, enteredIn(group, type)));
+  group.addEventListener("input", () => enter(name, enteredIn(group, question)));
   if (options.length && type !== "choices" && !required) {
     const clear = makeButton("button small clear", t("clear_answer"));
     clear.addEventListener("click", () => enter(name, null));
@@ -87,6 +114,18 @@ function optionOf({ name, type }, label, value) {
 }
 
 /** @param {ExtraQuestion} question */
+function otherField({ name }) {
+  const field = make("input", "other-text");
+  field.type = "text";
+  field.autocomplete = "off";
+  field.name = `${extraField(name)}_other`;
+  field.dir = "auto";
+  field.placeholder = t("other_text");
+  field.setAttribute("aria-label", t("other_text"));
+  return field;
+}
+
+/** @param {ExtraQuestion} question */
 function textField({ name, text, type, required }) {
   const field = make(type === "text" ? "textarea" : "input");
   if (field instanceof HTMLInputElement) {
@@ -105,16 +144,29 @@ function textField({ name, text, type, required }) {
 
 /**
  * @param {HTMLElement} group
- * @param {ExtraQuestion["type"]} type
+ * @param {ExtraQuestion} question
  * @returns {Entries[string]}
  */
-function enteredIn(group, type) {
+function enteredIn(group, question) {
   const field = textFieldIn(group);
-  if (field) return field.value;
+  if (field && !question.options.length) return field.value;
   const chosen = [...group.querySelectorAll("input")].filter(({ checked }) => checked);
   const values = chosen.map(({ value }) => Number(value));
-  return type === "choices" ? values : values[0] ?? null;
+  if (field) return values.length ? { chosen: values, other: field.value } : null;
+  return question.type === "choices" ? values : values[0] ?? null;
 }
+
+/**
+ * The numbers of the options that are chosen.
+ * @param {Entries[string]} entry
+ */
+const chosenIn = (entry) => (isWithOther(entry) ? entry.chosen : [entry].flat());
+
+/**
+ * @param {Entries[string]} entry
+ * @returns {entry is WithOther}
+ */
+const isWithOther = (entry) => entry !== null && typeof entry === "object" && !Array.isArray(entry);
 
 /**
  * Show what is entered.
@@ -123,26 +175,40 @@ function enteredIn(group, type) {
  * @param {Entries} entries
  */
 export function fillExtraQuestions(container, questions, entries) {
-  for (const { name } of questions) {
-    const entry = entries[name] ?? null;
-    const group = container.querySelector(`[data-field="${extraField(name)}"]`);
-    if (group) fillGroup(group, entry);
+  for (const question of questions) {
+    const entry = entries[question.name] ?? null;
+    const group = container.querySelector(`[data-field="${extraField(question.name)}"]`);
+    if (group) fillGroup(group, question, entry);
   }
 }
 
 /**
  * @param {Element} group
+ * @param {ExtraQuestion} question
  * @param {Entries[string]} entry
  */
-function fillGroup(group, entry) {
+function fillGroup(group, question, entry) {
+  const chosen = chosenIn(entry);
   const field = textFieldIn(group);
-  const text = String(entry ?? "");
-  if (field && field.value !== text) field.value = text;
+  if (field) {
+    const text = textIn(question, entry);
+    if (field.value !== text) field.value = text;
+    field.hidden = question.other && !chosen.includes(numberOfOther(question));
+  }
   for (const option of group.querySelectorAll("input")) {
-    option.checked = [entry].flat().includes(Number(option.value));
+    if (option !== field) option.checked = chosen.includes(Number(option.value));
   }
   const clear = group.querySelector(".clear");
   if (clear instanceof HTMLElement) clear.hidden = entry === null;
+}
+
+/**
+ * @param {ExtraQuestion} question
+ * @param {Entries[string]} entry
+ */
+function textIn(question, entry) {
+  if (isWithOther(entry)) return entry.other;
+  return question.options.length ? "" : String(entry ?? "");
 }
 
 /** @param {Element} group */
@@ -158,26 +224,69 @@ function textFieldIn(group) {
  * @returns {Entries}
  */
 export function entriesOf(questions, answers) {
-  const entries = questions.map(({ name, type }) => {
-    const answer = answers[name] ?? null;
-    return [name, type === "number" && answer !== null ? String(answer) : answer];
-  });
+  const entries = questions.map((question) => [
+    question.name,
+    entryOf(question, answers[question.name] ?? null),
+  ]);
   return Object.fromEntries(entries);
 }
 
 /**
- * The answer that is sent; null if there is none, NaN for a text that is no number.
+ * @param {ExtraQuestion} question
+ * @param {ExtraAnswer} answer
+ * @returns {Entries[string]}
+ */
+function entryOf(question, answer) {
+  if (answer === null) return null;
+  if (question.type === "number") return String(answer);
+  const parts = [answer].flat();
+  const numbers = parts.filter((part) => typeof part === "number");
+  if (question.other) {
+    const other = parts.find((part) => typeof part === "string");
+    const chosen = other === undefined ? numbers : [...numbers, numberOfOther(question)];
+    return { chosen, other: other ?? "" };
+  }
+  return Array.isArray(answer) ? numbers : answer;
+}
+
+/**
+ * The answer that is sent; null if there is none, undefined for what cannot be sent: a text that is no
+ * number within the bounds, or "Other" without a text.
  * @param {ExtraQuestion} question
  * @param {Entries} entries
- * @returns {ExtraAnswer}
+ * @returns {ExtraAnswer | undefined}
  */
-function answerOf({ name, type }, entries) {
-  const entry = entries[name] ?? null;
+function answerOf(question, entries) {
+  const entry = entries[question.name] ?? null;
   if (Array.isArray(entry)) return entry.length ? entry : null;
+  if (isWithOther(entry)) return answerWithOther(question, entry);
   if (typeof entry !== "string") return entry;
   const text = entry.trim();
   if (!text) return null;
-  return type === "number" ? Number(text.replace(",", ".")) : text;
+  return question.type === "number" ? numberIn(question, text) : text;
+}
+
+/**
+ * @param {ExtraQuestion} question
+ * @param {WithOther} entry
+ * @returns {ExtraAnswer | undefined}
+ */
+function answerWithOther(question, { chosen, other }) {
+  const number = numberOfOther(question);
+  const isOther = chosen.includes(number);
+  if (isOther && !other.trim()) return undefined;
+  const parts = chosen.map((value) => (value === number ? other.trim() : value));
+  return question.type === "choices" ? parts : parts[0] ?? null;
+}
+
+/**
+ * @param {ExtraQuestion} question
+ * @param {string} text
+ */
+function numberIn({ min, max }, text) {
+  const number = Number(text.replace(",", "."));
+  const isWithin = number >= (min ?? -Infinity) && number <= (max ?? Infinity);
+  return Number.isFinite(number) && isWithin ? number : undefined;
 }
 
 /**
@@ -187,17 +296,17 @@ function answerOf({ name, type }, entries) {
  * @returns {Record<string, ExtraAnswer>}
  */
 export const answersOf = (questions, entries) =>
-  Object.fromEntries(questions.map((question) => [question.name, answerOf(question, entries)]));
+  Object.fromEntries(questions.map((question) => [question.name, answerOf(question, entries) ?? null]));
 
 /**
- * The fields that must still be answered, or whose answer is no number.
+ * The fields that must still be answered, or whose answer cannot be sent.
  * @param {ExtraQuestion[]} questions
  * @param {Entries} entries
  */
 export function missingExtra(questions, entries) {
   const missing = questions.filter((question) => {
     const answer = answerOf(question, entries);
-    return answer === null ? question.required : typeof answer === "number" && !Number.isFinite(answer);
+    return answer === null ? question.required : answer === undefined;
   });
   return missing.map(({ name }) => extraField(name));
 }

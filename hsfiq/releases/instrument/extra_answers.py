@@ -27,6 +27,9 @@ def field_rows(questionnaire: Questionnaire) -> dict[str, Rows]:
             "wording": question.text,
             "options": list(question.options) or None,
             "required": question.required,
+            "min": question.bounds[0],
+            "max": question.bounds[1],
+            "other": question.other,
         }
         for name, asked in ASKED.items()
         for question in getattr(questionnaire, name)

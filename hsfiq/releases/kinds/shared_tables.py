@@ -59,19 +59,20 @@ _ANSWER = (
     Column(
         "number",
         NUMBER,
-        "the number itself, or that of the option, from 1",
+        'the number itself, or that of the option, from 1; "Other" comes after the options',
         null="the answer is a text, or there is none",
     ),
     Column(
         "value",
         TEXT,
-        "the option's wording, or the text",
-        null="the answer is a number, or there is none",
+        'the option\'s wording, or the text, also that of "Other"',
+        null="the answer is a number, there is none, or texts were left out",
     ),
 )
+NO_BOUND = "there was no such bound"
 FIELDS = Table(
     "fields",
-    "one row an extra question of the study's owner: its type, wording and options",
+    "one row an extra question of the study's owner: its type, wording, options and bounds",
     (
         Column("field", TEXT, "the name of the question, as in the tables of answers"),
         Column("asked", TEXT, "after each question; or once, at the end"),
@@ -84,6 +85,9 @@ FIELDS = Table(
         Column("wording", TEXT, "as annotators read it"),
         Column("options", TEXTS, "in the order shown", null="it asks for a number or a text"),
         Column("required", FLAG, "whether it had to be answered"),
+        Column("min", NUMBER, "the least number that was accepted", null=NO_BOUND),
+        Column("max", NUMBER, "the greatest number that was accepted", null=NO_BOUND),
+        Column("other", FLAG, 'whether "Other", with a text, came after the options'),
     ),
     key=("field",),
     present="the owner asked extra questions",

@@ -37,6 +37,7 @@ class WrittenTexts:
     ) -> None:
         asked = (*questionnaire.after_each, *questionnaire.at_end)
         self.fields = {question.name for question in asked if question.type == "text"}
+        self.others = {each.name: each.number_of_other for each in asked if each.other}
         self.compared = compared_fields((each.name, each.type) for each in questionnaire.at_end)
         self.without = without
         self.left_out = Counter(left_out_before)
@@ -87,14 +88,27 @@ class WrittenTexts:
         return released
 
     def released_rows(self, rows: Rows) -> Rows:
-        texts = [row for row in rows if row["field"] in self.fields and row["value"] is not None]
+        texts = [row for row in rows if self.is_written(row)]
         if self.released:
             for row in texts:
                 place = row.get("question_id") or row["participant_id"]
                 self.look_at(row["value"], f"{row['field']} of {place}")
             return rows
         self.left_out["answer"] += len(texts)
-        return [row for row in rows if row["field"] not in self.fields]
+        return [
+            {**row, "value": None} if self.is_other(row) else row
+            for row in rows
+            if row["field"] not in self.fields
+        ]
+
+    def is_written(self, row: Mapping[str, Any]) -> bool:
+        """Whether the value of an answer is a participant's own text."""
+        is_text = row["field"] in self.fields or self.is_other(row)
+        return is_text and row["value"] is not None
+
+    def is_other(self, row: Mapping[str, Any]) -> bool:
+        other = self.others.get(row["field"])
+        return other is not None and row["number"] == other
 
     def look_at(self, text: str | None, where: str) -> None:
         """Remember what personal data the text seems to hold."""

@@ -104,7 +104,13 @@ def extra_answers(
         elif question.type == "number":
             answers[question.name] = number
         elif question.type == "choices":
-            answers.setdefault(question.name, []).append(int(number))
+            answers.setdefault(question.name, []).append(chosen_part(question, number, value))
         else:
-            answers[question.name] = int(number)
+            answers[question.name] = chosen_part(question, number, value)
     return answers if n_rows else None
+
+
+def chosen_part(question: ExtraQuestion, number: float, value: str | None) -> int | str:
+    """An option's number, or the text of "Other"; without its text, the number of "Other"."""
+    is_other = number == question.number_of_other
+    return value if is_other and value is not None else int(number)

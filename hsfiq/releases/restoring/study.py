@@ -116,9 +116,16 @@ def questionnaire_in(release: ReleaseFolder) -> Questionnaire:
                 text=row["wording"],
                 options=tuple(row["options"] or ()),
                 required=row["required"],
+                **limits_of(row),
             )
         )
     return Questionnaire(after_each=tuple(lists["after_each"]), at_end=tuple(lists["at_end"]))
+
+
+def limits_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The bounds of an extra question, and whether it had "Other"; older releases lack them."""
+    given = {name: row.get(name) for name in ("min", "max", "other")}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def earlier_in(release: ReleaseFolder) -> Earlier:

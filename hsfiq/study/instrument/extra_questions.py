@@ -1,7 +1,8 @@
 """The owner's extra questions: their kinds, what is wrong with one, and valid answers to them.
 
 An answer is stored as the page sends it: for options their numbers, from 1, so that it is the same
-in every language; a number; or a text.
+in every language; a number; or a text. What was written for "Other" is stored as its text, in the
+place of an option's number.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ class ExtraQuestion:
             (`choices`), a number or a text.
         text: as annotators read it.
         required: whether it must be answered.
+        min: the least number that is an answer; for numbers only.
+        max: the greatest one.
+        other: whether "Other", with a text, comes after the options of a choice or choices.
     """
 
     name: str
@@ -46,6 +50,20 @@ class ExtraQuestion:
     text: str
     options: tuple[str, ...] = ()
     required: bool = False
+    min: float = -LARGEST_NUMBER
+    max: float = LARGEST_NUMBER
+    other: bool = False
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The least and the greatest answer that the owner has set."""
+        lowest = None if self.min == -LARGEST_NUMBER else self.min
+        return lowest, None if self.max == LARGEST_NUMBER else self.max
+
+    @property
+    def number_of_other(self) -> int | None:
+        """The number of "Other" among the options."""
+        return len(self.options) + 1 if self.other else None
 
 
 def question_errors(
@@ -70,6 +88,7 @@ def question_errors(
             wrong_options = options_error(question) if question.type in EXTRA_TYPES else None
             if wrong_options:
                 yield f"{place}.options", wrong_options
+            yield from ((f"{place}.{key}", what) for key, what in limits_errors(question))
 
 
 def options_error(question: ExtraQuestion) -> str | None:
@@ -87,6 +106,22 @@ def options_error(question: ExtraQuestion) -> str | None:
         return "two of them have the same text"
     is_printable = all(is_line(option, LONGEST_OPTION) for option in worded)
     return None if is_printable else f"each must be one line of {LONGEST_OPTION} characters at most"
+
+
+def limits_errors(question: ExtraQuestion) -> Iterator[tuple[str, str]]:
+    """What is wrong with the bounds and with "Other", by the key."""
+    bounds = dict(zip(("min", "max"), question.bounds, strict=True))
+    for key, bound in bounds.items():
+        if bound is None:
+            continue
+        if question.type != "number":
+            yield key, f'is for type = "number"; this question has type = "{question.type}"'
+        elif not abs(bound) <= LARGEST_NUMBER:
+            yield key, f"{bound:g} is not a number between -1e15 and 1e15"
+    if question.type == "number" and question.min > question.max:
+        yield "max", f"{question.max:g} is less than min, {question.min:g}"
+    if question.other and question.type not in ("choice", "choices"):
+        yield "other", f'is for "choice" and "choices"; this question has type = "{question.type}"'
 
 
 def read_answers(questions: Sequence[ExtraQuestion], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,24 +146,36 @@ def read_answer(question: ExtraQuestion, given: object) -> Any:
     """The valid answer to a question; None for a blank text and for no option."""
     name = f"extra: the answer to {question.name}"
     if question.type == "text":
-        if not isinstance(given, str):
-            raise Refused(f"{name} is not a text")
-        text = given.strip(WHITE_SPACE)
-        if len(text) > LONGEST_REASON or not is_storable_text(text):
-            raise Refused(f"{name} is too long or has characters that cannot be stored")
-        return text or None
+        return read_text(name, given) or None
     if question.type == "number":
         if isinstance(given, bool) or not isinstance(given, int | float):
             raise Refused(f"{name} is not a number")
-        if not (math.isfinite(given) and abs(given) <= LARGEST_NUMBER):
-            raise Refused(f"{name} is too large")
+        if not (math.isfinite(given) and question.min <= given <= question.max):
+            bounds = f"from {question.min:g} to {question.max:g}"
+            raise Refused(f"{name} is not a number {bounds}")
         return given
     chosen = given if question.type == "choices" else [given]
-    if not isinstance(chosen, list) or not all(is_option(question, value) for value in chosen):
+    if not isinstance(chosen, list):
+        raise Refused(f"{name} is not a list of options")
+    texts = [value for value in chosen if isinstance(value, str)] if question.other else []
+    numbers = [value for value in chosen if value not in texts]
+    if len(texts) > 1 or not all(is_option(question, value) for value in numbers):
         raise Refused(f"{name} is not among its {len(question.options)} options")
+    others = [read_text(name, text) for text in texts]
+    if not all(others):
+        raise Refused(f"{name} lacks the text of the other answer")
     if question.type != "choices":
-        return given
-    return sorted(set(chosen)) or None
+        return others[0] if others else given
+    return [*sorted(set(numbers)), *others] or None
+
+
+def read_text(name: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise Refused(f"{name} is not a text")
+    text = given.strip(WHITE_SPACE)
+    if len(text) > LONGEST_REASON or not is_storable_text(text):
+        raise Refused(f"{name} is too long or has characters that cannot be stored")
+    return text
 
 
 def is_option(question: ExtraQuestion, value: object) -> bool:
@@ -145,7 +192,15 @@ def parts_of(question: ExtraQuestion, answer: Any) -> list[tuple[float | None, s
     if question.type == "number":
         return [(float(answer), None)]
     chosen = answer if isinstance(answer, list) else [answer]
-    return [(float(number), question.options[number - 1]) for number in chosen]
+    return [part_of(question, part) for part in chosen]
+
+
+def part_of(question: ExtraQuestion, part: int | str) -> tuple[float, str | None]:
+    """An option's number and wording; for "Other", its text, None if that was left out."""
+    if isinstance(part, str):
+        return float(len(question.options) + 1), part
+    options = dict(enumerate(question.options, start=1))
+    return float(part), options.get(part)
 
 
 def in_words(
@@ -157,9 +212,14 @@ def in_words(
     lines = []
     for question in questions:
         parts = parts_of(question, answers.get(question.name))
-        words = (
-            f"{number:.0f} {text}".strip() if question.type == "scale" else text or f"{number:g}"
-            for number, text in parts
-        )
+        words = (part_in_words(question, number, text) for number, text in parts)
         lines.append((question.text, ", ".join(words) or "not answered"))
     return lines
+
+
+def part_in_words(question: ExtraQuestion, number: float | None, text: str | None) -> str:
+    if question.type == "scale":
+        return f"{number:.0f} {text}".strip()
+    if number is not None and number == question.number_of_other:
+        return f"other: {text}" if text else "other"
+    return text or f"{number:g}"

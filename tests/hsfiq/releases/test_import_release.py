@@ -37,8 +37,8 @@ KINDS = {"pair": "hp", "single": "single", "ranking": "ranking", "images": "imag
          "query": "query", "search": "search", "arena": "arena"}  # fmt: skip
 ASKED = (
     ExtraQuestion("sure", "scale", "How sure are you?", ("not at all", "very")),
-    ExtraQuestion("why", "choices", "What decided?", ("colour", "shape", "logo")),
-    ExtraQuestion("seconds", "number", "How long did it feel?"),
+    ExtraQuestion("why", "choices", "What decided?", ("colour", "shape", "logo"), other=True),
+    ExtraQuestion("seconds", "number", "How long did it feel?", min=0, max=60),
     ExtraQuestion("words", "text", "Anything else?"),
 )
 
@@ -146,7 +146,7 @@ def answer_at_random(data: st.DataObject, database: Database) -> int:
                 continue
             states = [data.draw(STATES) for _ in range(7)]
             images = ImageStates(states[0], (tuple(states[1:4]), tuple(states[4:7])))
-            extra = {"sure": data.draw(st.sampled_from([1, 2, None])), "why": [1, 3],
+            extra = {"sure": data.draw(st.sampled_from([1, 2, None])), "why": [1, "price"],
                      "seconds": 2.5, "words": "fine"}  # fmt: skip
             answer = Answer(**data.draw(ANSWERS), images=images, extra=extra)
             seat.submit(step.question_id, answer)

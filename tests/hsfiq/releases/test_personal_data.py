@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,28 @@ def test_texts_and_answers_at_the_end_can_be_left_out() -> None:
     assert nothing.answers(tables) == {"extra_answers": []}
     assert nothing.notes() == ["left out by the owner: 1 answer and 1 answer at the end"]
     assert nothing.warnings() == []
+
+
+def test_the_texts_of_other_answers_are_looked_at_and_left_out() -> None:
+    asked = ExtraQuestion("from", "choices", "From where?", ("ads", "friends"), other=True)
+    chosen = [
+        {"participant_id": "p1", "field": "from", "number": number, "value": value}
+        for number, value in ((1.0, "ads"), (3.0, "ask me@example.org"))
+    ]
+    questionnaire = Questionnaire(after_each=(asked,))
+    (warning,) = warned(questionnaire, chosen)
+    assert "e-mail address (from of p1)" in warning
+    without = WrittenTexts(questionnaire, ("texts",))
+    assert without.answers({"extra_answers": chosen}) == {
+        "extra_answers": [chosen[0], {**chosen[1], "value": None}]
+    }
+    assert without.notes() == ["left out by the owner: 1 answer"]
+
+
+def warned(questionnaire: Questionnaire, answers: list[dict[str, Any]]) -> list[str]:
+    written = WrittenTexts(questionnaire, ())
+    written.answers({"extra_answers": answers})
+    return written.warnings()
 
 
 def test_the_command_leaves_reasons_out(tmp_path: Path) -> None:

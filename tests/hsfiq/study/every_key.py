@@ -99,6 +99,7 @@ type = "choice"
 text = "Which style?"
 options = ["Old", "New"]
 required = true
+other = true
 
 [questionnaire]
 note = "Voluntary."
@@ -109,6 +110,8 @@ type = "number"
 text = "How old are you?"
 options = []
 required = true
+min = 18.0
+max = 99.5
 
 [searches]
 task = "target-shown"

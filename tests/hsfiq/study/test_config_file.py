@@ -76,7 +76,15 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         default = asdict(kind(name="", title="") if kind is Presentation else kind())
         read = asdict(getattr(config, table.name))
         for key, value in content[table.name].items():
-            assert json.loads(json.dumps(read[key])) == value
+            whole = json.loads(json.dumps(read[key]))
+            if isinstance(whole, list) and whole and isinstance(whole[0], dict):
+                written_keys = [
+                    {name: row[name] for name in given}
+                    for row, given in zip(whole, value, strict=True)
+                ]
+                assert written_keys == value
+            else:
+                assert whole == value
             if f"{table.name}.{key}" not in (*OF_OTHER_KINDS, "recruitment.quotas"):
                 assert read[key] != default[key], f"{table.name}.{key} shows nothing"
 
@@ -488,3 +496,23 @@ def test_only_an_arena_has_a_leaderboard(tmp_path: Path) -> None:
     assert line.endswith(
         "line 7: searches.leaderboard: 'public' is for arenas; kind = \"search\" has no leaderboard"
     )
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "what"),
+    [
+        ('type = "number"\nmin = 18\nmax = 17.5', "max", "17.5 is less than min, 18"),
+        ('type = "number"\nmin = "18"', "min", "'18' is not a number"),
+        ('type = "number"\nmax = inf', "max", "inf is not a number between"),
+        ('type = "number"\nother = true', "other", 'is for "choice" and "choices"'),
+        ('type = "text"\nmin = 1', "min", 'is for type = "number"'),
+        ('type = "scale"\noptions = ["a", "b", "c"]\nother = true', "other", 'is for "choice"'),
+    ],
+)
+def test_bounds_and_other_belong_to_certain_extra_questions(
+    tmp_path: Path, keys: str, where: str, what: str
+) -> None:
+    question = f'[[questionnaire.at_end]]\nname = "age"\ntext = "How old?"\n{keys}\n'
+    with pytest.raises(ConfigErrors) as error:
+        read_config(written(tmp_path, SHORTEST + question))
+    assert f"questionnaire.at_end.1.{where}: {what}" in str(error.value)

@@ -133,6 +133,9 @@ EXTRA = st.fixed_dictionaries(
     optional={
         "options": st.sampled_from([[], ["a", "b"], ["a", "", "b"], ["a", "b", "c"]]),
         "required": mostly(st.booleans(), "yes"),
+        "min": mostly(st.sampled_from([0, 2.5]), 1e16, "0"),
+        "max": mostly(st.sampled_from([10, 99.5]), 1),
+        "other": mostly(st.booleans(), 1),
     },
 )
 RECRUITMENT = {
