@@ -11,7 +11,6 @@ export default [
       eqeqeq: "error",
       "max-depth": ["error", 3],
       "max-len": ["error", { code: 110 }],
-      "max-lines": ["error", 400],
       "max-lines-per-function": ["error", 40],
       "max-params": ["error", 4],
       "no-shadow": "error",

@@ -98,6 +98,15 @@ function fillInputs() {
   const reason = find("#hsfiq-reason", HTMLTextAreaElement);
   if (reason.value !== values.reason) reason.value = values.reason;
   refreshButtons();
+  markCurrent();
+}
+
+/** Mark the image or set that a digit is for. */
+export function markCurrent() {
+  const field = judgedView() ? currentKind().currentField?.(currentAnswer().chosen) : undefined;
+  const item = field && root.querySelector(`[data-field="${field}"]`)?.closest(".judged-image, .set");
+  for (const marked of findAll(".current-item")) marked.classList.remove("current-item");
+  if (item) item.classList.add("current-item");
 }
 
 /**

@@ -60,6 +60,13 @@ export function makeButton(className, text) {
   return button;
 }
 
+/**
+ * The label of a radio button.
+ * @param {string} name
+ * @param {number} value
+ */
+export const optionOf = (name, value) => find(`label:has(> input[name="${name}"][value="${value}"])`);
+
 /** Move the focus to the page itself, so that Enter presses no button. */
 export const focusPage = () => find(".main").focus({ preventScroll: true });
 

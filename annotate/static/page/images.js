@@ -16,6 +16,7 @@ import { t } from "./text.js";
  * @property {number} attempts to load it
  * @property {boolean} isLoaded
  * @property {boolean} hasFailed
+ * @property {boolean} wasInView whether the middle of its box was visible, loaded or not
  */
 
 /** @typedef {Loading & Seen} QuestionImage */
@@ -59,6 +60,7 @@ const newImage = (view) => ({
   attempts: 0,
   isLoaded: false,
   hasFailed: false,
+  wasInView: false,
   isShown: false,
   isEnlarged: false,
 });
@@ -128,8 +130,20 @@ export function imageProgress() {
 export function markShown() {
   if (document.hidden) return;
   for (const image of images.flat()) {
-    if (image.isLoaded && !image.isShown && image.box) image.isShown = isVisible(image.box);
+    if (image.isShown || !image.box || !isVisible(image.box)) continue;
+    image.wasInView = true;
+    image.isShown = image.isLoaded;
   }
+}
+
+/**
+ * The box of the first image in this part of the page that has not been in view; null if all have.
+ * @param {Element} part
+ */
+export function unseenBox(part) {
+  const unseen = images.flat().find(({ box, isLoaded, isShown, wasInView }) =>
+    box && part.contains(box) && !(isLoaded ? isShown : wasInView));
+  return unseen?.box ?? null;
 }
 
 /** @param {HTMLElement} box */

@@ -1,12 +1,17 @@
-// Keyboard shortcuts.
+// Keyboard shortcuts. A key judges only what can be seen (sight.js), and none acts while somebody
+// types: a letter that is no shortcut begins a text, until Escape, Enter, Tab or a press of the mouse.
 import { change, choose, currentAnswer } from "./answer.js";
 import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
-import { find, root } from "./dom.js";
+import { find, findAll, optionOf, root } from "./dom.js";
+import { unseenBox } from "./images.js";
 import { digitOf, KEYS, letterOf } from "./keys.js";
 import { currentKind } from "./kinds.js";
+import { clearNotice, notify } from "./notice.js";
 import { onSearchKey } from "./search.js";
+import { isInSight, show } from "./sight.js";
 import { currentStudy, currentView, judgedView } from "./state.js";
 import { back } from "./submit.js";
+import { t } from "./text.js";
 import { next } from "./views.js";
 import { openZoom, pageZoom, switchSet } from "./zoom.js";
 import { refreshZoomScores } from "./zoom_scores.js";
@@ -23,17 +28,54 @@ export function onKeyDown(event) {
   if (event.repeat) return onRepeat(event);
   if (isNotForPage(event)) return;
   if (root.querySelector("dialog[open]")) return onDialogKey(event);
-  if (event.key === "Escape") return closeReason();
-  if (isTextField(event.target)) return;
-  if (event.key === KEYS.guidelines && currentView()) return run(event, openGuidelines);
-  onStepKey(event);
+  if (event.key === "Escape") return onEscape();
+  if (!isTextField(event.target)) onPageKey(event);
 }
 
 /** @param {KeyboardEvent} event */
-function onStepKey(event) {
-  if (judgedView()) onQuestionKey(event);
-  else if (currentView()?.step === "search") onSearchKey(event);
+function onPageKey(event) {
+  if (isTyping) onTypedKey(event);
+  else if (event.key === KEYS.guidelines && currentView()) run(event, openGuidelines);
+  else if (hasJudgements() && !onStepKey(event) && isLetter(event)) pauseKeys();
 }
+
+function onEscape() {
+  endTyping();
+  closeReason();
+}
+
+/** Whether somebody types although no text field has the focus. */
+let isTyping = false;
+
+const hasJudgements = () => judgedView() !== null || currentView()?.step === "search";
+
+/** @param {KeyboardEvent} event */
+const isLetter = ({ key }) => /^\p{L}$/u.test(key);
+
+function pauseKeys() {
+  isTyping = true;
+  notify(t("keys_paused"));
+}
+
+export function endTyping() {
+  if (isTyping) clearNotice();
+  isTyping = false;
+}
+
+/**
+ * A key of a text that reaches no field: it does nothing. Enter ends such a text.
+ * @param {KeyboardEvent} event
+ */
+function onTypedKey(event) {
+  if (event.key.length === 1 || event.key === "Enter") event.preventDefault();
+  if (event.key === "Enter" || event.key === "Tab") endTyping();
+}
+
+/**
+ * Whether the key is a shortcut.
+ * @param {KeyboardEvent} event
+ */
+const onStepKey = (event) => (judgedView() ? onQuestionKey(event) : onSearchKey(event));
 
 /**
  * Whether the key is for the browser or an input method (in some browsers only the key code shows it).
@@ -67,6 +109,7 @@ function onRepeat(event) {
 function run(event, action) {
   event.preventDefault();
   action();
+  return true;
 }
 
 /**
@@ -78,23 +121,40 @@ function onGuidelinesKey(event) {
   run(event, () => find(".guidelines", HTMLDialogElement).close());
 }
 
-/** @param {KeyboardEvent} event */
+/**
+ * @param {KeyboardEvent} event
+ * @returns {boolean} whether the key is a shortcut
+ */
 function onQuestionKey(event) {
   const choice = currentKind().choiceOfKey(event, currentAnswer().chosen);
-  if (choice) return run(event, () => choose(...choice));
+  if (choice) return run(event, () => chooseByKey(...choice));
   if (event.key === KEYS.next) {
     const isOnControl = event.target instanceof Element && event.target.closest("button, a");
-    if (!isOnControl) run(event, next);
-    return;
+    return !isOnControl && run(event, next);
   }
-  if (event.shiftKey) return;
+  if (event.shiftKey) return false;
   const action = QUESTION_ACTIONS[letterOf(event)];
-  if (action) run(event, action);
+  return action ? run(event, action) : false;
+}
+
+/**
+ * @param {string} field
+ * @param {number} value
+ */
+function chooseByKey(field, value) {
+  if (!isInSight(optionOf(field, value))) return;
+  choose(field, value);
+  for (const item of findAll(".current-item")) show(item);
+}
+
+function flagByKey() {
+  const flag = find(".flag");
+  if (!flag.hidden && isInSight(flag, null)) change("irrelevant", !currentAnswer().values.irrelevant);
 }
 
 /** @type {Actions} */
 const QUESTION_ACTIONS = {
-  [KEYS.irrelevant]: () => find(".flag").hidden || change("irrelevant", !currentAnswer().values.irrelevant),
+  [KEYS.irrelevant]: flagByKey,
   [KEYS.reason]: toggleReason,
   [KEYS.zoom]: () => openZoom(1, 0),
   [KEYS.back]: back,
@@ -115,7 +175,10 @@ const ZOOM_ACTIONS = {
 /** @param {KeyboardEvent} event */
 function onZoomKey(event) {
   const score = digitOf(event) && currentKind().choiceOfKey(event, currentAnswer().chosen);
-  if (score && find(".zoom-scores").childElementCount) return run(event, () => scoreEnlarged(...score));
+  if (score && find(".zoom-scores").childElementCount) {
+    run(event, () => scoreEnlarged(...score));
+    return;
+  }
   const isScrolling = event.target instanceof Element && event.target.matches(".full-size .zoom-view");
   if (isScrolling && event.key.startsWith("Arrow")) return;
   const action = ZOOM_ACTIONS[event.key] ?? ZOOM_ACTIONS[letterOf(event)];
@@ -127,6 +190,9 @@ function onZoomKey(event) {
  * @param {number} score
  */
 function scoreEnlarged(field, score) {
-  choose(field, score);
+  const set = optionOf(field, score).closest(".set");
+  const unseen = set && unseenBox(set);
+  if (unseen) unseen.click(); // the image is enlarged first
+  else choose(field, score);
   refreshZoomScores();
 }

@@ -61,6 +61,8 @@ export const IMAGES = {
     return field ? [field, digit - 1] : null;
   },
 
+  currentField: fieldOfKey,
+
   shortcuts: () => ({ score_1: levelKeys() }),
 
   isExpected: (chosen, expected) =>

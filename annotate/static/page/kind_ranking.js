@@ -68,6 +68,8 @@ export const RANKING = {
     return field ? [field, digit] : null;
   },
 
+  currentField: fieldOfKey,
+
   shortcuts: () => ({ score_1: rankKeys() }),
 
   isExpected: (chosen, expected) =>

@@ -15,7 +15,7 @@ export const SEARCH = {
     search_none: KEYS.search_none,
     search_text: KEYS.search_text,
     search_send: "Enter",
-    search_found: KEYS.search_found,
+    search_found: `${KEYS.search_found}   ${KEYS.search_found}`,
   }),
   hasOwnPage: true,
   isExpected: () => false,

@@ -23,6 +23,8 @@ import { currentStudy } from "./state.js";
  *   answer; `wasAsked`: the page has asked whether a contradicting preference is meant
  * @property {(chosen: Choices) => boolean} [contradicts] whether the page asks about this answer
  * @property {(event: KeyboardEvent, chosen: Choices) => [string, number] | null} choiceOfKey
+ * @property {(chosen: Choices) => string | undefined} [currentField] the one that a digit is for, if
+ *   it depends on the focus and on what is chosen
  * @property {(index: number, name: string) => HTMLElement} [imageControls] those below an image
  * @property {(chosen: Choices, field: string) => void} [settle] what a choice means for the others
  * @property {() => Record<string, string>} shortcuts keys by the name of what they do

@@ -1,11 +1,11 @@
 // The question page: `start` sets up the Gradio component.
-import { change, choose, countTime, resetAnswer, saveDraft } from "./answer.js";
+import { change, choose, countTime, markCurrent, resetAnswer, saveDraft } from "./answer.js";
 import { keepAnswer } from "./confirmation.js";
 import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
 import { find, findAll, focusPage, root, setRoot } from "./dom.js";
 import { onMove, startHistory } from "./history.js";
 import { markShown, onImagesChange } from "./images.js";
-import { isTextField, onKeyDown } from "./keyboard.js";
+import { endTyping, isTextField, onKeyDown } from "./keyboard.js";
 import { noteWholeText, showImageProgress } from "./question.js";
 import { sendQuestionnaire } from "./questionnaire.js";
 import { onConnected, onView } from "./server.js";
@@ -52,6 +52,8 @@ export function start(element, props, watch) {
   root.addEventListener("change", onChange, { signal });
   root.addEventListener("click", onClick, { signal });
   document.addEventListener("keydown", onKeyDown, { signal });
+  document.addEventListener("pointerdown", endTyping, { signal });
+  document.addEventListener("focusin", markCurrent, { signal });
   document.addEventListener("visibilitychange", countTime, { signal });
   document.addEventListener("visibilitychange", countSearchTime, { signal });
   document.addEventListener("visibilitychange", noteView, { signal });

@@ -1,10 +1,11 @@
 // A search: the lists with their controls, what is looked for, and sending each turn.
 import { openGuidelinesOnce } from "./dialogs.js";
-import { find, findAll, focusPage, root } from "./dom.js";
+import { find, findAll, focusPage, optionOf, root } from "./dom.js";
 import { startImages } from "./images.js";
 import { digitOf, isShifted, KEYS, letterOf } from "./keys.js";
 import { announce, notify, notifyMissing, updateMissing } from "./notice.js";
 import { showPosition } from "./question.js";
+import { isInSight } from "./sight.js";
 import { currentSearch, enter, enterText, placeOf, startSearchAnswer, VOTES } from "./search_answer.js";
 import { fillEnd, listenToEnd } from "./search_end.js";
 import { fillContext, fillLists, fillTurns, isArena, judgement, picture } from "./search_parts.js";
@@ -168,7 +169,7 @@ function refresh() {
   const isLocked = missing().length > 0;
   find(".search-writing").hidden = last;
   find(".search-send").hidden = last;
-  textField().disabled = isLocked;
+  textField().readOnly = isLocked; // it still takes the focus, so that what is typed presses no shortcut
   find(".search-found").hidden = !view.turns.length;
   const nearest = placeOf(entered.nearest);
   find(".search-found-label").textContent = nearest
@@ -200,10 +201,13 @@ function missing() {
   return fields.filter((field) => entered[field] === null);
 }
 
-/** @param {(keyof typeof MISSING)[]} fields */
-function stillMissing(fields) {
+/**
+ * @param {(keyof typeof MISSING)[]} fields
+ * @param {"search_still_missing" | "search_text_waits"} [message]
+ */
+function stillMissing(fields, message = "search_still_missing") {
   const items = fields.map((field) => t(MISSING[field])).join(", ");
-  return items && t("search_still_missing", { items });
+  return items && t(message, { items });
 }
 
 /** What the notice says while the form is filled in: also a text, if the participant wants to search. */
@@ -215,14 +219,15 @@ function refreshMissing() {
 /**
  * Whether the list has been judged; if not, the page says what is missing.
  * @param {"text"[]} further fields that are missing, too
+ * @param {"search_still_missing" | "search_text_waits"} [message]
  */
-function isJudged(further = []) {
+function isJudged(further = [], message) {
   const fields = [...missing(), ...further];
   for (const part of findAll(".search-form [data-field]")) {
     part.classList.toggle("unanswered", fields.some((field) => field === part.dataset.field));
   }
   if (!fields.length) return true;
-  notifyMissing(stillMissing(fields));
+  notifyMissing(stillMissing(fields, message));
   find(".unanswered").scrollIntoView({ block: "nearest" });
   return false;
 }
@@ -269,6 +274,7 @@ export function listenToSearch(signal) {
   form.addEventListener("change", onChange, { signal });
   text.addEventListener("input", (event) => onInput(/** @type {InputEvent} */ (event)), { signal });
   text.addEventListener("keydown", onTextKey, { signal });
+  text.addEventListener("focus", explainLock, { signal });
   form.addEventListener(
     "submit",
     (event) => {
@@ -283,6 +289,11 @@ export function listenToSearch(signal) {
   find(".search-memorised").addEventListener("click", finishTarget, { signal });
   listenToUpload(signal);
   listenToEnd(signal);
+}
+
+/** A text is written only after the lists have been judged: say what is missing. */
+function explainLock() {
+  if (root.dataset.search === "list" && textField().readOnly) isJudged([], "search_text_waits");
 }
 
 /** @param {InputEvent} event */
@@ -320,25 +331,61 @@ function choose(field, value) {
   fillEntered();
 }
 
-/** @param {KeyboardEvent} event */
+/** Whether the last key asked to end the search with the marked image. */
+let isDeclaring = false;
+
+/**
+ * @param {KeyboardEvent} event
+ * @returns {boolean} whether the key is a shortcut
+ */
 export function onSearchKey(event) {
-  if (root.dataset.search !== "list") return;
+  if (root.dataset.search !== "list") return false;
   const action = actionOf(event, currentSearch().view.turns.at(-1)?.lists ?? []);
-  if (!action) return;
+  const wasDeclaring = isDeclaring;
+  isDeclaring = false;
+  if (!action) return false;
   event.preventDefault();
-  action();
+  action(wasDeclaring);
+  return true;
+}
+
+/**
+ * The end of a search cannot be taken back, and a text may begin with this letter: it is pressed twice.
+ * @param {boolean} isSecond
+ */
+function declareByKey(isSecond) {
+  const { nearest } = currentSearch().entered;
+  if (nearest && missing().length === 0) {
+    if (!isInSight(optionOf("search_nearest", nearest))) return;
+    isDeclaring = !isSecond;
+    if (!isSecond) return notify(foundAgain(nearest), { isInfo: true });
+  }
+  declare();
+}
+
+/** @param {number} nearest */
+const foundAgain = (nearest) =>
+  t(isArena() ? "arena_found_again" : "search_found_again", placeOf(nearest) ?? {});
+
+/**
+ * @param {string} field
+ * @param {number} value
+ */
+function chooseByKey(field, value) {
+  if (isInSight(optionOf(`search_${field}`, value))) choose(field, value);
 }
 
 /**
  * @param {KeyboardEvent} event
  * @param {import("../protocol").ImageView[][]} lists none before the first turn
+ * @returns {((isSecond: boolean) => void) | undefined}
  */
 function actionOf(event, lists) {
   const longest = Math.max(0, ...lists.map((images) => images.length));
   const n_options = isArena() ? VOTES.length : HIGHEST_SATISFACTION;
   const digit = digitOf(event, isShifted(event) ? longest : n_options);
   if (digit && lists.length) {
-    return () => (isShifted(event) ? mark(digit, lists) : choose(judgement(), digit));
+    return () => (isShifted(event) ? mark(digit, lists) : chooseByKey(judgement(), digit));
   }
   const letter = event.shiftKey ? "" : letterOf(event);
   return ACTIONS[letter] ?? (lists.length ? LIST_ACTIONS[letter] : undefined);
@@ -357,15 +404,15 @@ function mark(place, lists) {
     before += images.length;
   }
   const marked = values.indexOf(currentSearch().entered.nearest ?? 0);
-  choose("nearest", values[(marked + 1) % values.length] ?? 0);
+  chooseByKey("nearest", values[(marked + 1) % values.length] ?? 0);
 }
 
 /** @type {Record<string, () => void>} */
 const ACTIONS = { [KEYS.search_text]: () => textField().focus() };
 
-/** With a list only. @type {Record<string, () => void>} */
+/** With a list only. @type {Record<string, (isSecond: boolean) => void>} */
 const LIST_ACTIONS = {
-  [KEYS.search_none]: () => choose("nearest", 0),
-  [KEYS.search_found]: declare,
+  [KEYS.search_none]: () => chooseByKey("nearest", 0),
+  [KEYS.search_found]: declareByKey,
   [KEYS.zoom]: () => openZoom(1, 0),
 };
