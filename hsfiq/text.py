@@ -4,12 +4,14 @@ Texts are stored as their source spells them and decoded only for display and co
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 ESCAPES = {"dotmark": ".", "questionmark": "?", "andmark": "&", "starmark": "*"}
 """CoSMo's replacements of characters, which the published HP-FashionIQ sentences contain."""
 
 NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def decode(text: str) -> str:
@@ -54,18 +56,30 @@ def is_storable_text(text: str) -> bool:
     return NOT_STORABLE.search(text) is None
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a text begins with that spreadsheets take for a formula."""
+def has_control_character(text: str) -> bool:
+    """Whether a name would break a line, or steer the terminal, wherever it is printed."""
+    return CONTROL.search(text) is not None
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text shows nothing: blanks of any width, and characters without a shape."""
+    return all(unicodedata.category(character)[0] in "ZC" for character in text)
+
+
+FORMULA = re.compile(r"""(^|[;\t\r\n])(["\s]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20'])|^(?=[\t\r\n])""")
+"""Where a cell begins that spreadsheets take for a formula: at a text's beginning and, because some
+countries separate cells by semicolons, after what separates them there."""
 
 
 def spreadsheet_text(text: str) -> str:
     """A text of a CSV file that spreadsheets show instead of running it as a formula.
 
-    It has an apostrophe in front, as has a text that begins with one: whoever removes one from each
-    text that begins with one has the texts again. For texts that people wrote, not for numbers.
+    Each of its parts that would be a formula gets an apostrophe in front, and so does each that
+    begins with one: to have the text again, remove one apostrophe from each part that begins with
+    one. For texts that people wrote, not for numbers.
     `hsfiq.analysis.reports.formats.csv_tables.spreadsheet_text` is the same.
 
-    >>> spreadsheet_text("=1+1"), spreadsheet_text("'tis red"), spreadsheet_text("is red")
-    ("'=1+1", "''tis red", 'is red')
+    >>> spreadsheet_text("=1+1"), spreadsheet_text("'tis red"), spreadsheet_text("red; =1+1")
+    ("'=1+1", "''tis red", "red; '=1+1")
     """
-    return f"'{text}" if text.startswith((*FORMULA, "'")) else text
+    return FORMULA.sub(r"\1\2'", text)

@@ -72,9 +72,12 @@ def open_chosen(
     """
     from hsfiq.collect.recruiting.addresses import forget_old_enrolments
     from hsfiq.db.engine import open_database
+    from hsfiq.db.urls import has_password
 
     url = database_url(ctx, chosen)
     opened = open_database(url, create=create, connections=connections)
+    if url != os.environ.get(DATABASE_VARIABLE) and has_password(url):
+        warn([f"other users can see the password in --database; set {DATABASE_VARIABLE} instead"])
     ctx.call_on_close(opened.close)
     forget_old_enrolments(opened)
     return opened

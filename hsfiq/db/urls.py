@@ -11,7 +11,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from hsfiq.errors import UnreadableInput
 
-_USER_PASSWORD = re.compile(r"(//[^/:@]*:).*@")
+_CREDENTIALS = re.compile(r"^(\w[\w+.-]*:/*)?.*@")
+"""What stands before the host in a URL that SQLAlchemy cannot read; it may hold a password."""
 _QUERY_PASSWORD = re.compile(r"([?&]\w*password=)[^&]*", re.IGNORECASE)
 
 
@@ -28,8 +29,12 @@ def shown_url(url: str) -> str:
     try:
         url = make_url(url).render_as_string(hide_password=True)
     except (ArgumentError, ValueError):
-        url = _USER_PASSWORD.sub(r"\1***@", url)
+        url = _CREDENTIALS.sub(r"\1***@", url)
     return _QUERY_PASSWORD.sub(r"\1***", url)
+
+
+def has_password(url: str) -> bool:
+    return "***" in shown_url(url) and "***" not in url
 
 
 def unusable(url: str, error: BaseException | None) -> UnreadableInput:

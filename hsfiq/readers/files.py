@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -57,8 +58,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object's members; a repeated key, of which `json` would keep the last, is refused."""
     members = dict(pairs)
     if len(members) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
+        repeated = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
         raise ValueError(f"the key {repeated!r} occurs twice")
     return members
 
@@ -158,6 +158,8 @@ class Place:
             number = float(self.value)
         except OverflowError:
             number = math.inf
+        if math.isnan(number):
+            raise self.wrong(f"{kind(self.value)} is not a number")
         if not math.isfinite(number):
             raise self.wrong(f"{kind(self.value)} is too large to be stored")
         return number

@@ -15,7 +15,7 @@ from hsfiq.errors import HsfiqError, InvalidRecord, UnreadableInput
 from hsfiq.readers.files import Place
 from hsfiq.readers.tables import ErrorList, cell, is_absent, outside_name, read_rows, required
 from hsfiq.records import OwnQuery
-from hsfiq.text import joined
+from hsfiq.text import is_blank, joined
 
 COLUMNS = ("query_id", "text", "reference", "target", "category", "split")
 CAPTIONS = "captions"
@@ -70,7 +70,7 @@ def read_query(row: Place) -> OwnQuery:
 
     query_id = outside_name(required(row, "query_id"))
     captions = read_captions(row)
-    text = cell(row, "text").text() if "text" in row.value else joined(captions)
+    text = shown_text(cell(row, "text")) if "text" in row.value else joined(captions)
     try:
         return OwnQuery(
             query_id=query_id,
@@ -97,4 +97,11 @@ def read_captions(row: Place) -> tuple[str, ...]:
     places = [cell(row, name) for _, name in numbered]
     if CAPTIONS in row.value:
         places += cell(row, CAPTIONS).list()
-    return tuple(place.text() for place in places if not is_absent(place.value))
+    return tuple(shown_text(place) for place in places if not is_absent(place.value))
+
+
+def shown_text(place: Place) -> str:
+    text = place.text()
+    if is_blank(text):
+        raise place.wrong("holds only blanks", "write a text, or leave it empty")
+    return text

@@ -18,6 +18,7 @@ from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.readers.files import Place, kind, numbered_lines, parse_json, read_text
 from hsfiq.readers.tables import cell, csv_rows, has_header, outside_name, required
 from hsfiq.records import RankedList
+from hsfiq.text import has_control_character
 
 JSONL_KEYS = ("query_id", "images", "scores", "system")
 CSV_COLUMNS = ("query_id", "system", "rank", "image_id", "score")
@@ -50,7 +51,7 @@ def read(path: Path, system: str | None = None) -> list[PlacedList]:
     `system` replaces the system's name in the file; it is needed if the file has none.
     """
     if system is not None:
-        Place(system, "--system").name()
+        system_name(Place(system, "--system"))
     lists = lists_in(read_text(path), path, system)
     for where, ranked in lists:
         if not ranked.system:
@@ -101,6 +102,14 @@ def read_object(
     return [make(place.where, query_id, system, outside_ids(place)) for query_id, place in members]
 
 
+def system_name(place: Place) -> str:
+    """A system's name, which is printed in lines, on pages and in file names."""
+    name = place.name()
+    if has_control_character(name):
+        raise place.wrong("has a line break or another control character")
+    return name
+
+
 def outside_ids(place: Place) -> tuple[str, ...]:
     """The ids in a list, any of which may be written as an integer."""
     if place.holds_names():
@@ -127,7 +136,7 @@ def read_jsonl(text: str, path: Path, system: str | None) -> list[PlacedList]:
             make(
                 where,
                 outside_id(place.key("query_id")),
-                system or (None if own is None else place.key("system").name()),
+                system or (None if own is None else system_name(place.key("system"))),
                 outside_ids(place.key("images")),
                 None if scores is None else tuple(s.number() for s in place.key("scores").list()),
             )
@@ -148,7 +157,7 @@ def read_trec(text: str, path: Path, system: str | None) -> list[PlacedList]:
                 "use a TREC run, JSONL, CSV with column names or {query id: [image ids]}",
             )
         query_id, _, image, rank, score, tag = fields
-        name = system or Place(tag, where).name()
+        name = system or system_name(Place(tag, where))
         rows[query_id, name].append(
             RankedImage(rank_of(rank, where), image, number_of(score, where), where)
         )

@@ -25,6 +25,8 @@ PANDAS_INDEX = "__index_level_"
 LISTED = 20
 """The most errors of a file that are listed."""
 
+ASCII_BLANKS = " \t\r\n\v\f"
+
 IsColumn = Callable[[str], bool]
 
 
@@ -74,14 +76,14 @@ def csv_rows(text: str, path: Path, key: str) -> Iterator[Place]:
             where, start = f"{path}: line {start}", reader.line_num + 1
             if not names:
                 names = column_names(cells, where)
-            elif any(cell.strip() for cell in cells):
+            elif not all(map(is_absent, cells)):
                 if len(cells) != len(names):
                     raise UnreadableInput(
                         where, f"{len(cells)} cells, the first line has {len(names)}",
                         "put texts that contain the separator in double quotes",
                     )  # fmt: skip
                 values = zip(names, cells, strict=True)
-                yield Place({name: cell for name, cell in values if cell.strip()}, where)
+                yield Place({name: cell for name, cell in values if not is_absent(cell)}, where)
     except csv.Error as error:
         raise UnreadableInput(f"{path}: line {start}", f"broken CSV ({error})") from error
 
@@ -145,8 +147,9 @@ def present(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_absent(value: object) -> bool:
+    """Whether there is no value; other blanks than those of ASCII may be meant, and are kept."""
     if isinstance(value, str):
-        return not value.strip()
+        return not value.strip(ASCII_BLANKS)
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

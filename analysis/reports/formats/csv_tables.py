@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from math import isnan
 
 from hsfiq.analysis.reports.document import Cell, NumberCell, Table
 
+FORMULA = re.compile(r"""(^|[;\t\r\n])(["\s]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20'])|^(?=[\t\r\n])""")
 PROVENANCE = ("n_clusters", "unit", "method", "n_resamples", "seed")
 
 
@@ -59,7 +61,7 @@ def _fields(cell: Cell) -> dict[str, str]:
 
 def spreadsheet_text(text: str) -> str:
     """A text that spreadsheets show and do not run; `hsfiq.text.spreadsheet_text` is equal."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "'")) else text
+    return FORMULA.sub(r"\1\2'", text)
 
 
 def _number(value: float) -> str:

@@ -12,6 +12,8 @@ from hsfiq.releases.publishing.upload import Upload
 
 ENDPOINT = "HF_ENDPOINT"
 """The client's own variable, for another server than the hub."""
+HttpError: type[Exception] = HfHubHTTPError.__bases__[0]
+"""The error of the HTTP library, httpx or httpx2, that this version of the client uses."""
 REFUSALS = (HfHubHTTPError, HFValidationError, ValueError, OSError, RuntimeError)
 
 
@@ -23,7 +25,8 @@ def push(upload: Upload, *, private: bool = False) -> str:
     Raises:
         UnreadableInput: nobody is logged in, or the hub refuses.
     """
-    if get_token() is None:
+    token = get_token()
+    if token is None:
         raise UnreadableInput(
             "the hub", "nobody is logged in", "run `hf auth login`, or set HF_TOKEN"
         )
@@ -40,7 +43,18 @@ def push(upload: Upload, *, private: bool = False) -> str:
             commit_message=f"Release {upload.version}",
             repo_type="dataset",
         )
+        return str(commit.commit_url)
     except REFUSALS as error:
-        what = f"the upload was refused ({' '.join(str(error).split())})"
-        raise UnreadableInput(f"--repo {upload.repo}", what, "nothing was published") from error
-    return str(commit.commit_url)
+        # The hub, or a proxy on the way, may repeat what it was sent.
+        said = " ".join(str(error).replace(token, "***").split())
+        failed = UnreadableInput(
+            f"--repo {upload.repo}", f"the upload was refused ({said})", "nothing was published"
+        )
+    except HttpError as error:  # no connection, or one that ended
+        failed = UnreadableInput(
+            f"--repo {upload.repo}",
+            f"the hub cannot be reached ({type(error).__name__})",
+            "check the network, and HF_ENDPOINT if it is set; nothing was published",
+        )
+    # Not from the client's error: its traceback has the request, and so the token.
+    raise failed

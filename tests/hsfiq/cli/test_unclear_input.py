@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hsfiq.text import spreadsheet_text
 from tests.hsfiq.samples import hsfiq
@@ -54,5 +57,16 @@ def test_a_number_of_thousands_of_digits_in_a_file(tmp_path: Path) -> None:
 def test_no_cell_is_run_by_a_spreadsheet() -> None:
     for text in ("=1+1", "+1", "-x", "@SUM(A1)", "\tx", "\rx", "\nx", "'=1"):
         assert spreadsheet_text(text) == f"'{text}"
-    for text in ("is red", "", "a=b"):
+    for text in ("is red", "", "a=b", "a; b", "1 - 2"):
         assert spreadsheet_text(text) == text
+
+
+def test_no_part_of_a_cell_is_run_where_semicolons_separate_cells() -> None:
+    assert spreadsheet_text('red;=1+1; "@x') == "red;'=1+1; \"'@x"
+    assert spreadsheet_text("\uff1d1+1\n\uff0d2") == "'\uff1d1+1\n'\uff0d2"
+    assert spreadsheet_text("  +1") == "  '+1"
+
+
+@given(st.text("=-;\t\n\"' a\uff1d", max_size=8))
+def test_the_text_comes_back_without_the_added_apostrophes(text: str) -> None:
+    assert re.sub(r"""(^|[;\t\r\n])(["\s]*)'""", r"\1\2", spreadsheet_text(text)) == text

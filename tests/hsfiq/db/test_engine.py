@@ -21,8 +21,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from hsfiq.db.engine import BUSY_SECONDS, Database, connect, open_database
 from hsfiq.db.schema import current_revision, differences, head_revision, upgrade
 from hsfiq.db.tables import Setting
+from hsfiq.db.urls import has_password, shown_url
 from hsfiq.errors import HsfiqError, NothingToDo, Refused, UnreadableInput
 from tests.databases import STATEMENTS
+from tests.hsfiq.samples import hsfiq
 from tests.processes import Fork
 from tests.studies import own_environment
 
@@ -445,3 +447,27 @@ def test_a_text_that_no_database_holds_is_refused(database: Database, kind: str,
     for transaction in (database.reading, database.writing):
         with pytest.raises(Refused, match="cannot be stored"), transaction() as session:
             session.get(Setting, key)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("postgresql://u:SECRET@h/x", "postgresql:/u:SECRET@h/x", "postgres:u:SECRET@h/x"),
+        *("u:SECRET@h/x", "postgresql://u:SEC/SECRET@h:x/y", "postgresql://u:a@SECRET@h:x/y"),
+        *("postgresql://h/x?password=SECRET", "postgresql://h/x?sslpassword=SECRET&a=b"),
+    ],
+)
+def test_no_password_is_shown(url: str) -> None:
+    assert "SECRET" not in shown_url(url)
+    assert has_password(url)
+    result = hsfiq("study", "list", "--database", url)
+    assert result.code == 2
+    assert "SECRET" not in result.err
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:///a.db", "postgresql://localhost/x", "postgresql://u@h/x"]
+)
+def test_a_url_without_a_password(url: str) -> None:
+    assert shown_url(url) == url
+    assert not has_password(url)

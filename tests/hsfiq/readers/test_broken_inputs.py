@@ -234,7 +234,7 @@ IMPORTS = [
     Broken("run-empty", file(""), RUN, "it.json: the run is empty"),
     Broken("run-columns", file("a b c\n"), RUN, "it.json: line 1: 3 columns, a TREC run has 6"),
     Broken("run-rank", file("q Q0 a x 1 S\n"), RUN, "it.json: line 1: rank 'x'"),
-    Broken("run-nan", file("q Q0 a 1 nan S\n"), RUN, "it.json: line 1: nan is too large"),
+    Broken("run-nan", file("q Q0 a 1 nan S\n"), RUN, "it.json: line 1: nan is not a number"),
     Broken("run-list", file('{"q": "a"}'), RUN, "it.json: q: expected a list, found 'a'"),
     Broken("run-system", file('{"q": ["a"]}'), "import runs it.json", "name it with --system"),
     Broken("run-twice", file('{"shirt.val.0": ["s1", "s1"]}'), RUN, "holds image s1 twice"),

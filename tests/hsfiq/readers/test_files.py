@@ -133,3 +133,9 @@ def outcome(read: Callable[[], tuple[str, ...]]) -> tuple[str, ...] | str:
 def test_names_are_in_a_list(value: object) -> None:
     with pytest.raises(UnreadableInput, match="expected a list"):
         Place(value, "file").names()
+
+
+def test_the_first_repeated_key_of_many_is_named() -> None:
+    members = [f'"q{number}": []' for number in range(60_000)]
+    with pytest.raises(UnreadableInput, match="'q59998' occurs twice"):
+        parse_json("{" + ", ".join([*members, '"q59998": []', '"q59999": []']) + "}", "run.json")

@@ -186,3 +186,18 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes, suffix: s
         assert own_queries.read(path)
     except HsfiqError as error:
         assert str(path) in str(error)  # noqa: PT017 (either result is right)
+
+
+@pytest.mark.parametrize("blank", ["\u3000\u3000", "\u00a0", "\u200b\ufeff", "\u2003 "])
+@pytest.mark.parametrize("column", ["text", "caption_1"])
+def test_a_text_that_shows_nothing_is_an_error(tmp_path: Path, blank: str, column: str) -> None:
+    path = tmp_path / "queries.csv"
+    path.write_text(f"query_id,{column},reference\nq1,is red,a\nq2,{blank},b\n", encoding="utf-8")
+    with pytest.raises(HsfiqError, match=rf"line 3: {column}: .*blanks"):
+        own_queries.read(path)
+
+
+def test_an_empty_text_is_absent(tmp_path: Path) -> None:
+    path = tmp_path / "queries.csv"
+    path.write_text("query_id,text,reference\nq1,  ,a\nq2,,b\n", encoding="utf-8")
+    assert [placed.query.text for placed in own_queries.read(path)] == ["", ""]

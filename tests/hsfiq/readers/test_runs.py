@@ -70,7 +70,7 @@ def jsonl(**values: object) -> str:
         ("q Q0 a 1 0.9 S\nq Q0 b 2 0.8\n", "line 2: 5 columns, a TREC run has 6"),
         ("q Q0 a b 1 0.9 S\n", "line 1: 7 columns"),
         ("q Q0 a first 0.9 S\n", "line 1: rank 'first' is not a whole number"),
-        ("q Q0 a 1 nan S\n", "line 1: nan is too large"),
+        ("q Q0 a 1 nan S\n", "line 1: nan is not a number"),
         ("q Q0 a 1 1e999 S\n", "line 1: inf is too large to be stored"),
         ("q Q0 a 1 0.9 S\nq Q0 b 1 0.9 S\n", "line 2: query q has rank 1 twice"),
         ("q Q0 a 1 0.9 S\nq Q0 a 2 0.9 S\n", "line 1: the list of query q holds image a twice"),
@@ -174,3 +174,20 @@ def test_a_refused_run_leaves_nothing(
 def test_an_unknown_dataset(database: Database) -> None:
     with pytest.raises(UnreadableInput, match="no dataset is called 'fashioniq'; import its"):
         import_run(database, RUNS / "sprc.trec")
+
+
+@pytest.mark.parametrize("score", ["nan", "NaN"])
+def test_a_score_that_is_not_a_number(tmp_path: Path, score: str) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(f"query_id,rank,image_id,score\nq1,1,a,{score}\n", encoding="utf-8")
+    with pytest.raises(UnreadableInput, match=r"line 2: nan is not a number"):
+        runs.read(path, "mine")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "a\x85b", "a\u2028b"])
+def test_names_of_systems_have_no_control_characters(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps({"query_id": "q1", "images": ["a"], "system": name}))
+    for system in (None, name):
+        with pytest.raises(UnreadableInput, match="control character"):
+            runs.read(path, system)

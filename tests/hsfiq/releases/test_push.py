@@ -9,6 +9,7 @@ import pytest
 
 from hsfiq.releases.layouts.options import Extras
 from hsfiq.study.publishing.publication import Publication
+from tests.annotate.serving.proxies import free_port
 from tests.hsfiq.releases.hub_server import TOKEN, Hub, served_hub
 from tests.hsfiq.releases.small_releases import OnDisk, small_study_at, write_release
 from tests.hsfiq.samples import hsfiq
@@ -105,3 +106,26 @@ def test_who_is_not_logged_in_is_told_how(
     assert refused.code == 2
     assert "nobody is logged in; run `hf auth login`, or set HF_TOKEN" in refused.err
     assert hub.private == {}
+
+
+def test_without_network_there_is_one_line(
+    release: OnDisk, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    refused = hsfiq("release", "push", release.folder, "--repo", "group/study", "--yes")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "cannot be reached" in refused.err
+    assert "HF_ENDPOINT" in refused.err
+
+
+def test_a_token_that_the_hub_repeats_is_not_printed(
+    release: OnDisk, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ValueError(f"the header was Bearer {TOKEN}")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.create_commit", refuse)
+    refused = hsfiq("release", "push", release.folder, "--repo", "group/study", "--yes")
+    assert refused.code == 2
+    assert TOKEN not in refused.err
+    assert "the header was Bearer ***" in refused.err
