@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PIL import Image as Picture
 from sqlalchemy import update
 
 from hsfiq.db.engine import Database
@@ -17,7 +18,7 @@ from tests.studies import make_queries
 def owners_folder(
     database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder with a study's file, a database with queries, and images that are not empty."""
+    """A folder with a study's file, a database with queries, and images."""
     folder = tmp_path / "owner"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -25,7 +26,7 @@ def owners_folder(
     make_queries(database)
     (tmp_path / "images").mkdir()
     for number in range(8):
-        (tmp_path / "images" / f"image-{number}.png").write_bytes(b"not decoded here")
+        Picture.new("RGB", (6, 8), "red").save(tmp_path / "images" / f"image-{number}.png")
     with database.writing() as session:
         session.execute(update(Dataset).values(image_root=str(tmp_path / "images")))
     Path("study.toml").write_text(CONFIG, encoding="utf-8")
