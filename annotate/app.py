@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -151,8 +151,13 @@ class Serving:
     auth_header: TrustedHeader | None = None
 
 
-def serve(database: Database, host: str, port: int, serving: Serving) -> None:
-    """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails."""
+def serve(
+    database: Database, host: str, port: int, serving: Serving, tell: Callable[[], None]
+) -> None:
+    """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails.
+
+    `tell` is called as soon as connections are accepted.
+    """
     with (
         suppress(KeyboardInterrupt),
         Signals() as signals,
@@ -163,6 +168,7 @@ def serve(database: Database, host: str, port: int, serving: Serving) -> None:
         regular_erasure(database),
     ):
         accept_connections(listener)
+        tell()
         limit_waiting(database.engine)
         start_logs(database.engine, serving.watching)
         services = Services.of(database)

@@ -61,9 +61,12 @@ def welcome_page(
     *,
     now: datetime,
     proof: str,
+    platform: str = "",
     notice: Notice | None = None,
 ) -> str:
     """The page at `/`: this browser's participants, and the studies that are open to all.
+
+    If there are none, `platform` names the one on which a study takes people.
 
     A study is in the language that is `wanted`, if it has that, or that the browser prefers.
     `proof` shows with the form that this page was open; `notice` is the text shown first.
@@ -93,6 +96,7 @@ def welcome_page(
         language=language,
         text=text,
         proof=proof,
+        platform=platform,
         notice=text[notice] if notice else "",
         **parts,
     )

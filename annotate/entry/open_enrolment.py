@@ -30,6 +30,9 @@ from hsfiq.db.types import digest_of
 from hsfiq.errors import Forbidden, NotOpen
 from hsfiq.study.config import config_of
 
+PLATFORMS = {"prolific": "Prolific", "mturk": "Mechanical Turk"}
+"""Their names, by the mode of recruitment."""
+
 
 class CookiesBlocked(Forbidden):
     """The browser keeps no cookie: a place would be lost, because nobody could come back to it."""
@@ -41,6 +44,16 @@ def open_studies(session: Session) -> list[Study]:
         for study in list_studies(session)
         if study.status == "open" and config_of(study).recruitment.mode == "open"
     ]
+
+
+def platform_of(session: Session) -> str:
+    """The name of a platform from which an open study takes people, "" if there is none."""
+    modes = {
+        config_of(study).recruitment.mode
+        for study in list_studies(session)
+        if study.status == "open"
+    }
+    return next((name for mode, name in PLATFORMS.items() if mode in modes), "")
 
 
 def add_open_enrolment(app: FastAPI, services: Services) -> None:
@@ -103,6 +116,7 @@ def welcome_again(
         language,
         now=now,
         proof=new_proof(services.signer, now),
+        platform=platform_of(session),
         notice=notice,
     )
     response = HTMLResponse(page, headers={"Cache-Control": "no-store"})

@@ -241,8 +241,8 @@ def serve(
         design = served_design(seed)
         make_study(database, folder, design, n_participants, simulated=simulated, rank=rank)
     url = database_url(folder)
-    typer.echo(f"the demo is at http://{HOST}:{port} (its database is {url}); Ctrl-C stops it")
-    app.serve(database, HOST, port, app.Serving())
+    line = f"the demo is at http://{HOST}:{port} (its database is {url}); Ctrl-C stops it"
+    app.serve(database, HOST, port, app.Serving(), lambda: typer.echo(line))
 
 
 # ------------------------------------------------------------------------------ the whole loop

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -15,8 +17,15 @@ from hsfiq.public_url import public_url as public_address
 
 if TYPE_CHECKING:
     from hsfiq.annotate.serving.remote_user import TrustedHeader
+    from hsfiq.db.engine import Database
+    from hsfiq.public_url import PublicUrl
 
 HOST, PORT = "127.0.0.1", 7860
+
+PROLIFIC_LINK = (
+    "start?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}"
+)
+"""Prolific replaces the names in braces."""
 
 PortOption = Annotated[
     int, typer.Option(metavar="N", help="The port to listen on.", min=1, max=65535)
@@ -123,10 +132,33 @@ def serve(
         token, logs_json=log_format is LogFormat.JSON, slow_seconds=slow_statement_seconds
     )
     opened = open_chosen(ctx, database, create=False, connections=connections)
+    serving = app.Serving(public, workers, connections, watching, header)
+
+    def tell() -> None:
+        if not watching.logs_json:
+            for line in addresses(opened, host, port, public):
+                typer.echo(line, err=True)
+
+    app.serve(opened, host, port, serving, tell)
+
+
+def addresses(database: Database, host: str, port: int, public: PublicUrl | None) -> Iterator[str]:
+    """Where the server is, and what to enter on Prolific as the address of a study."""
+    from hsfiq.collect.studies import list_studies
+    from hsfiq.study.config import config_of
+
     reached = f" for {public}" if public else ""
-    if not watching.logs_json:
-        typer.echo(f"serving at http://{host}:{port}{reached}; Ctrl-C stops it", err=True)
-    app.serve(opened, host, port, app.Serving(public, workers, connections, watching, header))
+    yield f"serving at http://{host}:{port}{reached}; Ctrl-C stops it"
+    with database.reading() as session:
+        on_prolific = [
+            study.name
+            for study in list_studies(session)
+            if study.status == "open" and config_of(study).recruitment.mode == "prolific"
+        ]
+    root = str(public) if public else f"http://{host}:{port}/"
+    for name in on_prolific:
+        named = f"&study={quote(name, safe='')}" if len(on_prolific) > 1 else ""
+        yield f"study {name} on Prolific: {root}{PROLIFIC_LINK}{named}"
 
 
 def trusted_header(name: str | None, secret_file: Path | None) -> TrustedHeader | None:

@@ -166,6 +166,23 @@ def test_a_second_prolific_study_does_not_break_the_first_link(visit: Visit) -> 
     assert people == [(PERSON, first.name), ("b", first.name), ("c", "second"), ("d", "second")]
 
 
+@pytest.mark.parametrize(
+    ("mode", "title"),
+    [
+        ("prolific", "Begin on Prolific"),
+        ("mturk", "Begin on Mechanical Turk"),
+        ("invitation", entry_texts("en")["no_study_title"]),
+    ],
+)
+def test_the_welcome_page_says_where_a_study_takes_people(
+    visit: Visit, mode: str, title: str
+) -> None:
+    client, database = visit(recruitment={"mode": mode})
+    assert f"<h1>{title}</h1>" in client.get("/").text
+    set_status(database, "closed")
+    assert entry_texts("en")["no_study_title"] in client.get("/").text
+
+
 @pytest.mark.parametrize("mode", ["prolific", "mturk", "invitation"])
 def test_open_enrolment_only_in_open_studies(visit: Visit, mode: str) -> None:
     client, database = visit(recruitment={"mode": mode})

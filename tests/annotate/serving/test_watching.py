@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,8 +28,9 @@ from hsfiq.annotate.serving.slow_statements import log_slow_statements
 from hsfiq.annotate.serving.watching import Watching, add_watching, shared_metrics
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, connect
+from hsfiq.http_server import accept_connections, listening
 from tests.annotate.page_requests import answer_body, view
-from tests.annotate.served_studies import Place, Server, browser_of, enrol, newcomer
+from tests.annotate.served_studies import Place, Server, browser_of, enrol, make_study, newcomer
 from tests.annotate.test_log_privacy import break_table
 from tests.hsfiq.samples import hsfiq
 
@@ -319,3 +321,19 @@ def test_a_header_with_names_needs_a_secret(options: list[str], words: str) -> N
     result = hsfiq("serve", *options, "--database", "sqlite:///x.db")
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert words in result.err
+
+
+def test_a_server_says_where_it_is_once_it_can_be_reached(place: Place) -> None:
+    make_study(place, recruitment={"mode": "prolific"}).close()
+    with closing(listening("127.0.0.1", 0)) as taken:
+        accept_connections(taken)
+        port = str(taken.getsockname()[1])
+        result = hsfiq("serve", "--port", port, "--database", place.url)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "cannot be used" in result.err
+    server = Server(place)
+    server.start()
+    server.kill()
+    first, second = server.log.read_text().splitlines()[:2]
+    assert first == f"serving at {server.url}; Ctrl-C stops it"
+    assert second.startswith(f"study telltale-study on Prolific: {server.url}/start?PROLIFIC_PID=")
