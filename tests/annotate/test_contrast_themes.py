@@ -81,6 +81,7 @@ def test_next_differs_when_it_is_ready(page: Page) -> None:
     shown(page, {"kind": "single", "k": 3})
     following = page.locator(".next")
     waiting = following.evaluate(LOOK)
+    assert following.evaluate(UNREADABLE) == []
     page.locator('input[name="score_1"]').first.check(force=True)
     expect(following).to_have_attribute("aria-disabled", "false")
     assert following.evaluate(LOOK) != waiting
