@@ -34,7 +34,7 @@ def test_no_personal_data_are_stored() -> None:
         "id", "question_id", "revision", "submit_key", "score_1", "score_2", "preferred",
         "confirmed", "irrelevant", "reason", "skipped", "served_at", "first_interaction_at",
         "submitted_at", "active_seconds", "images", "judgement", "text_version", "language",
-        "extra",
+        "extra", "text_in_view",
     }  # fmt: skip
     assert set(CheckAnswer.__table__.columns.keys()) == {
         "id", "check_id", "given", "passed", "answered_at",
