@@ -48,7 +48,7 @@ from hsfiq.analysis.sequential.confidence_sequence import (
     confidence_sequence,
 )
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.dashboard import Dashboard
+from hsfiq.annotate.owner.dashboard import Dashboard, PeopleAsked
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.collect.progress import count_standings, participants_of
@@ -179,7 +179,9 @@ def show_dashboard(url: str) -> object:
     with closing(open_database(url)) as database:
         services = Services.of(database)
         dashboard = Dashboard(Identities(database, services.signer), services.images)
-        return str(dashboard.outputs_now(STUDY, User("owner", Role.OWNER, 1)))
+        owner = User("owner", Role.OWNER, 1)
+        people = dashboard.people_outputs(STUDY, owner, PeopleAsked())
+        return str([*dashboard.outputs_now(STUDY, owner), *people])
 
 
 def follow_in_blocks(url: str) -> object:

@@ -64,6 +64,11 @@ def permission_for(action: OwnerAction) -> Permission:
     return Permission.RECRUIT if change in RECRUITING else Permission.MANAGE
 
 
+def needed_for_study(name: str) -> Permission:
+    """What pressing a button of the study needs, as far as its status does not matter."""
+    return Permission.RECRUIT if name in RECRUITERS_STUDY else Permission.MANAGE
+
+
 def text_of(action: OwnerAction) -> ActionText:
     return (STUDY if action.participant is None else PERSON)[action.name]
 

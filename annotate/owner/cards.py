@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import isnan, nan
@@ -15,7 +15,7 @@ from hsfiq.annotate.owner import figures, plots
 from hsfiq.annotate.owner.fragments import percent, render_fragment, seconds
 from hsfiq.answer_rules import HIGHEST_SCORE
 from hsfiq.collect.checks import CheckResult
-from hsfiq.collect.progress import AnswerRow, ParticipantRow
+from hsfiq.collect.progress import AnswerRow
 from hsfiq.collect.review.headline import Headline
 
 if TYPE_CHECKING:
@@ -48,12 +48,18 @@ class Tile:
 
 def tiles(
     headline: Headline,
-    people: Sequence[ParticipantRow],
+    standings: Mapping[str, int],
     answers: Sequence[AnswerRow],
     checks: Sequence[CheckResult],
+    flagged: Sequence[str],
     now: datetime,
 ) -> Markup:
+    """The headline numbers; `flagged` are the names of participants to look at.
+
+    Sums are no checks: they are repeated until they are right.
+    """
     progress = headline.progress
+    checks = [check for check in checks if check.kind != "arithmetic"]
     median = figures.times_of([answer for answer in answers if answer.counts]).median
     failed = sum(not check.passed for check in checks)
     return render_fragment(
@@ -66,7 +72,7 @@ def tiles(
                 "in the last hour",
                 f"{seconds(median)} per question (median){end_note(headline, answers, now)}",
             ),
-            participants_tile(headline, people),
+            participants_tile(headline, standings, flagged),
             abandoned_tile(headline),
             Tile(
                 "Checks failed",
@@ -93,9 +99,10 @@ def tiles(
     )
 
 
-def recruitment_tiles(headline: Headline, people: Sequence[ParticipantRow]) -> Markup:
+def recruitment_tiles(headline: Headline, standings: Mapping[str, int]) -> Markup:
     """The numbers that say nothing of what was answered."""
-    shown = [answered_tile(headline), participants_tile(headline, people), abandoned_tile(headline)]
+    people = participants_tile(headline, standings)
+    shown = [answered_tile(headline), people, abandoned_tile(headline)]
     return render_fragment("tiles.html", tiles=shown)
 
 
@@ -111,12 +118,16 @@ def answered_tile(headline: Headline) -> Tile:
     )
 
 
-def participants_tile(headline: Headline, people: Sequence[ParticipantRow]) -> Tile:
-    n_participants = headline.progress.participants
-    by_standing = Counter(person.standing for person in people).most_common()
-    standings = ", ".join(f"{count:,} {name}" for name, count in by_standing) or "nobody yet"
-    note = standings if len(people) == n_participants else f"seen last: {standings}"
-    return Tile("Participants", f"{n_participants:,}", "", note)
+def participants_tile(
+    headline: Headline, standings: Mapping[str, int], flagged: Sequence[str] = ()
+) -> Tile:
+    n_participants, counted = headline.progress.participants, Counter(standings)
+    note = ", ".join(f"{count:,} {name}" for name, count in counted.most_common()) or "nobody yet"
+    if counted.total() != n_participants:
+        note = f"seen last: {note}"
+    if flagged:
+        note = f"{note}; to look at: {listed(flagged)}"
+    return Tile("Participants", f"{n_participants:,}", "", note, warns=bool(flagged))
 
 
 def abandoned_tile(headline: Headline) -> Tile:
@@ -321,4 +332,6 @@ def checks_card(checks: Sequence[CheckResult]) -> Card:
         note = f"{label}: {counts}"
         plot = plots.split_bar([("passed", passed), ("failed", failed)], note)
         lines.append(Line("", note, plot))
-    return Card("Checks", tuple(lines), legend=(("passed", "passed"), ("failed", "failed")))
+    notes = ("Sums are repeated until they are right, so they do not count as failed checks.",)
+    legend = (("passed", "passed"), ("failed", "failed"))
+    return Card("Checks", tuple(lines), notes, legend)

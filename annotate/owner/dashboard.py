@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import gradio as gr
 from markupsafe import Markup
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.access.roles import Permission, Role, User
@@ -30,16 +31,43 @@ from hsfiq.audit.actors import Actor
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.exports.records import last_record
 from hsfiq.collect.history import question_history
-from hsfiq.collect.progress import AnswerRow, answers_of, participants_of
+from hsfiq.collect.owner_actions import STUDY_ACTIONS
+from hsfiq.collect.progress import AnswerRow, answers_of, count_standings, participants_of
 from hsfiq.collect.recruiting.places import quotas_of
-from hsfiq.collect.review.headline import Headline, headline_of
-from hsfiq.collect.review.people_shown import may_compare_systems, people_shown
+from hsfiq.collect.review.headline import Headline, headline_of, late_people
+from hsfiq.collect.review.patterns import flags_of
+from hsfiq.collect.review.people_shown import (
+    Shown,
+    count_people,
+    may_compare_systems,
+    people_page,
+    people_shown,
+)
 from hsfiq.collect.studies import is_unbound, list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Refused
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import config_of
+from hsfiq.text import is_storable_text
+
+LAST_PAGE = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleAsked:
+    """Which participants the table shows."""
+
+    looked_for: str = ""
+    only_flagged: bool = False
+    page: int = 1
+
+    @classmethod
+    def of(cls, looked_for: object, only_flagged: object, page: object) -> PeopleAsked:
+        """What a page sends, whatever that is."""
+        text = looked_for.strip() if isinstance(looked_for, str) else ""
+        number = int(page) if isinstance(page, int | float) and 1 <= page <= LAST_PAGE else 1
+        return cls(text if is_storable_text(text) else "", only_flagged is True, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +107,50 @@ class Dashboard:
             choices = [(f"{study.title} ({study.name})", study.name) for study in rows]
             candidates = [study for study in rows if study.status == "open"] or rows
             name = candidates[-1].name if candidates else None
-        return [gr.Dropdown(choices=choices, value=name), *self.outputs_now(name, user)]
+        return [
+            gr.Dropdown(choices=choices, value=name),
+            *self.outputs_now(name, user),
+            *self.people_outputs(name, user, PeopleAsked()),
+        ]
 
-    def refreshed(self, study: str, request: gr.Request) -> Outputs:
-        return self.outputs_now(study, self.require(request))
+    def refreshed(
+        self,
+        study: str,
+        looked_for: object,
+        only_flagged: object,
+        page: object,
+        request: gr.Request,
+    ) -> Outputs:
+        user, people = self.require(request), PeopleAsked.of(looked_for, only_flagged, page)
+        return [*self.outputs_now(study, user), *self.people_outputs(study, user, people)]
 
-    def ticked(self, study: str, request: gr.Request) -> Outputs:
-        """What the page's timer shows: all open pages of a role share one computation."""
-        user = self.require(request)
-        return self.shared.recent(shared_key(study, user), lambda: self.computed(study, user))
+    def ticked(
+        self,
+        study: str,
+        looked_for: object,
+        only_flagged: object,
+        page: object,
+        request: gr.Request,
+    ) -> Outputs:
+        """What the page's timer shows: all open pages of a role share one computation.
+
+        Each has its own page of participants, which is computed quickly.
+        """
+        user, people = self.require(request), PeopleAsked.of(looked_for, only_flagged, page)
+        outputs = self.shared.recent(shared_key(study, user), lambda: self.computed(study, user))
+        return [*outputs, *self.people_outputs(study, user, people)]
+
+    def people_asked(
+        self,
+        study: str,
+        looked_for: object,
+        only_flagged: object,
+        page: object,
+        request: gr.Request,
+    ) -> Outputs:
+        """Another page of participants, or those who are looked for."""
+        user, people = self.require(request), PeopleAsked.of(looked_for, only_flagged, page)
+        return self.people_outputs(study, user, people)
 
     def outputs_now(self, study: str | None, user: User) -> Outputs:
         return self.shared.now(shared_key(study, user), lambda: self.computed(study, user))
@@ -96,12 +159,43 @@ class Dashboard:
         with self.database.reading() as session:
             return self.study_outputs(session, study, user)
 
+    def people_outputs(self, study: str | None, user: User, people: PeopleAsked) -> Outputs:
+        """A page of the table of participants, and the field with its number."""
+        now = datetime.now(UTC)
+        with self.database.reading() as session:
+            try:
+                row = actions.study_named(session, study)
+            except Refused:
+                return ["", gr.update(visible=False)]
+            reads = user.may(Permission.READ)
+            flagged = None
+            if reads and people.only_flagged:
+                flagged = list(flags_of(session, row, people_shown(session, row)))
+            page = people_page(session, row, people.looked_for, people.page, flagged)
+            table = tables.participants_table(
+                participants_of(session, row, page.keys)[::-1],
+                study=row.name,
+                late=late_people(session, row, now, page.keys),
+                now=now,
+                flags=flags_by_name(session, row, page.keys) if reads else None,
+                has_any=count_people(session, row) > 0,
+            )
+        label = f"Page, of {page.n_pages:,}"
+        return [table, gr.update(value=page.number, label=label, visible=page.n_pages > 1)]
+
     def study_chosen(self, study: str, request: gr.Request) -> Outputs:
         """Another study; inputs, messages and confirmations for the last one are cleared."""
-        return [*self.refreshed(study, request), *[""] * 4, *no_confirmation("")]
+        user = self.require(request)
+        return [
+            *self.outputs_now(study, user),
+            *self.people_outputs(study, user, PeopleAsked()),
+            *["", False, "", "", "", ""],
+            *no_confirmation(""),
+            *no_confirmation(""),
+        ]
 
     def study_outputs(self, session: Session, name: str | None, user: User) -> Outputs:
-        """Time, headline, plots, participants, latest answers, and the study with its exports.
+        """Time, headline, plots, latest answers, the study with its exports, and its buttons.
 
         Who may not read answers gets nothing that they contribute to but their number.
         """
@@ -111,21 +205,23 @@ class Dashboard:
         try:
             study = actions.study_named(session, name)
         except Refused:
-            return [updated, empty("There is no study yet"), "", "", "", ""]
+            buttons = study_buttons(None, user)
+            return [updated, empty("There is no study yet"), "", "", "", *buttons]
         shown = people_shown(session, study)
         answers = answers_of(session, study, shown)
-        checks = list(check_results(session, study, shown))
-        people = participants_of(session, study, shown, checks)
         headline = headline_of(session, study, answers, now=now)
+        standings = count_standings(session, study, shown)
         if shown is not None:
-            updated = line(f"{as_of}; {shown_note(len(people), headline)}", "updated")
-        about = self.about(session, study, now, user)
+            updated = line(f"{as_of}; {shown_note(len(shown), headline)}", "updated")
+        about, buttons = self.about(session, study, now, user), study_buttons(study, user)
         if not user.may(Permission.READ):
-            people_table = tables.participants_table(people, headline, now, with_answers=False)
-            return [updated, cards.recruitment_tiles(headline, people), "", people_table, "", about]
+            tiles = cards.recruitment_tiles(headline, standings)
+            return [updated, tiles, "", "", about, *buttons]
+        checks = list(check_results(session, study, shown))
+        flagged = list(flags_by_name(session, study, shown))
         return [
             updated,
-            cards.tiles(headline, people, answers, checks, now),
+            cards.tiles(headline, standings, answers, checks, flagged, now),
             cards.cards(
                 answers,
                 checks,
@@ -134,9 +230,9 @@ class Dashboard:
                 of_kind=self.kind_cards(session, study, answers),
                 further=further_cards(session, study, now, self.images),
             ),
-            tables.participants_table(people, headline, now),
             tables.latest_answers_table(answers, now),
             about,
+            *buttons,
         ]
 
     def about(self, session: Session, study: Study, now: datetime, user: User) -> Markup:
@@ -211,8 +307,16 @@ class Dashboard:
         yes = f"Yes, {text.button.lower()} {pending.target}"
         return ["", gr.Group(visible=True), ask, gr.Button(yes), actions.to_json(pending)]
 
-    def confirmed(self, action: str, study: str, request: gr.Request) -> Outputs:
-        user = self.require(request)
+    def confirmed(
+        self,
+        action: str,
+        study: str,
+        looked_for: object,
+        only_flagged: object,
+        page: object,
+        request: gr.Request,
+    ) -> Outputs:
+        user, people = self.require(request), PeopleAsked.of(looked_for, only_flagged, page)
         try:
             confirmed = actions.from_json(action)
             require_permission(user, actions.permission_for(confirmed))
@@ -221,11 +325,32 @@ class Dashboard:
             notice = line(f"Done. {result}", "done", role="status")
         except Refused as error:
             notice = refusal(error)
-        return [*no_confirmation(notice), *self.outputs_now(study, user)]
+        outputs = [*self.outputs_now(study, user), *self.people_outputs(study, user, people)]
+        return [*no_confirmation(notice), *outputs]
 
     def cancelled(self, request: gr.Request) -> Outputs:
         self.require(request)
         return no_confirmation("")
+
+
+def flags_by_name(
+    session: Session, study: Study, shown: Shown | None
+) -> dict[str, tuple[str, ...]]:
+    """Why to look at participants, by their names."""
+    flags = flags_of(session, study, shown)
+    names = select(Participant.id, Participant.name).where(Participant.id.in_(flags))
+    return {name: flags[key] for key, name in session.execute(names.order_by(Participant.id))}
+
+
+def study_buttons(study: Study | None, user: User) -> Outputs:
+    """The buttons of the study's actions: the one that would change nothing cannot be pressed."""
+    return [
+        gr.update(
+            interactive=study is not None and STUDY_ACTIONS[name] != study.status,
+            visible=user.may(actions.needed_for_study(name)),
+        )
+        for name in actions.STUDY
+    ]
 
 
 def shared_key(study: object, user: User) -> tuple[object, Role]:
@@ -236,7 +361,7 @@ def shared_key(study: object, user: User) -> tuple[object, Role]:
 def shown_note(n_shown: int, headline: Headline) -> str:
     """What is shown of a study with too many answers to plot them all."""
     return (
-        f"plots, tables, times and checks are of the {n_shown:,} participants seen last, "
+        f"plots, latest answers, times and checks are of the {n_shown:,} participants seen last, "
         f"of {headline.progress.participants:,}; the other numbers and preferences are of all"
     )
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from hsfiq.annotate.owner.fragments import render_fragment
 
 WIDTH, HEIGHT = 360, 150
-LEFT, RIGHT, TOP, BOTTOM = 30, 12, 10, 22
+LEFT, RIGHT, TOP, BOTTOM = 42, 12, 10, 22
 """Margins around the bars."""
 
 

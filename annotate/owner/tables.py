@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from markupsafe import Markup
@@ -12,7 +12,6 @@ from hsfiq.annotate.pages import TEMPLATES
 from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.history import QuestionHistory
 from hsfiq.collect.progress import AnswerRow, ParticipantRow
-from hsfiq.collect.review.headline import Headline
 
 LATEST = 12
 LONGEST = 400
@@ -21,25 +20,29 @@ LONGEST = 400
 
 def participants_table(
     people: Sequence[ParticipantRow],
-    headline: Headline,
-    now: datetime,
     *,
-    with_answers: bool = True,
+    study: str,
+    late: Collection[str],
+    now: datetime,
+    flags: Mapping[str, tuple[str, ...]] | None,
+    has_any: bool,
 ) -> Markup:
-    """The participants; clicking a name or an id copies it into the form beside the table.
+    """The participants; clicking a name or an id copies it into the form below the table.
 
-    The languages are a column if there are several. The platform ids are the last column, which the
-    page can hide; a study without any lacks it. `with_answers`: with what their answers tell.
+    The languages are a column if there are several, and so are reasons to look at somebody. The
+    platform ids are the last column, which the page can hide; a study without any lacks it. Without
+    `flags`, which are by name, the table has nothing that the participants' answers tell.
     """
     if not people:
-        return empty("Nobody has enrolled yet")
+        return empty("Nobody is found" if has_any else "Nobody has enrolled yet")
     return render_fragment(
         "participants.html",
-        study=headline.progress.study,
+        study=study,
         rows=people,
-        late=set(headline.late),
+        late=late,
         now=now,
-        with_answers=with_answers,
+        with_answers=flags is not None,
+        flags=flags or {},
         has_languages=len({person.language for person in people} - {None}) > 1,
         has_platform_ids=any(person.platform_id for person in people),
     )

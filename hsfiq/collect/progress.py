@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import groupby
@@ -16,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import are_painted
 from hsfiq.collect.answering.counts import count_of
-from hsfiq.collect.checks import CheckResult, check_results, is_latest
+from hsfiq.collect.checks import is_latest, question_checks
 from hsfiq.collect.leases import (
     IS_ANSWERED,
     IS_CHECK,
@@ -54,8 +53,9 @@ class ParticipantRow:
 
     `platform_id` is the recruitment platform's id of the person, `platform_study_id` that of the
     platform's study through which they came, `status_cause` the recorded cause of the status.
-    `language` is that of their page, None if unknown. `at_end_due` is whether they must answer the
-    questions at the end after the others, and have not.
+    `language` is that of their page, None if unknown. `checks` are the answered gold and repeated
+    questions; sums do not count, because they are repeated until they are right. `at_end_due` is
+    whether they must answer the questions at the end after the others, and have not.
     """
 
     participant: str
@@ -94,14 +94,13 @@ def participants_of(
     session: Session,
     study: Study,
     shown: Shown | None = None,
-    results: Iterable[CheckResult] | None = None,
 ) -> list[ParticipantRow]:
-    """The participants, or only those whose keys are `shown`; `results` are of their checks."""
+    """The participants, or only those whose keys are `shown`."""
     answered, questions = counts(session, study, shown)
     checks: dict[int, list[bool]] = defaultdict(list)
-    for result in check_results(session, study, shown) if results is None else results:
+    for result in question_checks(session, study, among(Form.participant_id, shown)):
         checks[result.participant_id].append(result.passed)
-    medians, changes = medians_of(session, study, shown), latest_changes(session, study)
+    medians, changes = medians_of(session, study, shown), latest_changes(session, study, shown)
     asks, done = asks_at_end(study), have_answered_at_end(session, study)
     people = session.scalars(
         select(Participant)
@@ -130,7 +129,7 @@ def participants_of(
     ]
 
 
-def count_standings(session: Session, study: Study) -> dict[str, int]:
+def count_standings(session: Session, study: Study, shown: Shown | None = None) -> dict[str, int]:
     """How many participants have each `ParticipantRow.standing`; the database counts them.
 
     A study has many participants, but few different rows with what a standing depends on.
@@ -145,6 +144,7 @@ def count_standings(session: Session, study: Study) -> dict[str, int]:
         .where(
             Form.study_id == study.id,
             Form.participant_id.is_not(None),
+            among(Form.participant_id, shown),
             Question.reassigned.is_(False),
         )
         .group_by(Form.participant_id)
@@ -165,7 +165,7 @@ def count_standings(session: Session, study: Study) -> dict[str, int]:
             Participant.id.in_(withdrawn_participants()).label("has_withdrawn"),
         )
         .outerjoin(of_person, of_person.c.participant_id == Participant.id)
-        .where(Participant.study_id == study.id)
+        .where(Participant.study_id == study.id, among(Participant.id, shown))
         .subquery()
     )
     rows = session.execute(select(of_all, func.count()).group_by(*of_all.c))

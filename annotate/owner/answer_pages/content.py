@@ -15,7 +15,8 @@ from hsfiq.collect.outcomes.status_changes import changes_of, rule_text
 from hsfiq.collect.participants import by_name_or_platform_id
 from hsfiq.collect.progress import answers_of, participants_of
 from hsfiq.collect.review.item_answers import item_answers
-from hsfiq.collect.review.patterns import patterns_of
+from hsfiq.collect.review.patterns import flags_of, patterns_of
+from hsfiq.collect.review.people_shown import people_with_same_queries
 from hsfiq.db.searches.tables import SearchUpload
 from hsfiq.errors import Refused
 from hsfiq.study.config import config_of
@@ -26,8 +27,8 @@ def participant_page(session: Session, study_name: str, name: str) -> str:
     """A participant's figures and answers, in the order of the questions; or `Refused`."""
     study = actions.study_named(session, study_name)
     person = by_name_or_platform_id(session, study, name)
-    (row,) = (row for row in participants_of(session, study) if row.participant == person.name)
-    answers = answers_of(session, study)
+    (row,) = participants_of(session, study, [person.id])
+    answers = answers_of(session, study, people_with_same_queries(study, person.id))
     own = sorted(
         (answer for answer in answers if answer.participant == person.name),
         key=attrgetter("position"),
@@ -39,9 +40,8 @@ def participant_page(session: Session, study_name: str, name: str) -> str:
         row=row,
         changes=[(change, rule_text(change)) for change in changes_of(session, person)],
         patterns=patterns_of(answers, person.name),
-        checks=[
-            result for result in check_results(session, study) if result.participant_id == person.id
-        ],
+        flags=flags_of(session, study, [person.id]).get(person.id, ()),
+        checks=list(check_results(session, study, [person.id])),
         questions=[question_history(session, study, answer.question_id) for answer in own],
         at_end=in_words(config_of(study).questionnaire.at_end, answers_at_end(session, person)),
     )

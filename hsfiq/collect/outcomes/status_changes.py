@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
+from hsfiq.collect.review.people_shown import Shown, among
 from hsfiq.db.rows.participants import AnyParticipant
 from hsfiq.db.tables import Participant, StatusChange, Study
 from hsfiq.errors import Refused
@@ -56,12 +57,17 @@ def changes_of(session: Session, participant: AnyParticipant) -> Sequence[Status
     ).all()
 
 
-def latest_changes(session: Session, study: Study) -> dict[int, StatusChange]:
-    """The latest change of each of the study's participants who have any, by database key."""
+def latest_changes(
+    session: Session, study: Study, shown: Shown | None = None
+) -> dict[int, StatusChange]:
+    """The latest change of each of the participants who have any, by database key.
+
+    Of all participants of the study, or of those whose keys are `shown`.
+    """
     rows = session.scalars(
         select(StatusChange)
         .join(Participant, StatusChange.participant_id == Participant.id)
-        .where(Participant.study_id == study.id)
+        .where(Participant.study_id == study.id, among(Participant.id, shown))
         .order_by(StatusChange.id)
     )
     return {change.participant_id: change for change in rows}

@@ -6,13 +6,24 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
 from hsfiq.answer_rules import contradicts
-from hsfiq.collect.progress import AnswerRow
+from hsfiq.collect.progress import AnswerRow, summary_of
+from hsfiq.collect.review.people_shown import Shown, among
+from hsfiq.db.tables import Form, Participant, Question, Response, Study
 
 Images = tuple[int, ...]
+Choice = tuple[object, ...]
+
+FAST_SECONDS, FEWEST_FAST = 2.0, 3
+"""So many answers in less active time each are a reason to look at a participant."""
+LONG_RUN = 10
+"""So are this many equal answers in a row; the filter `straight-lining` drops as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +57,14 @@ def patterns_of(answers: Iterable[AnswerRow], participant: str) -> Patterns:
     )
     judged = [answer for answer in own if answer.check is None]
     seconds = [answer.active_seconds for answer in own if answer.active_seconds is not None]
+    choices = [(answer.scores, answer.preferred, answer.judgement) for answer in own]
     sides = Counter(answer.preferred for answer in judged)
     n_compared, n_same = agreement_with_others(judged, given)
     return Patterns(
         n_answers=len(judged),
         fastest_seconds=min(seconds, default=None),
         median_seconds=median(seconds) if seconds else None,
-        longest_run=max((len(list(run)) for _, run in groupby(own, key=choice_of)), default=0),
+        longest_run=longest_run(choices),
         preferred=(sides[0], sides[1], sides[2]),
         contradictions=sum(map(is_contradiction, judged)),
         n_compared=n_compared,
@@ -60,9 +72,60 @@ def patterns_of(answers: Iterable[AnswerRow], participant: str) -> Patterns:
     )
 
 
-def choice_of(answer: AnswerRow) -> tuple[object, ...]:
-    """What was chosen, whatever was shown."""
-    return answer.scores, answer.preferred, answer.judgement
+def longest_run(choices: Iterable[Choice]) -> int:
+    """The length of the longest run of one choice, whatever was shown."""
+    return max((len(list(run)) for _, run in groupby(choices)), default=0)
+
+
+def flags_of(
+    session: Session, study: Study, shown: Shown | None = None
+) -> dict[int, tuple[str, ...]]:
+    """Why to look at a participant, in words, by database key; nobody else is in it.
+
+    Those of all participants, or of those whose keys are `shown`; not of excluded ones, who have
+    been looked at.
+    """
+    rows = session.execute(
+        select(
+            Form.participant_id, Question.id, Response.active_seconds, Response.skipped,
+            Response.score_1, Response.score_2, Response.preferred, Response.judgement,
+        )
+        .join(Participant, Form.participant_id == Participant.id)
+        .join(Question, Question.form_id == Form.id)
+        .join(Response, Response.question_id == Question.id)
+        .where(
+            Form.study_id == study.id,
+            Participant.status != "excluded",
+            among(Form.participant_id, shown),
+        )
+        .order_by(Form.participant_id, Form.position, Question.place, Response.revision)
+        .execution_options(yield_per=10_000)
+    )  # fmt: skip
+    flags = {}
+    for person, own in groupby(rows, key=itemgetter(0)):
+        seconds: list[float | None] = []
+        choices: list[Choice] = []
+        for _, grouped in groupby(own, key=itemgetter(1)):
+            revisions = list(grouped)
+            _, _, _, skipped, *scores, preferred, judgement = revisions[-1]
+            if skipped is None:
+                seconds.append(revisions[0].active_seconds)
+                choices.append((*scores, preferred, summary_of(study, judgement)))
+        if reasons := reasons_to_look(seconds, choices):
+            flags[person] = reasons
+    return flags
+
+
+def reasons_to_look(seconds: Sequence[float | None], choices: Sequence[Choice]) -> tuple[str, ...]:
+    """What stands out in somebody's answers, in their order; unknown times do not count."""
+    n_fast = sum(spent is not None and spent < FAST_SECONDS for spent in seconds)
+    run = longest_run(choices)
+    reasons = []
+    if n_fast >= FEWEST_FAST:
+        reasons.append(f"{n_fast} of {len(seconds)} answers in less than {FAST_SECONDS:g} s")
+    if run >= LONG_RUN:
+        reasons.append(f"{run} equal answers in a row")
+    return tuple(reasons)
 
 
 def is_contradiction(answer: AnswerRow) -> bool:

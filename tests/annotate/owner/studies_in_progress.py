@@ -174,7 +174,12 @@ class Events:
         raise LookupError(f"{component} has no {event}")
 
     def post(self, component: str, event: str, *data: Any, **extra: Any) -> Any:
-        body = {"data": list(data), "fn_index": self.index(component, event), "session_hash": "s"}
+        """Send these values; those of further inputs are what the page has at first."""
+        index = self.index(component, event)
+        (inputs,) = (each["inputs"] for each in self.config["dependencies"] if each["id"] == index)
+        first = {part["id"]: part["props"].get("value") for part in self.config["components"]}
+        filled = [*data, *(first[key] for key in inputs[len(data) :])]
+        body = {"data": filled, "fn_index": index, "session_hash": "s"}
         return self.client.post("/owner/board/gradio_api/run/predict", json=body | extra)
 
     def call(self, component: str, event: str, *data: Any, **extra: Any) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,16 +15,17 @@ from typing import Any
 import gradio as gr
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import select
+from sqlalchemy import select, update
 from starlette.requests import Request
 
 from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
 from hsfiq.annotate.owner.identity import COOKIE, NotLoggedIn
 from hsfiq.audit.actors import OWNER
 from hsfiq.collect.owner_actions import OwnerAction, change_quotas
+from hsfiq.collect.review import people_shown
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant, StatusChange
+from hsfiq.db.tables import Form, Participant, Question, Response, StatusChange
 from hsfiq.errors import Refused
 from hsfiq.releases import Filters, export_releases
 from hsfiq.releases.recording.record import Recorder
@@ -83,11 +85,12 @@ def test_the_dashboard_shows_the_study(owner: TestClient) -> None:
     (load,) = [d["id"] for d in events.config["dependencies"] if d["targets"][0][1] == "load"]
     body = {"data": [], "fn_index": load, "session_hash": "s"}
     answer = owner.post("/owner/board/gradio_api/run/predict", json=body)
-    chooser, refreshed_at, tiles, plots, people, latest, about_study = answer.json()["data"][:7]
+    chooser, refreshed_at, tiles, plots, latest, about_study, *rest = answer.json()["data"]
+    people = rest[len(STUDY)]
     assert chooser["value"] == NAME
     assert "UTC" in refreshed_at
     for words in ("15<small> of 24", "62.5 %", "9<small> to reassign", "lease over: p3",
-                  "1<small> of 3", "p3.form_1.2", "2 finished, 1 active, 1 excluded",
+                  "0<small> of 0", "p3.form_1.2", "2 finished, 1 active, 1 excluded",
                   "6<small> of 14 answers", "2 without every image, 6 unknown"):  # fmt: skip
         assert words in tiles, words
     assert "64.3 %<small> of 14" in plots
@@ -95,6 +98,91 @@ def test_the_dashboard_shows_the_study(owner: TestClient) -> None:
     assert people.count("<tr>") == 5
     assert "p1.form_2.2" in latest
     assert 'href="../export/1/hs"' in about_study
+
+
+def test_sums_do_not_count_as_failed_checks(owner: TestClient) -> None:
+    """p1 has given a wrong sum, and nobody has answered another check."""
+    tiles, people = dashboard_of(owner)
+    assert "Checks failed" in tiles
+    assert "0<small> of 0" in tiles
+    assert "1 of 2" not in people
+
+
+def test_fast_answers_are_a_reason_to_look_at_a_participant(
+    owner: TestClient, watched: Database
+) -> None:
+    reason = "6 of 6 answers in less than 2 s"
+    assert reason not in dashboard_of(owner)[1]
+    with watched.writing() as session:
+        own = select(Question.id).join(Form).join(Participant).where(Participant.name == "p2")
+        session.execute(
+            update(Response).where(Response.question_id.in_(own)).values(active_seconds=0.0)
+        )
+    tiles, people = dashboard_of(owner)
+    assert "to look at: p2" in tiles
+    assert people.count(reason) == 1
+    _, flagged = dashboard_of(owner, *("", True))
+    assert "p2" in flagged
+    assert flagged.count("<tr>") == 2
+    page = owner.get("/owner/participant", params={"study": NAME, "name": "p2"})
+    assert reason in page.text
+    with watched.writing() as session:
+        session.execute(
+            update(Participant).where(Participant.name == "p2").values(status="excluded")
+        )
+    assert "to look at" not in dashboard_of(owner)[0]
+
+
+@pytest.mark.parametrize(("looked_for", "found"), [
+    ("p3", ["p3"]), ("P", ["p4", "p3", "p2", "p1"]), (" 5F8e ", ["p1"]), ("p9", []), ("%", []),
+    ("_", []), ("\0", ["p4", "p3", "p2", "p1"]), (7, []),
+])  # fmt: skip
+def test_participants_are_found_by_name_and_platform_id(
+    owner: TestClient, watched: Database, looked_for: object, found: list[str]
+) -> None:
+    with watched.writing() as session:
+        session.execute(
+            update(Participant).where(Participant.name == "p1").values(external_id="5f8e0c")
+        )
+    _, people = dashboard_of(owner, looked_for)
+    assert re.findall(r'data-participant="(p\d)"', people) == found
+    assert ("Nobody is found" in people) == (not found)
+
+
+def test_participants_have_pages(
+    owner: TestClient, watched: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(people_shown, "PER_PAGE", 3)
+    newest = ["p4", "p3", "p2"]
+    for asked, number, names in (
+        (1, 1, newest),
+        (2, 2, ["p1"]),
+        (9, 2, ["p1"]),
+        (0, 1, newest),
+        (-1, 1, newest),
+    ):
+        people, page = Events(owner).call("find", "submit", NAME, *("", False, asked))
+        assert re.findall(r'data-participant="(p\d)"', people) == names
+        assert (page["value"], page["label"], page["visible"]) == (number, "Page, of 2", True)
+    people, page = Events(owner).call("find", "submit", NAME, *("p2", False, 2))
+    assert page["visible"] is False
+
+
+def dashboard_of(owner: TestClient, *asked: object) -> tuple[str, str]:
+    """The headline numbers and the table of participants, of those who are asked for."""
+    outputs = Events(owner).call("refresh", "click", NAME, *asked)
+    return outputs[1], outputs[5 + len(STUDY)]
+
+
+def test_the_button_that_would_change_nothing_cannot_be_pressed(
+    owner: TestClient, watched: Database
+) -> None:
+    for status, pressable in (("open", [False, True, True]), ("paused", [True, False, True]),
+                              ("closed", [True, True, False])):  # fmt: skip
+        with watched.writing() as session:
+            list_studies(session)[0].status = status
+        buttons = Events(owner).call("refresh", "click", NAME)[5 : 5 + len(STUDY)]
+        assert [button["interactive"] for button in buttons] == pressable
 
 
 def test_the_dashboard_shows_how_far_quotas_are_reached(
@@ -105,7 +193,7 @@ def test_the_dashboard_shows_how_far_quotas_are_reached(
     events = Events(owner)
     (load,) = [d["id"] for d in events.config["dependencies"] if d["targets"][0][1] == "load"]
     body = {"data": [], "fn_index": load, "session_hash": "s"}
-    about_study = owner.post("/owner/board/gradio_api/run/predict", json=body).json()["data"][6]
+    about_study = owner.post("/owner/board/gradio_api/run/predict", json=body).json()["data"][5]
     assert "Participants by category: shirt 2 of 2 (reached)." in about_study
 
 
@@ -119,7 +207,7 @@ def test_the_dashboard_shows_the_last_release(
     events = Events(owner)
     (load,) = [d["id"] for d in events.config["dependencies"] if d["targets"][0][1] == "load"]
     body = {"data": [], "fn_index": load, "session_hash": "s"}
-    about_study = owner.post("/owner/board/gradio_api/run/predict", json=body).json()["data"][6]
+    about_study = owner.post("/owner/board/gradio_api/run/predict", json=body).json()["data"][5]
     assert f"Last release: {NAME}-hp 1.0.0 of 20" in about_study
     assert "14 answers; since then 0 new answers and 0 changes." in about_study
 
@@ -137,7 +225,8 @@ def test_without_a_login_no_event_returns_or_changes_anything(
         assert answer.status_code == 401
     owner.cookies[COOKIE] = cookie
     cross_site_headers = {"Sec-Fetch-Site": "same-site"}
-    body = {"data": [waiting, NAME], "fn_index": events.index("yes", "click"), "session_hash": "s"}
+    index = events.index("yes", "click")
+    body = {"data": [waiting, NAME, "", False, 1], "fn_index": index, "session_hash": "s"}
     path = "/owner/board/gradio_api/run/predict"
     assert owner.post(path, json=body, headers=cross_site_headers).status_code == 403
     assert statuses(watched)["p1"] == "active"
@@ -160,6 +249,9 @@ def test_each_handler_checks_the_login_itself(owner: TestClient, watched: Databa
         "question": "p1.form_1.0",
         "reason": "",
         "study": NAME,
+        "looked_for": "",
+        "only_flagged": False,
+        "page": 1,
     }
     for function in functions:
         parameters = inspect.signature(function.fn).parameters
@@ -197,7 +289,7 @@ def test_reassigning_ends_the_lease(owner: TestClient, watched: Database) -> Non
     confirmation = events.call("person-reassign", "click", NAME, "p1", "")
     outputs = events.call("yes", "click", pending(confirmation), NAME)
     assert "the next participant gets the questions" in outputs[0].lower()
-    assert "given back" in outputs[8]
+    assert "given back" in outputs[5 + 5 + len(STUDY)]
     with watched.reading() as session:
         (seen_at,) = session.scalars(select(Participant.seen_at).where(Participant.name == "p1"))
     assert seen_at is None

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, select, update
 
 from hsfiq.access.accounts import invite
 from hsfiq.access.roles import Role
+from hsfiq.annotate.owner import plots
 from hsfiq.annotate.owner.login import LINK
 from hsfiq.db.engine import open_database
-from hsfiq.db.tables import Participant
+from hsfiq.db.tables import Participant, Response
 from tests.annotate.axe import faults
 from tests.annotate.conftest import running
 from tests.annotate.drawn_frames import note_frames, wait_until_at_rest
@@ -124,6 +125,68 @@ def test_the_owner_logs_in_sees_the_numbers_and_pauses_a_participant(
     )
     expect(row).to_contain_text("paused")
     assert status_of(server, "p1") == "paused"
+
+
+def test_a_study_action_is_confirmed_beside_its_buttons(page: Page, server: ThreadServer) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    log_in(page)
+    opening = page.locator("#study-open")
+    expect(opening).to_be_disabled()
+    page.locator("#study-pause").click()
+    yes = page.get_by_role("button", name="Yes, pause study")
+    expect(yes).to_be_in_viewport(ratio=1)
+    expect(page.locator("#confirmation").first).to_be_hidden()
+    below = page.locator("#study-pause").bounding_box()
+    box = yes.bounding_box()
+    assert below
+    assert box
+    assert 0 < box["y"] - below["y"] < 200
+    yes.click()
+    expect(page.locator(".notice .done")).to_be_in_viewport(ratio=1)
+    expect(page.locator("#study-pause")).to_be_disabled()
+    expect(opening).to_be_enabled()
+
+
+def test_a_clicked_name_shows_the_form_that_it_is_copied_to(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 500})
+    log_in(page)
+    page.locator(".people .pick", has_text="p1").click()
+    expect(page.get_by_label("Reason, kept with the change")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("width", [1280, 1440])
+def test_no_column_of_the_participants_is_cut(page: Page, server: ThreadServer, width: int) -> None:
+    database = open_database(server.place.url)
+    with database.writing() as session:
+        for number, person in enumerate(session.scalars(select(Participant))):
+            person.source, person.category = "prolific", "shirt"
+            person.external_id = f"5f8e0c1d5f8e0c1d5f8e0c{number:02}"
+        session.execute(update(Response).values(active_seconds=0.0))
+    database.close()
+    page.set_viewport_size({"width": width, "height": 800})
+    log_in(page)
+    expect(page.get_by_role("columnheader", name="To look at")).to_be_visible()
+    for table in page.locator(".people .scroll, .latest .scroll").all():
+        assert table.evaluate("(each) => each.scrollWidth <= each.clientWidth")
+
+
+def test_no_label_of_an_axis_is_cut(page: Page) -> None:
+    log_in(page)
+    column = plots.Column("5", (1.0, 0.0), "5: set 1 20, set 2 0")
+    for drawn in (
+        plots.columns([column], "Scores", as_percent=True),
+        plots.columns([plots.Column("12:00", (60_000,), "60,000")], "Answers"),
+    ):
+        lefts = page.evaluate(
+            """(svg) => {
+                document.querySelector('.cards .card').innerHTML = svg;
+                const texts = document.querySelectorAll('.cards .card:first-child text');
+                return [...texts].map((text) => text.getBBox().x);
+            }""",
+            str(drawn),
+        )
+        assert len(lefts) > 2
+        assert min(lefts) >= 0
 
 
 def test_platform_ids_are_a_column_that_can_be_hidden(page: Page, server: ThreadServer) -> None:

@@ -87,8 +87,8 @@ def test_each_participant(watched: Database) -> None:
         for row in rows
     ]  # fmt: skip
     assert participant_rows == [
-        ("p1", "active", 6, 6, 1, 2, 10.0),
-        ("p2", "active", 6, 6, 0, 1, 30.0),
+        ("p1", "active", 6, 6, 0, 0, 10.0),
+        ("p2", "active", 6, 6, 0, 0, 30.0),
         ("p3", "active", 3, 6, 0, 0, 20.0),
         ("p4", "excluded", 1, 6, 0, 0, 2.0),
     ]
@@ -240,10 +240,13 @@ def test_an_empty_study_says_so() -> None:
         assert words in written
     progress = StudyProgress("empty", "Empty", "open", "collected", *[0] * 9, None)
     headline = Headline(progress, abandoned=0, late=(), skipped=())
-    table = tables.participants_table([], headline, NOW)
-    assert table.count("Nobody has enrolled yet") == 1
+    for has_any, words in ((False, "Nobody has enrolled yet"), (True, "Nobody is found")):
+        table = tables.participants_table(
+            [], study="empty", late=(), now=NOW, flags={}, has_any=has_any
+        )
+        assert table.count(words) == 1
     assert tables.latest_answers_table([], NOW).count("No answer yet") == 1
-    assert "0.0 %" in cards.tiles(headline, [], [], [], NOW)
+    assert "0.0 %" in cards.tiles(headline, {}, [], [], [], NOW)
 
 
 @pytest.mark.parametrize("highest", [0, 1, 3, 4, 5, 39, 100, 999, 61_000])
