@@ -22,6 +22,7 @@ from hsfiq.access.accounts import set_owner_password
 from hsfiq.access.logins import LOGIN_DURATION
 from hsfiq.access.passwords import matches, new_hash
 from hsfiq.annotate.app import build_app
+from hsfiq.annotate.cookies import COOKIE as PARTICIPANT_COOKIE
 from hsfiq.annotate.cookies import Signer, signer_of
 from hsfiq.annotate.owner import login, login_throttle
 from hsfiq.annotate.owner.identity import COOKIE
@@ -434,7 +435,7 @@ def test_a_new_password_ends_every_login(owner: TestClient, database: Database) 
 
 def test_an_annotators_cookie_is_not_accepted(locked: TestClient, database: Database) -> None:
     enrol(locked, database)
-    (value,) = locked.cookies.values()
+    value = locked.cookies[PARTICIPANT_COOKIE]
     assert locked.get("/question").status_code == 200
     assert locked.get("/owner/board/config").status_code == 401
     headers = {"Cookie": f"{COOKIE}={value}"}
