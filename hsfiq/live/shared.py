@@ -75,28 +75,45 @@ class SharedRetriever:
     def ranking(
         self, turn: int, person: int, request: Callable[[], RankRequest]
     ) -> Future[Answered]:
-        """The answer for a turn; `request` makes what is sent if no request is outstanding."""
+        """The answer for a turn; `request` makes what is sent if no request is outstanding.
+
+        The client is asked without the lock, because it waits for its event loop, which may wait
+        for the lock to say that another request has ended.
+        """
         with self._lock:
-            awaited = self._outstanding.get(turn)
-        if awaited is not None:
-            return awaited
-        made = request()
-        with self._lock:
-            awaited = self._outstanding.get(turn)
-            if awaited is not None:
-                return awaited
+            if turn in self._outstanding:
+                return self._outstanding[turn]
+            awaited = self._outstanding[turn] = Future()
+            awaited.set_running_or_notify_cancel()  # from now on, no one who waits can cancel it
             self._breaker.asked()
-            awaited = self._outstanding[turn] = self._client.ranking(made)
-        awaited.add_done_callback(partial(self._done, turn, person))
+        try:
+            sent = self._client.ranking(request())
+        except BaseException as error:
+            self._end(turn)
+            awaited.set_exception(error)
+            raise
+        sent.add_done_callback(partial(self._answered, turn, person, awaited))
         return awaited
 
-    def _done(self, turn: int, person: int, answered: Future[Answered]) -> None:
+    def _answered(
+        self, turn: int, person: int, awaited: Future[Answered], sent: Future[Answered]
+    ) -> None:
+        """Pass on how a request ended."""
+        is_closed = sent.cancelled()
+        error = None if is_closed else sent.exception()
+        with self._lock:
+            if isinstance(error, RetrieverFaulty):
+                self._breaker.failed(person)
+            elif error is None and not is_closed:
+                self._breaker.answered()
+        self._end(turn)
+        if is_closed:
+            awaited.set_exception(RetrieverUnavailable(self._client.url, "is not asked any more"))
+        elif error is not None:
+            awaited.set_exception(error)
+        else:
+            awaited.set_result(sent.result())
+
+    def _end(self, turn: int) -> None:
         with self._lock:
             del self._outstanding[turn]
-            if answered.cancelled():
-                return
-            error = answered.exception()
-            if error is None:
-                self._breaker.answered()
-            elif isinstance(error, RetrieverFaulty):
-                self._breaker.failed(person)

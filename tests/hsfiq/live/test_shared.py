@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from typing import BinaryIO
 
@@ -147,3 +147,17 @@ def test_one_person_alone_does_not_end_the_service_for_others(asker: Asker) -> N
         assert not asker.ask(turn, person=7)
     asker.content = ANSWER
     assert asker.ask(100, person=8)
+
+
+def test_turns_that_begin_while_others_end_do_not_wait_for_each_other(asker: Asker) -> None:
+    asker.is_open.set()
+    with ThreadPoolExecutor(16) as people:
+        assert all(people.map(asker.ask, range(400)))
+
+
+def test_closing_tells_everybody_who_waits(asker: Asker) -> None:
+    awaited = asker.shared.ranking(1, 1, lambda: REQUEST)
+    while not asker.server.requests:
+        assert not wait([awaited], 0.02).done
+    asker.shared.close()
+    assert isinstance(awaited.exception(), RetrieverUnavailable)
