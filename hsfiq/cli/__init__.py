@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command, get_command_name
@@ -147,7 +147,7 @@ def run(arguments: Sequence[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":  # `hsfiq db` alone: its message is the help
             typer.echo(str(error), err=True)
             return 2
-        message, code = explain(in_drivers_words(error))
+        message, code = explain(in_drivers_words(error), rest)
         if message is None:
             raise
         for line in message.split("\n"):
@@ -156,10 +156,11 @@ def run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def explain(error: Exception) -> tuple[str | None, int]:
+def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[str | None, int]:
     """Return the message and the exit code of an error that the user can fix; (None, 1) for a bug.
 
-    The message has one line, or one for each mistake in a study's file or in own data.
+    `arguments` are those of the command line. The message has one line, or one for each mistake in
+    a study's file or in own data.
     """
     if isinstance(error, HsfiqError):
         lines = error.lines if isinstance(error, FileErrors) else [str(error)]
@@ -170,7 +171,8 @@ def explain(error: Exception) -> tuple[str | None, int]:
     if format_message is not None:  # typer's own: a wrong option or argument
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "hsfiq"
-        text = one_line(format_message()).replace(
+        missing = all_missing(context, arguments) if hasattr(error, "param_type") else ""
+        text = one_line(missing or format_message()).replace(
             TOO_LONG, "a number with this many digits is too large"
         )
         text = text.replace(PREFIX_OF_PYDANTIC, ": ", 1)
@@ -180,6 +182,25 @@ def explain(error: Exception) -> tuple[str | None, int]:
     if isinstance(error, OSError) and error.strerror:
         return one_line(f"{error.filename or 'the system'}: {error.strerror}"), 2
     return explain_others(error)
+
+
+def all_missing(context: Any, arguments: Sequence[str]) -> str:
+    """All that a command still needs, of which Click names the first; "" if that is unknown."""
+    rest, names = list(arguments), context.command_path.split()[1:]
+    for name in names:
+        if name not in rest:
+            return ""
+        rest = rest[rest.index(name) + 1 :]
+    command = context.command
+    given, _, _ = command.make_parser(context).parse_args(rest)
+    missing = [
+        parameter
+        for parameter in command.params
+        if parameter.required
+        and parameter.value_is_missing(parameter.consume_value(context, given)[0])
+    ]
+    named = (f"{parameter.param_type_name} {parameter.get_error_hint()}" for parameter in missing)
+    return f"Missing {'; '.join(named)}" if missing else ""
 
 
 TOO_LONG = "Unable to parse input string as an integer, exceeded maximum size"

@@ -46,6 +46,11 @@ StudyOption = Annotated[
     typer.Option("--study", metavar="NAME", help="Needed if the database holds several."),
 ]
 
+StudyArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="The study; needed if the database holds several."),
+]
+
 PARTICIPANT_HELP = "The pseudonym, such as p7, or the platform id."
 
 
@@ -106,6 +111,13 @@ def chosen_study(session: Session, name: str | None) -> Study:
             "--study", f"no study is called {name!r}", f"there are {', '.join(by_name)}"
         )
     return by_name[name]
+
+
+def one_name(name: str | None, study: str | None) -> str | None:
+    """The study that a command's argument or `--study` names; `UnreadableInput` if they differ."""
+    if name is not None and study is not None and name != study:
+        raise UnreadableInput("--study", f"is {study!r}, and NAME is {name!r}", "name one study")
+    return study if name is None else name
 
 
 def perform_action(

@@ -138,9 +138,8 @@ def copy(
     record_in(target, Action.DB_COPY, "from another database")
     tables = {name: {"rows": table.rows, "sha256": table.sha256} for name, table in content.items()}
     rows = sum(table.rows for table in content.values())
-    line = (
-        f"{shown_url(target)}: {rows:,} rows in {len(tables)} tables, equal to {shown_url(source)}"
-    )
+    counts = f"{count_text(rows, 'row')} in {count_text(len(tables), 'table')}"
+    line = f"{shown_url(target)}: {counts}, equal to {shown_url(source)}"
     result = {"from": shown_url(source), "to": shown_url(target), "tables": tables}
     print_result(result, line, as_json=as_json)
 
@@ -152,7 +151,7 @@ def described(contents: Contents) -> str:
         f"{count_text(study.answers, 'answer')})"
         for study in contents.studies
     )
-    counts = f"{len(contents.studies):,} {'study' if len(contents.studies) == 1 else 'studies'}"
+    counts = count_text(len(contents.studies), "study", "studies")
     return f"{counts}: {studies or 'none'}; schema revision {contents.revision}"
 
 

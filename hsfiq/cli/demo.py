@@ -13,6 +13,7 @@ import typer
 from hsfiq.cli.common import progress, requires
 from hsfiq.cli.serve import HOST, PORT, PortOption
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.db.engine import Database
@@ -194,7 +195,7 @@ def write(
     rank = rank_with(systems, folder)
     make_answered_study(database, folder, answers, seed, progress("annotators"), split, rank)
     url = database_url(folder)
-    typer.echo(f"{url}: {answers:,} answers by simulated annotators (seed {seed})")
+    typer.echo(f"{url}: {count_text(answers, 'answer')} by simulated annotators (seed {seed})")
 
 
 def serve(

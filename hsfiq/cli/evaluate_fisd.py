@@ -13,6 +13,7 @@ from hsfiq.cli.images import image_root
 from hsfiq.cli.option_groups import with_option_groups
 from hsfiq.cli.scorer_options import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,4 +87,6 @@ def draw_fisd(
     with requires("annotate"):
         from hsfiq.drawn.fisd.folder import write_drawn_fisd
     n = write_drawn_fisd(out, seed, triplets)
-    typer.echo(f"{out}: six aspects of {triplets:,} triplets, {n:,} pictures")
+    typer.echo(
+        f"{out}: six aspects of {count_text(triplets, 'triplet')}, {count_text(n, 'picture')}"
+    )

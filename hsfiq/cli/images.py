@@ -130,13 +130,13 @@ def warm(
     seconds = time.monotonic() - begun
     missing = sum(n_missing for _, n_missing in listed)
     line = (
-        f"{warmed.made:,} thumbnails made, {warmed.existed:,} existed; "
+        f"{count_text(warmed.made, 'thumbnail')} made, {warmed.existed:,} existed; "
         f"{warmed.bytes / 1e6:,.1f} MB in {copies.folder}"
     )
     if warmed.made:
         line += f"; {warmed.made / seconds:,.0f} a second"
     if warmed.faulty or missing:
-        line += f"\n{missing:,} images are missing, {warmed.faulty:,} cannot be shown"
+        line += f"\nimages missing: {missing:,}; images that cannot be shown: {warmed.faulty:,}"
     result = {**asdict(warmed), "missing": missing, "seconds": round(seconds, 3)}
     print_result({**result, "folder": str(copies.folder)}, line, as_json=as_json)
 

@@ -19,6 +19,7 @@ from hsfiq.cli.common import (
 )
 from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.importing.datasets import Imported
@@ -62,7 +63,7 @@ def hpfiq(
         done = import_published(session, study, published, progress("questions"))
         record_command(session, Action.DATA_IMPORT, study=study)
     check_and_record(into, study, progress("images"))
-    report({f"study {study}": done}, "questions", as_json=as_json)
+    report({f"study {study}": done}, ("question", "questions"), as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq import release releases/my-study-hp-1.0.0")
@@ -96,7 +97,7 @@ def release(
         record_command(session, Action.DATA_IMPORT, study=done.study)
     check_and_record(into, done.study, progress("images"))
     counts = Imported(done.n_questions, 0) if done.is_new else Imported(0, done.n_questions)
-    report({f"study {done.study}": counts}, "questions", as_json=as_json)
+    report({f"study {done.study}": counts}, ("question", "questions"), as_json=as_json)
     if has_packed_images(folder):
         typer.echo(
             "note: the packed images were not imported; hsfiq export --with-images packs those in "
@@ -177,7 +178,7 @@ def queries(
         own = dataset_named(session, dataset, root)
         done = import_queries(session, own, placed, OwnImages(root))
         record_command(session, Action.DATA_IMPORT, about=f"queries of dataset {dataset}")
-    report({f"dataset {dataset}": done}, "queries", as_json=as_json)
+    report({f"dataset {dataset}": done}, ("query", "queries"), as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq import circo CIRCO --split val")
@@ -243,7 +244,7 @@ def runs(
     with open_chosen(ctx, database, create=False).writing() as session:
         done = import_runs(session, existing_dataset(session, dataset), lists)
         record_command(session, Action.DATA_IMPORT, about=f"ranked lists of dataset {dataset}")
-    report({f"dataset {dataset}": done}, "ranked lists", as_json=as_json)
+    report({f"dataset {dataset}": done}, ("ranked list", "ranked lists"), as_json=as_json)
 
 
 def import_sources(
@@ -267,22 +268,27 @@ def import_sources(
         }
         datasets = ", ".join(dict.fromkeys(name for name, _ in sources))
         record_command(session, Action.DATA_IMPORT, about=f"triplets of dataset {datasets}")
-    report(done, "triplets", as_json=as_json)
+    report(done, ("triplet", "triplets"), as_json=as_json)
     files = ImageFolder(root) if root else None
     names = {name for _, source in sources for name in source.all_images()}
     missing = sum(files is None or files.find(name) is None for name in names)
     if missing:
         place = f" below {root}" if root else ", and no image folder is known (--images DIR)"
-        typer.echo(f"{missing:,} of {len(names):,} images are missing{place}", err=True)
+        are = "is" if missing == 1 else "are"
+        images_in_all = count_text(len(names), "image")
+        typer.echo(f"{missing:,} of {images_in_all} {are} missing{place}", err=True)
 
 
-def report(done: dict[str, Imported], unit: str, *, as_json: bool) -> None:
+def report(done: dict[str, Imported], units: tuple[str, str], *, as_json: bool) -> None:
+    """Print the counts; `units` name what was imported, one and several."""
     lines = []
     for name, counts in done.items():
         if counts.added:
             existed = f", {counts.already:,} existed" if counts.already else ""
-            lines.append(f"{name}: {counts.added:,} {unit} added{existed}")
+            lines.append(f"{name}: {count_text(counts.added, *units)} added{existed}")
         else:
-            lines.append(f"{name}: nothing new, all {counts.already:,} {unit} existed")
+            existed = count_text(counts.already, *units)
+            whole = "" if counts.already == 1 else "all "
+            lines.append(f"{name}: nothing new, {whole}{existed} existed")
     result = {name: asdict(counts) for name, counts in done.items()}
     print_result(result, "\n".join(lines), as_json=as_json)

@@ -22,6 +22,7 @@ from hsfiq.cli.common import (
 from hsfiq.cli.option_groups import with_option_groups
 from hsfiq.cli.scorer_options import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,9 +161,9 @@ def uncertainty_of(
 def as_text(result: dict[str, Any]) -> str:
     lines = [
         (
-            f"study {result['study']}: {result['questions']:,} questions about "
+            f"study {result['study']}: {count_text(result['questions'], 'question')} about "
             f"{result['pairs']:,} of {result['candidates']:,} possible pairs, in "
-            f"{result['forms']:,} forms; it is {result['status']}"
+            f"{count_text(result['forms'], 'form')}; it is {result['status']}"
         ),
         f"categories: {counted(result['categories'])}",
         f"systems: {counted(result['systems'])}",
@@ -175,12 +176,12 @@ def as_text(result: dict[str, Any]) -> str:
         )
     if result["asked_before"] or result["held_out_triplets"]:
         lines.append(
-            f"excluded: {result['asked_before']:,} pairs asked before, "
-            f"{result['held_out_triplets']:,} held-out triplets"
+            f"excluded: {count_text(result['asked_before'], 'pair')} asked before, "
+            f"{count_text(result['held_out_triplets'], 'held-out triplet')}"
         )
     if result["missing_images"]:
         lines.append(
-            f"{len(result['missing_images']):,} images are missing; their pairs are excluded"
+            f"pairs with {count_text(len(result['missing_images']), 'missing image')} are excluded"
         )
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from hsfiq.audit.actions import Action
 from hsfiq.cli.common import DatabaseOption, open_chosen, requires
 from hsfiq.cli.recording import record_command
+from hsfiq.errors import UnreadableInput
 
 app = typer.Typer(help="The login to the study owner's dashboard.", no_args_is_help=True)
 
@@ -38,8 +40,17 @@ def password(
     if from_file is not None:
         lines = read_text(from_file).splitlines()
         chosen = lines[0] if lines else ""
-    else:
+    elif sys.stdin.isatty():
         chosen = typer.prompt("Password", hide_input=True, confirmation_prompt="Repeat it")
+    else:
+        # Nothing can be hidden or repeated: getpass would only warn of it.
+        chosen = sys.stdin.readline().rstrip("\r\n")
+        if not chosen:
+            raise UnreadableInput(
+                "standard input",
+                "there is neither a terminal nor a password",
+                "use a terminal, or --from-file FILE",
+            )
     with requires("annotate"):
         password_hash = new_hash(chosen)
     with opened.writing() as session:

@@ -177,9 +177,10 @@ def payout(
     write_payout(lists, out, force=force)
     record_afterwards(opened, Action.PARTICIPANT_PAYOUT, study=lists.study, about=platform.value)
     facts = lists.facts()
+    bonuses = count_text(len(lists.bonuses), "bonus", "bonuses")
     summary = (
         f"study {lists.study}, {platform.value}: {len(lists.approved):,} to approve, "
-        f"{len(lists.rejected):,} to reject, {len(lists.bonuses):,} bonuses of "
+        f"{len(lists.rejected):,} to reject, {bonuses} of "
         f"{facts['bonus_total']} in total, in {out}"
     )
     left_out = [

@@ -12,6 +12,7 @@ import typer
 from hsfiq.cli.common import existing_folder, print_result, requires
 from hsfiq.cli.train_options import TrainOptions
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 NAME = "preference"
 
@@ -64,7 +65,7 @@ def as_text(result: dict[str, Any]) -> str:
     return "\n".join(
         [
             *summary_lines(result),
-            f"trained on {result['n_train']:,} answers",
+            f"trained on {count_text(result['n_train'], 'answer')}",
             f"checkpoint {result['checkpoint']}, sha256 {result['sha256'][:12]}",
             f"next: hsfiq score RELEASE --scorer {result['checkpoint']} --name preference",
         ]

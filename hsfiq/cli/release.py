@@ -10,6 +10,7 @@ import typer
 
 from hsfiq.cli import release_diff, release_list, release_merge, release_push
 from hsfiq.cli.common import JsonOption, print_result
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.releases.checking.findings import Findings
@@ -49,7 +50,7 @@ def as_text(folder: Path, findings: Findings) -> str:
     lines = [str(finding) for finding in findings.first]
     if findings.n > len(lines):
         lines.append(f"... and {findings.n - len(lines):,} more")
-    summary = f"{findings.n:,} findings" if findings.n else "valid"
+    summary = count_text(findings.n, "finding") if findings.n else "valid"
     notes = [f"note: {note}" for note in findings.notes]
     return "\n".join([*lines, *notes, f"{folder}: {summary}"])
 

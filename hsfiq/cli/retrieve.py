@@ -14,6 +14,7 @@ from hsfiq.cli.images import image_root
 from hsfiq.cli.option_groups import with_option_groups
 from hsfiq.cli.scorer_options import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmarks import Benchmark
@@ -174,8 +175,9 @@ def named_benchmark(
 
 def as_text(result: dict[str, Any]) -> str:
     sizes = ", ".join(f"{name} {n:,}" for name, n in result["corpora"].items())
+    lists = f"{count_text(result['n_lists'], 'list')} of {count_text(result['k'], 'image')}"
     lines = [
-        f"{result['run']}: {result['n_lists']:,} lists of {result['k']} images, {result['system']}",
+        f"{result['run']}: {lists}, {result['system']}",
         f"candidates: {sizes}; the reference "
         + ("is one of them" if result["reference_is_candidate"] else "is left out"),
         f"ranking held at most {result['memory_mb']} MB besides the model",

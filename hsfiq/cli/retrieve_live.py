@@ -17,7 +17,7 @@ from hsfiq.cli.retrieve import DRAWN, benchmark_of
 from hsfiq.cli.scorer_options import ScorerOptions
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.images.folder import ImageFolder
-from hsfiq.text import first_few
+from hsfiq.text import count_text, first_few
 
 if TYPE_CHECKING:
     from hsfiq.model.serving.ranker import Candidates
@@ -109,7 +109,8 @@ def serve(
         accept_connections(listener)
         system, port = ranker.system(), listener.getsockname()[1]
         typer.echo(
-            f"serving {system.name} ({system.version[:12]}) on {system.corpus.size:,} images at "
+            f"serving {system.name} ({system.version[:12]}) on "
+            f"{count_text(system.corpus.size, 'image')} at "
             f"http://{options.host}:{port}; Ctrl-C stops it"
         )
         answer(ranker, listener, token, options.threads)

@@ -149,7 +149,7 @@ def lines_of(result: dict[str, Any]) -> list[str]:
     )
     questions = (
         f"{count_text(result['answered'], 'question')} answered, {result['skipped']:,} skipped, "
-        f"{result['refused']:,} answers refused"
+        f"{count_text(result['refused'], 'answer')} refused"
     )
     listed = [
         f"{person['annotator']['name']}: {person['state']}, {person['why']}"

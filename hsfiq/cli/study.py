@@ -24,9 +24,11 @@ from hsfiq.cli.common import (
     PARTICIPANT_HELP,
     DatabaseOption,
     JsonOption,
+    StudyArgument,
     StudyOption,
     UrlOption,
     chosen_study,
+    one_name,
     open_chosen,
     participant_label,
     perform_action,
@@ -78,9 +80,10 @@ def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOpti
     print_result({"studies": rows}, "\n".join(lines) or "no study yet", as_json=as_json)
 
 
-@app.command(epilog="Example: hsfiq study status --study hpfiq")
+@app.command(epilog="Example: hsfiq study status hpfiq")
 def status(
     ctx: typer.Context,
+    name: StudyArgument = None,
     study: StudyOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
@@ -93,7 +96,7 @@ def status(
     from hsfiq.study.languages.fallbacks import fallbacks_of
 
     with open_chosen(ctx, database, create=False).reading() as session:
-        chosen = chosen_study(session, study)
+        chosen = chosen_study(session, one_name(name, study))
         row = progress_of(session, chosen).facts()
         standings = count_standings(session, chosen)
         quotas = quotas_of(session, chosen, datetime.now(UTC))
@@ -220,13 +223,15 @@ def unbound_warnings(opened: Database, name: str) -> list[str]:
 def add_command(action: str, help_text: str) -> None:
     """Add a command that performs an action on a study and prints the change of status."""
 
-    @app.command(action, help=help_text, epilog=f"Example: hsfiq study {action} --study autumn")
+    @app.command(action, help=help_text, epilog=f"Example: hsfiq study {action} autumn")
     def change_status(
         ctx: typer.Context,
+        name: StudyArgument = None,
         study: StudyOption = None,
         database: DatabaseOption = None,
         as_json: JsonOption = False,
     ) -> None:
+        study = one_name(name, study)
         if action == "open":
             require_usable_images(ctx, database, study)
         done = perform_action(ctx, database, study, action)
@@ -262,10 +267,11 @@ for _action, _help in (
     add_command(_action, _help)
 
 
-@app.command(epilog="Example: hsfiq study invite --count 61 --url https://study.example.org")
+@app.command(epilog="Example: hsfiq study invite autumn --count 61 --url https://study.example.org")
 def invite(
     ctx: typer.Context,
     count: Annotated[int, typer.Option(help="How many invitations.", min=1, max=100_000)],
+    name: StudyArgument = None,
     url: UrlOption = None,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The CSV of participants and their links.")
@@ -287,13 +293,14 @@ def invite(
         raise UnreadableInput(str(out), "already exists", "name another file with --out")
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        name = chosen_study(session, study).name
-    write_invitations(opened, command_line(), name, count, root, out, language=language)
+        chosen = chosen_study(session, one_name(name, study)).name
+    write_invitations(opened, command_line(), chosen, count, root, out, language=language)
     with opened.reading() as session:
-        places = places_for_invitations(session, chosen_study(session, name), datetime.now(UTC))
+        places = places_for_invitations(session, chosen_study(session, chosen), datetime.now(UTC))
     warn(places.warnings())
-    result = {"study": name, "invitations": count, "file": str(out), "free_places": places.free}
-    print_result(result, f"study {name}: {count:,} invitations in {out}", as_json=as_json)
+    result = {"study": chosen, "invitations": count, "file": str(out), "free_places": places.free}
+    line = f"study {chosen}: {count_text(count, 'invitation')} in {out}"
+    print_result(result, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study bind 64ab0c1d2e3f405162738495 --study autumn")

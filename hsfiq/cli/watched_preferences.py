@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hsfiq.collect.review.win_shares import win_shares
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -46,7 +47,7 @@ def watched_preferences(session: Session, study: Study) -> Watched:
 def in_words(watched: WatchedPreference) -> str:
     if watched.n_participants == 0:
         return f"unknown; {watched.reason}"
-    n = f"{watched.n_participants:,} finished, {watched.n_answers:,} answers"
+    n = f"{watched.n_participants:,} finished, {count_text(watched.n_answers, 'answer')}"
     ends = f"[{watched.low[-1]:.3f}, {watched.high[-1]:.3f}]"
     if watched.preferred is None:
         decision = "undecided"

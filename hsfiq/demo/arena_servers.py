@@ -75,7 +75,7 @@ class ArenaRun:
                 app = stack.enter_context(
                     Server(address_of(self.port), self.folder / SERVER_LOG, signals)
                 )
-                self._train(app, signals)
+                n_trained = self._train(app, signals)
                 self.write("\ndrawing the catalogue and starting the retrievers ...")
                 n_queries = queries_for(self.answers, self.sizes)
                 draw_pictures(self.folder, self.seed, n_queries)
@@ -88,7 +88,7 @@ class ArenaRun:
                     )  # fmt: skip
                 password = owners_password(self.database, self.folder)
                 self.database.close()
-                run_steps(self._serving(), app, signals, self.write, self.warn)
+                run_steps(self._serving(), app, signals, self.write, self.warn, before=n_trained)
                 self._say_where(password, simulated=(origin or self._new_origin) == "simulated")
                 is_served = True
                 self._watch(servers, signals)
@@ -141,10 +141,16 @@ class ArenaRun:
                 )
                 raise UnreadableInput(error.where, error.what, remedy) from error
 
-    def _train(self, app: Server, signals: Signals) -> None:
-        for mark, step in training_steps(self.folder, self.seed, self.sizes).items():
-            run_steps([step], app, signals, self.write, self.warn)
+    def _train(self, app: Server, signals: Signals) -> int:
+        """Train the systems that are not trained yet; how many there were."""
+        steps = training_steps(self.folder, self.seed, self.sizes)
+        n_later = len(steps) + len(self._serving()) - 1
+        for done, (mark, step) in enumerate(steps.items()):
+            run_steps(
+                [step], app, signals, self.write, self.warn, before=done, after=n_later - done
+            )
             mark.touch()
+        return len(steps)
 
     def _retrievers(
         self, ports: Sequence[int], stack: ExitStack, signals: Signals

@@ -52,11 +52,21 @@ def run_loop(steps: Sequence[Step], folder: Path, port: int, write: Write, warn:
 
 
 def run_steps(
-    steps: Sequence[Step], server: Server, signals: Signals, write: Write, warn: Write
+    steps: Sequence[Step],
+    server: Server,
+    signals: Signals,
+    write: Write,
+    warn: Write,
+    *,
+    before: int = 0,
+    after: int = 0,
 ) -> None:
-    """Print and run the steps in their order, until one fails or a signal is received."""
-    for number, step in enumerate(steps, start=1):
-        place = f"{number} of {len(steps)}"
+    """Print and run the steps in their order, until one fails or a signal is received.
+
+    `before` and `after` count the steps of the whole that come before these and after them.
+    """
+    for number, step in enumerate(steps, start=before + 1):
+        place = f"{number} of {before + len(steps) + after}"
         if not step.is_served:
             server.stop()
         signals.heed()

@@ -23,7 +23,11 @@ def read_text(path: Path) -> str:
     except FileNotFoundError as error:
         raise UnreadableInput(str(path), "there is no such file") from error
     except UnicodeDecodeError as error:
-        raise UnreadableInput(f"{path}: byte {error.start}", "this is not UTF-8 text") from error
+        raise UnreadableInput(
+            f"{path}: byte {error.start}",
+            "this is not UTF-8 text",
+            "save the file as UTF-8 (in Excel: CSV UTF-8)",
+        ) from error
     except OSError as error:
         raise UnreadableInput(str(path), f"cannot be read ({error.strerror})") from error
 

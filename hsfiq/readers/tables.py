@@ -63,6 +63,9 @@ def rows_of(path: Path, key: str) -> Iterator[Place]:
 
 
 def csv_rows(text: str, path: Path, key: str) -> Iterator[Place]:
+    if not text.strip():
+        what, columns = "the file is empty", f"the columns, {key!r} among them"
+        raise UnreadableInput(str(path), what, f"write a first line with {columns}")
     separator = separator_of(text, key)
     if separator is None:
         raise UnreadableInput(

@@ -17,7 +17,7 @@ from benchmarks.browsing import free_port
 from hsfiq.db.tables import Form, Participant
 from hsfiq.demo.loop import StepFailed, run_step, run_steps, start_server
 from hsfiq.demo.processes import Server
-from hsfiq.demo.steps import address_of, loop_steps
+from hsfiq.demo.steps import Step, address_of, loop_steps
 from hsfiq.signals import Signals
 from tests.processes import Fork
 from tests.whole_loop.small_loop import (
@@ -57,6 +57,14 @@ def test_a_killed_server_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture
 
 
 @pytest.mark.usefixtures("patient")
+def test_a_step_is_counted_among_all_of_the_whole(tmp_path: Path) -> None:
+    lines: list[str] = []
+    step = Step("Say the version", "It needs no server.", ("--version",))
+    with Server(address_of(free_port()), tmp_path / "log", Signals()) as server:
+        run_steps([step], server, Signals(), lines.append, warn, before=1, after=2)
+    assert "[2 of 4] Say the version" in lines[0]
+
+
 def test_another_program_at_the_address_is_detected(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

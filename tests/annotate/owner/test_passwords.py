@@ -77,6 +77,7 @@ def test_the_command_asks_twice_and_shows_nothing(
         return PASSWORD
 
     monkeypatch.setattr("typer.prompt", prompt)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     assert run(["owner", "password", "--database", str(database.engine.url)]) == 0
     assert prompts == [{"hide_input": True, "confirmation_prompt": "Repeat it"}]
     assert PASSWORD not in capsys.readouterr().out

@@ -231,6 +231,18 @@ def test_an_unbound_study_on_prolific_is_warned_of_until_it_is_bound() -> None:
 
 
 @on_sqlite
+def test_a_study_is_named_by_an_argument_or_an_option() -> None:
+    output_of("study", "create", "study.toml")
+    assert output_of("study", "pause", "autumn") == "study autumn: open -> paused\n"
+    assert output_of("study", "open", "autumn", "--study", "autumn").endswith("-> open\n")
+    assert "study: autumn" in output_of("study", "status", "autumn")
+    invited = output_of("study", "invite", "autumn", "--count", "1")
+    assert invited == "study autumn: 1 invitation in invitations.csv\n"
+    assert "'winter'" in complaint(hsfiq("study", "close", "winter"))
+    assert "name one study" in complaint(hsfiq("study", "close", "winter", "--study", "autumn"))
+
+
+@on_sqlite
 def test_only_a_study_on_prolific_is_bound() -> None:
     Path("study.toml").write_text(CONFIG + '[recruitment]\nplatform_study_id = "64ab"\n')
     assert 'needs mode = "prolific"' in complaint(hsfiq("study", "create", "study.toml"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,46 @@ def test_no_part_of_a_cell_is_run_where_semicolons_separate_cells() -> None:
 @given(st.text("=-;\t\n\"' a\uff1d", max_size=8))
 def test_the_text_comes_back_without_the_added_apostrophes(text: str) -> None:
     assert re.sub(r"""(^|[;\t\r\n])(["\s]*)'""", r"\1\2", spreadsheet_text(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (("import", "queries"), "Missing argument 'FILE'; option '--images'; option '--dataset'"),
+        (("study", "message"), "Missing argument 'NAME'; argument 'TEXT'"),
+        (("study", "message", "autumn"), "Missing argument 'TEXT'"),
+        (("import", "queries", "x.csv", "--dataset=d"), "Missing option '--images'"),
+    ],
+)
+def test_all_that_is_missing_is_told_at_once(words: tuple[str, ...], missing: str) -> None:
+    result = hsfiq(*words)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert f"{missing} (see `hsfiq" in result.err
+
+
+def test_a_table_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    empty, latin = tmp_path / "empty.csv", tmp_path / "latin.csv"
+    empty.write_text(" \n")
+    latin.write_bytes("query_id,text\nq1,caf\xe9\n".encode("latin-1"))
+    options = ("--images", tmp_path, "--dataset", "d", "--database", f"sqlite:///{tmp_path}/a.db")
+    complaint = hsfiq("import", "queries", empty, *options)
+    assert complaint.code == 2
+    assert f"{empty}: the file is empty; write a first line with the columns" in complaint.err
+    complaint = hsfiq("import", "queries", latin, *options)
+    assert complaint.code == 2
+    assert "this is not UTF-8 text; save the file as UTF-8 (in Excel: CSV UTF-8)" in complaint.err
+
+
+def test_without_a_terminal_the_owners_password_is_read_without_a_warning(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path}/a.db"
+    assert hsfiq("db", "upgrade", "--database", database).code == 0
+    command = [sys.executable, "-m", "hsfiq", "owner", "password", "--database", database]
+
+    def set_password(given: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+
+    done = set_password("a-long-password\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    refused = set_password("")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "--from-file" in refused.stderr

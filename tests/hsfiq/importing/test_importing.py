@@ -158,7 +158,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_commands_report_added_and_existing_rows(tmp_path: Path) -> None:
     first = hsfiq("import", "fashioniq", FASHIONIQ, "--category", "shirt")
-    assert first.out == "shirt.test: 1 triplets added\nshirt.val: 3 triplets added\n"
+    assert first.out == "shirt.test: 1 triplet added\nshirt.val: 3 triplets added\n"
     assert "15 of 15 images are missing" in first.err
     before = imported(tmp_path / "hsfiq.db")
     repeated = hsfiq("import", "fashioniq", FASHIONIQ, "--category", "shirt")

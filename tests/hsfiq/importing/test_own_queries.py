@@ -84,7 +84,7 @@ def test_queries_are_stored_once(photos: Path, database: Database, database_url:
     again = import_rows(photos, database_url, *QUERIES)
     assert (again.code, again.out) == (0, "dataset shop: nothing new, all 4 queries existed\n")
     more = import_rows(photos, database_url, *QUERIES, {"query_id": "new", "text": "a ship"})
-    assert more.out == "dataset shop: 1 queries added, 4 existed\n"
+    assert more.out == "dataset shop: 1 query added, 4 existed\n"
     assert counts(database) == (1, before[1], 5, 5, 0)
 
 
