@@ -54,7 +54,8 @@ def test_the_reference_has_every_key_and_marks_changed_defaults(
         values = asdict(getattr(config, table.name))
         for key, value in ((key, values[key]) for key in keys):
             begins = rf"{key} *=|\[\[{table.name}\.{key}\]\]"
-            (line,) = (line for line in table_of(table.name) if re.match(begins, line))
+            # A table of an array is described where it first occurs.
+            line = next(line for line in table_of(table.name) if re.match(begins, line))
             comment = line.partition("  #")[2]
             assert comment
             assert ("<-" in comment) == (value != default[key]), line
