@@ -78,7 +78,7 @@ def test_the_command_makes_each_thumbnail_once(place: Place, study: Database) ->
             assert max(picture.size) <= LONGEST_SIDE["thumbnail"]
     again = hsfiq("images", "warm", "--study", "telltale-study", "--database", place.url)
     assert again.out.startswith(f"0 thumbnails made, {n_shown - 2} existed; ")
-    assert "1 images are missing, 1 cannot be shown" in again.out
+    assert "images missing: 1; images that cannot be shown: 1" in again.out
     assert thumbnails(place) == files
 
 

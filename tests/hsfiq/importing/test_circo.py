@@ -59,7 +59,7 @@ def test_each_split_is_a_dataset(folder: Path, database: Database, database_url:
     ]
     assert images(database, "circo") == {"4", "7", "9"}
     again = hsfiq("import", "circo", folder, "--split", "val", "--database", database_url)
-    assert again.out == "val: nothing new, all 1 triplets existed\n"
+    assert again.out == "val: nothing new, 1 triplet existed\n"
 
 
 @on_sqlite
@@ -69,7 +69,7 @@ def test_runs_with_padded_ids_and_without_a_list_of_images(
     hsfiq("import", "circo", folder, "--database", database_url)
     options = ("--dataset", "circo", "--system", "S", "--database", database_url)
     run = write(folder / "run.json", {"0": ["000000000007", 4, 581929]})
-    assert hsfiq("import", "runs", run, *options).out == "dataset circo: 1 ranked lists added\n"
+    assert hsfiq("import", "runs", run, *options).out == "dataset circo: 1 ranked list added\n"
     assert images(database, "circo") == {"4", "7", "9", "581929"}
     for wrong, part in (
         ({"0": ["dog"]}, "'dog' is not a COCO image id"),
