@@ -48,7 +48,14 @@ def load_kind_inputs(
     """Read a release of a kind in `STATISTICS`; arguments and errors as those of `load_inputs`."""
     statistics = STATISTICS[kind_of(folder)]
     parsed = tuple(parse_metric(name) for name in metrics)
-    release = read_judged(folder, statistics.main, statistics.columns, scores)
+    release = read_judged(
+        folder,
+        statistics.main,
+        statistics.columns,
+        scores,
+        nullable=statistics.nullable,
+        of_sets=statistics.of_sets,
+    )
     if part is not None:
         release = take_judged_part(release, part)
     bootstrap = Bootstrap.of_rows(

@@ -18,7 +18,8 @@ from hsfiq.analysis.data.ids import looked_up
 
 def list_sizes(lists: pd.Series[Any]) -> NDArray[np.int64]:
     """The length of each list, (n,)."""
-    sizes: NDArray[np.int64] = _arrow_lists(lists).value_lengths().to_numpy().astype(np.int64)
+    lengths = _arrow_lists(lists).value_lengths().fill_null(0)
+    sizes: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
     return sizes
 
 

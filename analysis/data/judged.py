@@ -30,6 +30,9 @@ from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse, first_few
 from hsfiq.analysis.json_values import JsonRecord
 
 ASKED = ("question_id", "participant_id", "query_id")
+QUERY_COLUMNS = ("query_id", "triplet_id", "target_id")
+IN_PARTS = ("votes",)
+"""Main tables with several rows a question."""
 SET_COLUMNS = ("set_id", "question_id", "participant_id", "query_id", "image_ids")
 
 
@@ -99,9 +102,19 @@ def kind_of(folder: Path) -> str:
 
 
 def read_judged(
-    folder: Path, main: str, columns: Sequence[str], score_files: Sequence[Path] = ()
+    folder: Path,
+    main: str,
+    columns: Sequence[str],
+    score_files: Sequence[Path] = (),
+    *,
+    nullable: Sequence[str] = (),
+    of_sets: Sequence[str] = (),
 ) -> JudgedRelease:
     """Read a release folder whose main table has these columns besides the usual ones.
+
+    Args:
+        nullable: columns that it has, too, and that may hold nulls.
+        of_sets: the same of the table `sets`.
 
     AnalysisError: a file is missing or unreadable, or the tables do not fit.
     """
@@ -110,9 +123,14 @@ def read_judged(
     turns = read_turns(folder) if has_turns(folder, str(manifest["kind"])) else NO_TURNS
     sets = read_lists(folder, turns)
     has_sets = len(sets) > 0
-    require_columns(folder, main, tables[main], (*ASKED, *columns))
-    require_columns(folder, "queries", tables["queries"], ("query_id", "triplet_id"))
-    require_columns(folder, "sets", sets, SET_COLUMNS)
+    key = None if main in IN_PARTS else "question_id"
+    require_columns(folder, main, tables[main], (*ASKED, *columns), key)
+    require_columns(folder, "queries", tables["queries"], QUERY_COLUMNS, "query_id")
+    require_columns(folder, "sets", sets, SET_COLUMNS, "set_id")
+    for name, table, wanted in ((main, tables[main], nullable), ("sets", sets, of_sets)):
+        if missing := [column for column in wanted if column not in table]:
+            what = f"column {', '.join(missing)} is missing"
+            raise AnalysisError(folder / f"{name}.parquet", what, EXPORT_AGAIN)
     answers, queries = tables[main], tables["queries"]
     require_known(folder, "queries", "query", answers["query_id"], queries["query_id"])
     if has_sets:
@@ -163,9 +181,13 @@ def require_known(
         raise AnalysisError(folder / f"{table}.parquet", what, EXPORT_AGAIN)
 
 
-def require_columns(folder: Path, name: str, table: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Raise AnalysisError unless the columns exist and hold no null."""
-    problem = column_problem(table.assign(_row=range(len(table))), columns, "_row")
+def require_columns(
+    folder: Path, name: str, table: pd.DataFrame, columns: Sequence[str], key: str | None = None
+) -> None:
+    """Raise AnalysisError unless the columns exist and hold no null, and the key no value twice."""
+    if key is None:
+        table, key = table.assign(_row=range(len(table))), "_row"
+    problem = column_problem(table, columns, key)
     if problem is not None:
         raise AnalysisError(folder / f"{name}.parquet", problem, EXPORT_AGAIN)
 

@@ -327,6 +327,8 @@ def read_table(path: Path) -> pd.DataFrame:
 
     AnalysisError: the file is missing or unreadable.
     """
+    if path.exists() and not path.is_file():  # to read a FIFO is to wait for its writer
+        raise AnalysisError(path, "is no regular file", EXPORT_AGAIN)
     try:
         table = pq.read_table(path)
     except FileNotFoundError:
@@ -344,6 +346,8 @@ def _list_dtype(kind: pa.DataType) -> pd.ArrowDtype | None:
 
 
 def read_manifest(path: Path) -> dict[str, object]:
+    if path.exists() and not path.is_file():
+        raise AnalysisError(path, "is no regular file", EXPORT_AGAIN)
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -354,7 +358,7 @@ def read_manifest(path: Path) -> dict[str, object]:
         raise AnalysisError(
             path.parent, "is a file", "name the release's folder, as `hsfiq export` writes it"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise AnalysisError(path, f"cannot be read ({_one_line(error)})", EXPORT_AGAIN) from error
     if not isinstance(manifest, dict):
         raise AnalysisError(path, "is not a JSON object", EXPORT_AGAIN)

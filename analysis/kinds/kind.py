@@ -57,6 +57,7 @@ class KindStatistics:
         main: the release's main table, and `columns` what is used of it.
         figures: the tables of figures.
         has_metrics: whether a metric of sets can be compared with the answers.
+        nullable, of_sets: columns that the main table and `sets` have, too; they may hold nulls.
         measures: those of sessions, for searches; None if there is no session.
     """
 
@@ -64,6 +65,8 @@ class KindStatistics:
     columns: tuple[str, ...]
     figures: Callable[[JudgedRelease, Sequence[Metric], Bootstrap], list[Figures]]
     has_metrics: bool = True
+    nullable: tuple[str, ...] = ()
+    of_sets: tuple[str, ...] = ()
     measures: Callable[[JudgedRelease, Bootstrap], SessionAnalysis | None] | None = None
 
 

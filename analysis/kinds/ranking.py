@@ -152,4 +152,6 @@ def agreement_with_metrics(
     )
 
 
-RANKING = KindStatistics(main="rankings", columns=("ranks",), figures=figures)
+RANKING = KindStatistics(
+    main="rankings", columns=("ranks",), figures=figures, of_sets=("system", "rank")
+)

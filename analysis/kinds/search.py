@@ -17,6 +17,10 @@ from hsfiq.analysis.kinds.single import agreement_of_scores
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 COLUMNS = ("system", "task", "turns", "abandoned")
+NULLABLE = (
+    *("max_rounds", "stop", "declared_id", "resumed", "missed"),
+    *("success", "ease", "would_go_on", "satisfaction"),
+)
 
 
 def figures(
@@ -34,4 +38,6 @@ def figures(
     ]
 
 
-SEARCH = KindStatistics(main="sessions", columns=COLUMNS, figures=figures, measures=measures)
+SEARCH = KindStatistics(
+    main="sessions", columns=COLUMNS, figures=figures, nullable=NULLABLE, measures=measures
+)

@@ -86,4 +86,6 @@ def correlations(
     )
 
 
-SINGLE = KindStatistics(main="scores", columns=("set_id", "score"), figures=figures)
+SINGLE = KindStatistics(
+    main="scores", columns=("set_id", "score"), figures=figures, of_sets=("system", "score")
+)

@@ -180,6 +180,7 @@ def analyze(
         from hsfiq.analysis.data.judged import kind_of
         from hsfiq.analysis.kinds import STATISTICS
         from hsfiq.analysis.reports.venues import venue_of
+    from hsfiq.releases.checking.tables import require_readable
     from hsfiq.report_folder import require_free
 
     if report is not None:
@@ -196,6 +197,7 @@ def analyze(
         "few_clusters": few_clusters,
     }
     output = Output(report, style, force=force, as_json=as_json, verify=verify)
+    require_readable(folder)
     kind = kind_of(folder)
     if first_votes and kind != ARENA:
         raise UnreadableInput("--first-votes", "needs the release of an arena", "leave it out")

@@ -69,7 +69,9 @@ def figures_of(folder: Path, metrics: list[str]) -> dict[str, dict[str, Any]]:
     with requires("analysis"):
         from hsfiq.analysis.data.judged import kind_of
         from hsfiq.analysis.kinds import STATISTICS
+    from hsfiq.releases.checking.tables import require_readable
 
+    require_readable(folder)
     kind = kind_of(folder)
     if kind == "arena":
         what = "votes of an arena are about lists of live systems, which have no metric"

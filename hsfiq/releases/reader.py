@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from hsfiq.answer_rules import LOWEST_SCORE
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.ids import set_id
-from hsfiq.releases.manifest import points_of
+from hsfiq.releases.manifest import NAME_A_RELEASE, points_of
 
 Part = Literal["train", "test", "unused"]
 
@@ -26,7 +26,6 @@ QUERIES, SETS, PREFERENCES = "queries.parquet", "sets.parquet", "preferences.par
 TURNS, VOTES = "turns.parquet", "votes.parquet"
 EXCLUSIONS, SPLITS = "exclusions.parquet", "splits.parquet"
 
-NAME_A_RELEASE = "name the folder of a release, made by hsfiq export"
 EXPORT_AGAIN = "export the release again"
 EXPORT_WITH_SPLIT = "export the release again, with --split"
 

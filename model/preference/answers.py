@@ -14,10 +14,10 @@ from hsfiq.answer_rules import HIGHEST_SCORE, contradicts
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.checkpoints.checkpoint import sha256_of
 from hsfiq.model.preference.response_model import AnswerTensors
-from hsfiq.releases.manifest import MANIFEST, points_of, read_manifest
+from hsfiq.releases.checking.tables import require_readable
+from hsfiq.releases.manifest import MANIFEST, NAME_A_RELEASE, points_of, read_manifest
 from hsfiq.releases.reader import (
     EXPORT_AGAIN,
-    NAME_A_RELEASE,
     PREFERENCES,
     QUERIES,
     SETS,
@@ -70,6 +70,7 @@ def read_answers(release: Path) -> ReleaseAnswers:
     UnreadableInput if an answer is invalid, the scale has another number of points than the answer
     model, or a triplet or a participant is in both parts; NothingToDo without questions.
     """
+    require_readable(release)
     require_standard_scale(release)
     sets = {released.set_id: released for released in read_sets(release)}
     about = about_release(release)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hsfiq.errors import UnreadableInput
 from hsfiq.releases.checking.findings import Findings
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.croissant import DATA_TYPES
 from hsfiq.releases.manifest import MANIFEST, content_digest
+from hsfiq.releases.untrusted import files_in, is_inside, read_bounded_json, shortened
 
 CROISSANT = "croissant.json"
-OF_DOWNLOADS = {".gitattributes", ".cache"}
-"""What the Hugging Face hub adds to a folder that is downloaded from there."""
 
 
 def check_files(release: ReleaseFolder, findings: Findings) -> None:
@@ -33,7 +32,8 @@ def check_files(release: ReleaseFolder, findings: Findings) -> None:
             findings.add(name, f"has {size:,} bytes, and {MANIFEST} says {expected['bytes']:,}")
         elif digest_of(path) != expected.get("sha256"):
             findings.add(name, f"differs from the file that {MANIFEST} lists (sha256)")
-    for name in names_in(release.path):
+    for path in files_in(release.path):
+        name = path.relative_to(release.path).as_posix()
         if name not in listed and name != MANIFEST:
             findings.add(name, f"is in the folder, and {MANIFEST} does not list it")
 
@@ -61,7 +61,7 @@ def check_content_digest(release: ReleaseFolder, findings: Findings) -> None:
 
 def check_tables_are_there(release: ReleaseFolder, findings: Findings) -> None:
     for name, reason in release.broken.items():
-        findings.add(f"{name}.parquet", f"cannot be read ({reason})")
+        findings.add(f"{name}.parquet", reason)
     for name, table in release.kind.all_tables().items():
         has_lines = (release.path / f"{name}.jsonl").is_file()
         if name in release.tables or name in release.broken:
@@ -69,13 +69,6 @@ def check_tables_are_there(release: ReleaseFolder, findings: Findings) -> None:
                 findings.add(f"{name}.jsonl", f"is missing beside {name}.parquet")
         elif has_lines or not table.present:
             findings.add(f"{name}.parquet", "is missing")
-
-
-def names_in(folder: Path) -> Iterator[str]:
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
-        if path.is_file() and name.parts[0] not in OF_DOWNLOADS:
-            yield name.as_posix()
 
 
 def digest_of(path: Path) -> str:
@@ -99,8 +92,12 @@ def check_croissant(release: ReleaseFolder, findings: Findings) -> None:
             what = f"is {described.get(key)!r}, and {MANIFEST} says {release.manifest[key]!r}"
             findings.add(CROISSANT, what, column=key)
     for file in objects(described, "distribution"):
-        url, digest = str(file.get("contentUrl")), file.get("sha256")
-        path = release.path / url
+        url, digest = file.get("contentUrl"), file.get("sha256")
+        if not is_inside(url):
+            what = f"{shortened(repr(url))} does not name a file inside the release's folder"
+            findings.add(CROISSANT, what, column="distribution")
+            continue
+        path = release.path / str(url)
         if not path.is_file():
             findings.add(CROISSANT, f"describes {url}, which is missing", column="distribution")
         elif digest is not None and digest != digest_of(path):
@@ -136,9 +133,9 @@ def read_croissant(release: ReleaseFolder, findings: Findings) -> dict[str, Any]
         findings.add(CROISSANT, "is missing")
         return None
     try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        findings.add(CROISSANT, f"is not JSON ({error})")
+        described = read_bounded_json(path)
+    except UnreadableInput as error:
+        findings.add(CROISSANT, f"is not JSON ({error.what})")
         return None
     if not isinstance(described, dict):
         findings.add(CROISSANT, "is not a JSON object")

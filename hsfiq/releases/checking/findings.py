@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from hsfiq.releases.untrusted import shortened
+from hsfiq.text import one_line
+
 FIRST = 5
 """So many findings are kept of each file and column; the others are counted."""
+MOST = 500
+"""So many are kept in all."""
+LONGEST = 500
+"""Characters of what is wrong, which may quote a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +28,7 @@ class Finding:
     def __str__(self) -> str:
         row = f", row {self.row:,}" if self.row is not None else ""
         column = f", {self.column}" if self.column is not None else ""
-        return f"{self.file}{row}{column}: {self.what}"
+        return one_line(f"{self.file}{row}{column}: {self.what}")
 
 
 @dataclass(slots=True)
@@ -40,9 +47,10 @@ class Findings:
         self, file: str, what: str, *, row: int | None = None, column: str | None = None
     ) -> None:
         self.n += 1
-        self._counts[file, column] += 1
-        if self._counts[file, column] <= FIRST:
-            self.first.append(Finding(file, what, row, column))
+        if len(self.first) < MOST and self._counts[file, column] < FIRST:
+            self._counts[file, column] += 1
+            column = None if column is None else shortened(column)
+            self.first.append(Finding(file, shortened(what, LONGEST), row, column))
 
     def note(self, text: str) -> None:
         if text not in self.notes:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from statistics import median_low
 from typing import Any
 
+from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.kinds import KINDS
+from hsfiq.readers.files import Place, parse_json
 from hsfiq.releases.checking.findings import Findings
 from hsfiq.releases.checking.scratch import Scratch
 from hsfiq.releases.checking.tables import ReleaseFolder
-from hsfiq.releases.manifest import MANIFEST
+from hsfiq.releases.manifest import MANIFEST, as_it_is
+from hsfiq.releases.untrusted import read_bounded_json
 
 HPFIQ, QRELS, RECORDS, TEXTS = (
     "hpfiq.json",
@@ -27,20 +29,24 @@ OF_SYSTEMS = ("system", "system_1", "system_2")
 
 
 def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
-    checks: dict[str, Callable[[ReleaseFolder, Scratch, Findings], None]] = {
-        HPFIQ: check_hpfiq,
-        QRELS: check_qrels,
-        RECORDS: check_records,
+    """Compare each file with the tables that it repeats, if the release has them all."""
+    checks: dict[str, tuple[set[str], Callable[[ReleaseFolder, Scratch, Findings], None]]] = {
+        HPFIQ: ({"preferences", "queries", "sets"}, check_hpfiq),
+        QRELS: ({"relevance"}, check_qrels),
+        RECORDS: ({"sessions"}, check_records),
+        TEXTS: (set(), check_text_versions),
     }
-    present = {name: check for name, check in checks.items() if (release.path / name).is_file()}
     if KINDS[release.kind.question_kind].is_live:
-        present[MANIFEST] = check_searches
-    for name, check in present.items():
+        checks[MANIFEST] = ({"sessions"}, check_searches)
+    for name, (tables, check) in checks.items():
+        if not (release.path / name).is_file() or not tables <= release.tables.keys():
+            continue
         try:
             check(release, ids, findings)
+        except HsfiqError as error:
+            findings.add(name, f"is not in its layout ({error.what})")
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             findings.add(name, f"is not in its layout ({type(error).__name__}: {error})")
-    check_text_versions(release, findings)
 
 
 # ------------------------------------------------------------------------------------------- hpfiq
@@ -48,8 +54,6 @@ def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
 
 def check_hpfiq(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
     """The published layout has the questions of `preferences`, in its order."""
-    if not {"preferences", "queries", "sets"} <= release.tables.keys():
-        return
     images = {}
     for batch in release.batches("queries", "query_id", "reference_id", "target_id"):
         for _, row in batch.numbered("query_id", "reference_id", "target_id"):
@@ -117,7 +121,8 @@ def users_in(release: ReleaseFolder) -> Iterator[tuple[str, dict[str, Any]]]:
             elif lines:
                 lines.append(line)
                 if line.rstrip(",\n") == "  }":
-                    ((user, forms),) = json.loads("{" + "".join(lines).rstrip(",\n") + "}").items()
+                    text = "{" + "".join(lines).rstrip(",\n") + "}"
+                    ((user, forms),) = parse_json(text, HPFIQ).items()
                     yield user, forms
                     lines = []
 
@@ -156,7 +161,7 @@ def check_records(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
             turns[row["question_id"]] = row["turns"]
     with (release.path / RECORDS).open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
-            record = json.loads(line)
+            record = parse_json(line, RECORDS, number)
             own = record["session_id"]
             asked = ids.asked([own]).get(own)
             if asked is None:
@@ -201,15 +206,34 @@ def check_searches(release: ReleaseFolder, _ids: Scratch, findings: Findings) ->
                     findings.add("sessions.parquet", what, row=number, column=name)
 
 
-def check_text_versions(release: ReleaseFolder, findings: Findings) -> None:
+def check_text_versions(release: ReleaseFolder, _ids: Scratch, findings: Findings) -> None:
     """The versions of the texts that pages showed are in the file of their texts."""
-    path, main = release.path / TEXTS, release.kind.main
-    if not release.has(main, "text_version") or not path.is_file():
+    main = release.kind.main
+    known = {number for number, _ in text_versions(release.path)}
+    if not release.has(main, "text_version"):
         return
-    versions = json.loads(path.read_text(encoding="utf-8"))
-    known = {entry.get("number") for entry in versions if isinstance(entry, dict)}
     for batch in release.batches(main, "text_version"):
         for number, row in batch.numbered("text_version"):
             if row["text_version"] is not None and row["text_version"] not in known:
                 what = f"{row['text_version']} is not in {TEXTS}"
                 findings.add(f"{main}.parquet", what, row=number, column="text_version")
+
+
+def text_versions(folder: Path) -> list[tuple[int, Any]]:
+    """The number and the texts of each version; none if the release does not have the file.
+
+    Raises:
+        UnreadableInput: the file is not in its layout.
+    """
+    path = folder / TEXTS
+    if not path.is_file():
+        return []
+    versions = []
+    for place in Place(read_bounded_json(path), f"{path}: ").list():
+        texts = place.key("texts")
+        list(texts.items())
+        as_it_is(texts)
+        versions.append((place.key("number").integer(), texts.value))
+    if len({number for number, _ in versions}) < len(versions):
+        raise UnreadableInput(str(path), "has a version twice")
+    return versions

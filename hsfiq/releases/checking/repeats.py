@@ -12,44 +12,57 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.errors import HsfiqError
+from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.readers.files import parse_json
 from hsfiq.releases.checking.findings import Findings
-from hsfiq.releases.checking.tables import ROWS_AT_ONCE, ReleaseFolder
+from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.layouts.csv_files import write_csv
 from hsfiq.releases.layouts.parts import write_parts
 from hsfiq.releases.layouts.trl import write_trl
+from hsfiq.releases.manifest import MANIFEST
+from hsfiq.releases.reader import PARTS
+from hsfiq.releases.untrusted import columns_of
 from hsfiq.releases.writing.json_lines import json_lines
 
 Row = dict[str, Any]
+
+FEW_ROWS = 100
+SPARE = 2**16
+LONGEST_LINE = 2**24
+"""Bytes of a line that differs from the row of the Parquet file."""
 
 
 def check_lines(release: ReleaseFolder, table: str, findings: Findings) -> None:
     path, name = release.path / f"{table}.jsonl", f"{table}.jsonl"
     if not path.is_file():
         return
+    n_rows = release.n_rows(table)
     with path.open("rb") as file:
         for batch in release.batches(table):
-            lines = list(islice(file, batch.rows.num_rows))
+            start = file.tell()
             expected = json_lines(pa.Table.from_batches([batch.rows])).to_pybytes()
-            if b"".join(lines) == expected:
+            if file.read(len(expected)) == expected:
                 continue  # which is faster than comparing row by row
-            for (number, row), line in zip(batch.numbered(), lines, strict=False):
-                if line != as_line(row):
+            file.seek(start)
+            for number, row in batch.numbered():
+                line, own = file.readline(LONGEST_LINE), as_line(row)
+                if not line:
+                    what = f"is missing: {table}.parquet has {n_rows:,} rows"
+                    findings.add(name, what, row=number)
+                    return
+                if len(line) == LONGEST_LINE > len(own):
+                    findings.add(name, f"has more than {LONGEST_LINE:,} bytes", row=number)
+                    return
+                if line != own:
                     check_line(name, number, row, line, findings)
-            if len(lines) < batch.rows.num_rows:
-                n_rows, n_lines = release.n_rows(table), batch.start - 1 + len(lines)
-                what = f"is missing: {table}.parquet has {n_rows:,} rows"
-                findings.add(name, what, row=n_lines + 1)
-                return
-        if next(file, b""):
-            n_rows = release.n_rows(table)
+        if file.read(1):
             findings.add(name, f"is not in {table}.parquet: {n_rows:,} rows", row=n_rows + 1)
 
 
@@ -57,9 +70,10 @@ def check_line(
     name: str, number: int, row: dict[str, Any], line: bytes, findings: Findings
 ) -> None:
     try:
-        value = json.loads(line)
-    except ValueError as error:
-        findings.add(name, f"is not JSON ({error})", row=number)
+        value = parse_json(line.decode(), name, number)
+    except (UnreadableInput, UnicodeDecodeError) as error:
+        reason = error.what if isinstance(error, UnreadableInput) else "not UTF-8"
+        findings.add(name, f"is not JSON ({reason})", row=number)
         return
     if not isinstance(value, dict):
         findings.add(name, "is not a JSON object", row=number)
@@ -92,6 +106,20 @@ def as_text(value: object) -> str:
 
 
 # ------------------------------------------------------------------------------ made again
+
+
+def check_repeated_tables(release: ReleaseFolder, findings: Findings) -> None:
+    """Tables in parts and as CSV have the names that we write, of tables that the release has."""
+    layouts, parts = release.manifest.get("layouts", {}), release.manifest.get("parts", {})
+    for file in layouts.get("csv", ()):
+        if not (file.endswith(".csv") and file.removesuffix(".csv") in release.tables):
+            findings.add(MANIFEST, f"{file} is the CSV of no table", column="layouts.csv")
+    for table, files in parts.items():
+        for part, file in files.items():
+            if table not in release.tables or file != f"{table}-{part}.parquet":
+                findings.add(MANIFEST, f"{file} is the part of no table", column=f"parts.{table}")
+            elif part not in PARTS:
+                findings.add(MANIFEST, f"{part} is no part of a split", column=f"parts.{table}")
 
 
 def check_rebuilt(release: ReleaseFolder, findings: Findings) -> None:
@@ -137,9 +165,33 @@ def compare(
             findings.add(file, "has rows, and the tables give none")
             continue
         try:
+            if file.endswith(".parquet") and (problem := unlike(ours / file, again / file)):
+                findings.add(file, problem)
+                continue
             add_first_difference(file, rows_of(ours / file), rows_of(again / file), findings)
         except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
             findings.add(file, f"cannot be read ({' '.join(str(error).split())})")
+
+
+def unlike(ours: Path, again: Path) -> str | None:
+    """Why a Parquet file is not to be read: columns or sizes are not those of the file made again.
+
+    What is in it is compared row by row, so it may be somewhat larger.
+    """
+    with pq.ParquetFile(ours) as file, pq.ParquetFile(again) as expected:
+        if not file.schema_arrow.equals(expected.schema_arrow):
+            return "has other columns than the tables give"
+        sizes, known = sizes_of(file.metadata), sizes_of(expected.metadata)
+    if any(size > 2 * own + SPARE for size, own in zip(sizes, known, strict=True)):
+        return "has more rows or bytes than the tables give"
+    return None
+
+
+def sizes_of(metadata: pq.FileMetaData) -> tuple[int, int, int]:
+    """The numbers of rows and of values, and the bytes without compression."""
+    columns = columns_of(metadata)
+    n_bytes = sum(column.total_uncompressed_size for column in columns)
+    return metadata.num_rows, sum(column.num_values for column in columns), n_bytes
 
 
 def add_first_difference(
@@ -169,5 +221,5 @@ def rows_of(path: Path) -> Iterator[Row]:
             yield from csv.DictReader(file)
         return
     with pq.ParquetFile(path) as opened:
-        for batch in opened.iter_batches(ROWS_AT_ONCE):
+        for batch in opened.iter_batches(FEW_ROWS):
             yield from batch.to_pylist()

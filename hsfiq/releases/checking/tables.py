@@ -12,12 +12,17 @@ import pyarrow.parquet as pq
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
-from hsfiq.releases.manifest import MANIFEST, read_manifest
-from hsfiq.releases.reader import NAME_A_RELEASE
-from hsfiq.releases.schemas import Table
-
-ROWS_AT_ONCE = 10_000
-
+from hsfiq.releases.manifest import MANIFEST, require_manifest
+from hsfiq.releases.reader import EXPORT_AGAIN
+from hsfiq.releases.schemas import CONTENT, TYPE_NAMES, Table
+from hsfiq.releases.untrusted import (
+    ROWS_AT_ONCE,
+    is_list,
+    read_bounded_json,
+    require_regular_files,
+    shortened,
+    table_problem,
+)
 
 FEW_ROWS = 1000
 """To divide the columns of so few rows among threads takes longer than to read them."""
@@ -83,16 +88,14 @@ class ReleaseFolder:
 
 
 def open_release(path: Path) -> ReleaseFolder:
-    """Open a release folder, whatever state its tables are in.
+    """Open a release folder, whatever state its tables are in; anybody may have made it.
 
     Raises:
-        UnreadableInput: the folder has no manifest of ours, or the kind is not known.
+        UnreadableInput: the folder has no manifest of ours, the kind is not known, or it has what
+            a release never has, such as links or names of files outside the folder.
     """
-    if not path.is_dir():
-        raise UnreadableInput(str(path), "there is no such folder", NAME_A_RELEASE)
-    manifest = read_manifest(path)
-    if manifest is None:
-        raise UnreadableInput(str(path / MANIFEST), "is no release's manifest", NAME_A_RELEASE)
+    manifest = require_manifest(path)
+    require_regular_files(path)
     kind = RELEASE_KINDS.get(manifest["kind"])
     if kind is None:
         known = ", ".join(RELEASE_KINDS)
@@ -103,12 +106,75 @@ def open_release(path: Path) -> ReleaseFolder:
         file = path / f"{name}.parquet"
         if not file.is_file():
             continue
-        try:
-            with pq.ParquetFile(file) as opened:
-                for _ in opened.iter_batches(ROWS_AT_ONCE):
-                    pass
-        except (pa.ArrowException, OSError) as error:
-            broken[name] = " ".join(str(error).split())
-        else:
+        problem = table_problem(file)
+        if problem is None:
             tables[name] = table
+        else:
+            broken[name] = problem
     return ReleaseFolder(path, manifest, kind, tables, broken)
+
+
+def require_readable(path: Path) -> None:
+    """Refuse a folder whose tables are not to be read; what is missing is for the reader to say.
+
+    Its manifest may be another tool's, and so may be types that hold the same values as ours.
+
+    Raises:
+        UnreadableInput: it has other files than regular ones, or a table that cannot be read, takes
+            more memory than its bytes account for, or has a column of another type.
+    """
+    if not (path / MANIFEST).exists():
+        return
+    require_regular_files(path)
+    manifest = read_bounded_json(path / MANIFEST)
+    kind = RELEASE_KINDS.get(str(manifest.get("kind"))) if isinstance(manifest, dict) else None
+    described = kind.all_tables() if kind else {}
+    for file in sorted(path.glob("*.parquet")):
+        problem = table_problem(file)
+        if problem is None and file.stem in described:
+            with pq.ParquetFile(file) as opened:
+                problem = unlike(opened.schema_arrow, described[file.stem])
+        if problem is not None:
+            raise UnreadableInput(str(file), problem, EXPORT_AGAIN)
+
+
+def unlike(schema: pa.Schema, table: Table) -> str | None:
+    """A column whose type cannot hold the values of ours; None if there is none."""
+    for field in schema:
+        known = field.name in table.names
+        if known and not is_like(field.type, table[field.name].type):
+            return f"column {field.name} is {field.type}, and not {table[field.name].type_name}"
+        if not known and not is_ours(field.type):
+            return f"column {shortened(field.name)} is {field.type}, which no column of ours is"
+    return None
+
+
+def is_ours(kind: pa.DataType) -> bool:
+    return (kind in TYPE_NAMES and kind != CONTENT) or pa.types.is_null(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def is_content(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whole numbers, too: pandas writes them as floats where a column has nulls."""
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind)
+
+
+CLASSES = (is_text, is_content, is_number, pa.types.is_boolean, pa.types.is_timestamp)
+
+
+def is_like(kind: Any, ours: Any) -> bool:
+    """Whether a type holds values as ours does, such as int64 for int8."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_null(kind):
+        return True
+    if is_list(ours):
+        return is_list(kind) and is_like(kind.value_type, ours.value_type)
+    return any(is_of(ours) and is_of(kind) for is_of in CLASSES)

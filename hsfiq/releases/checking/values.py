@@ -10,9 +10,10 @@ import pyarrow.compute
 
 from hsfiq.releases.checking.files import described_types, objects, read_croissant
 from hsfiq.releases.checking.findings import Findings
-from hsfiq.releases.checking.tables import ReleaseFolder
+from hsfiq.releases.checking.tables import ReleaseFolder, is_ours
 from hsfiq.releases.manifest import points_of
 from hsfiq.releases.schemas import Column
+from hsfiq.releases.untrusted import shortened
 
 Array = Any
 """An Arrow array; the types of Arrow's functions are not told apart further."""
@@ -52,58 +53,69 @@ def own_columns(release: ReleaseFolder, table: str) -> set[str] | None:
     return None if types is None else set(types)
 
 
-def check_values(release: ReleaseFolder, table: str, findings: Findings) -> None:
-    points = points_of(release.path)
+def check_values(release: ReleaseFolder, table: str, findings: Findings) -> bool:
+    """Check types, nulls and values; whether the table has the types that comparing it needs."""
+    file, points = f"{table}.parquet", points_of(release.path)
+    unlike: set[str] = set()
     for batch in release.batches(table):
         for column in release.tables[table]:
             place = batch.rows.schema.get_field_index(column.name)
-            if place < 0:
+            if place < 0 or column.name in unlike:
                 continue
             values = batch.rows.column(place)
+            if wrong := wrong_type(column, values):
+                unlike.add(column.name)
+                row, what = wrong
+                findings.add(file, what, row=batch.start + row, column=column.name)
+                continue
+            for row in places(values.is_null()) if column.null is None else ():
+                what = "is null, and this column never is"
+                findings.add(file, what, row=batch.start + row, column=column.name)
             for row, what in wrong_values(column, values, points):
-                findings.add(f"{table}.parquet", what, row=batch.start + row, column=column.name)
+                findings.add(file, what, row=batch.start + row, column=column.name)
+    schema = release.schema(table)
+    foreign = [field for field in schema if field.name not in release.tables[table].names]
+    for field in foreign:
+        if not is_ours(field.type):
+            unlike.add(field.name)
+            what = f"has type {field.type}, which no column of a release has"
+            findings.add(file, what, column=field.name)
+    return not unlike and set(release.tables[table].key) <= set(schema.names)
+
+
+def wrong_type(column: Column, values: Array) -> tuple[int, str] | None:
+    """The place of a value that has another type, and what is wrong with it; nulls have any."""
+    if values.type == column.type or values.null_count == len(values):
+        return None
+    shown = f"({shortened(str(values.type))})"
+    for place, value in enumerate(values):
+        if value.is_valid and not fits(value, column.type):
+            try:
+                text = shortened(repr(value.as_py()))
+            except ValueError:  # nanoseconds
+                text = "a value"
+            return place, f"is {text} {shown}, and not of type {column.type}"
+    place = pc.index(values.is_valid(), True).as_py()
+    return place, f"has type {shortened(str(values.type))}, and not {column.type}"
+
+
+def fits(value: Array, kind: pa.DataType) -> bool:
+    try:
+        value.cast(kind)
+    except (pa.ArrowException, ValueError, OverflowError):
+        return False
+    return True
 
 
 def wrong_values(column: Column, values: Array, points: int) -> Iterator[tuple[int, str]]:
     """The place of each wrong value, and what is wrong with it."""
-    if values.type != column.type:
-        values, wrong = converted(column, values)
-        yield from wrong
-        if values is None:
-            return
-    if column.null is None and values.null_count:
-        for place in places(values.is_null()):
-            yield place, "is null, and this column never is"
+    if values.type != column.type:  # all are null
+        return
     parents = None
     if pa.types.is_list(values.type):
         parents, values = pc.list_parent_indices(values), pc.list_flatten(values)
     for place, what in outside(column, values, points):
         yield (parents[place].as_py() if parents is not None else place), what
-
-
-def converted(column: Column, values: Array) -> tuple[Array | None, list[tuple[int, str]]]:
-    """The values in the column's type, or None, with those that cannot be converted."""
-    try:
-        changed = values.cast(column.type)
-    except (pa.ArrowException, ValueError):
-        wrong = [
-            (place, f"is {value!r} ({values.type}), and not of type {column.type}")
-            for place, value in enumerate(values.to_pylist())
-            if value is not None and not fits(value, values.type, column.type)
-        ]
-        return None, wrong
-    if len(values) and values.null_count < len(values):
-        place = pc.index(values.is_valid(), True).as_py()
-        return changed, [(place, f"has type {values.type}, and not {column.type}")]
-    return changed, []
-
-
-def fits(value: object, from_type: pa.DataType, to_type: pa.DataType) -> bool:
-    try:
-        pa.scalar(value, from_type).cast(to_type)
-    except (pa.ArrowException, ValueError, OverflowError):
-        return False
-    return True
 
 
 def outside(column: Column, values: Array, points: int) -> Iterator[tuple[int, str]]:

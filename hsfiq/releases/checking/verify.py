@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hsfiq.releases.checking.answers import check_answers
@@ -21,7 +22,7 @@ from hsfiq.releases.checking.findings import Findings
 from hsfiq.releases.checking.further import check_further
 from hsfiq.releases.checking.parts import check_split
 from hsfiq.releases.checking.references import RowOwners, check_references, index_keys
-from hsfiq.releases.checking.repeats import check_lines, check_rebuilt
+from hsfiq.releases.checking.repeats import check_lines, check_rebuilt, check_repeated_tables
 from hsfiq.releases.checking.scratch import Scratch, scratch
 from hsfiq.releases.checking.tables import ReleaseFolder, open_release
 from hsfiq.releases.checking.values import check_columns, check_values
@@ -42,8 +43,12 @@ def verify(folder: Path) -> Findings:
     check_croissant(release, findings)
     for name in release.tables:
         check_columns(release, name, findings)
-        check_values(release, name, findings)
-        check_lines(release, name, findings)
+    comparable = {}
+    for name, table in release.tables.items():
+        if check_values(release, name, findings):
+            check_lines(release, name, findings)
+            comparable[name] = table
+    release = replace(release, tables=comparable)
     if release.kind.main not in release.tables:
         return findings
     with scratch() as ids:
@@ -67,4 +72,5 @@ def check_between(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
     check_alike(release, findings)
     check_queries_are_used(release, ids, findings)
     check_split(release, ids, findings)
+    check_repeated_tables(release, findings)
     check_further(release, ids, findings)

@@ -18,7 +18,7 @@ from typing import Any
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.checking.repeats import as_json
-from hsfiq.releases.checking.tables import ReleaseFolder, open_release
+from hsfiq.releases.checking.tables import ReleaseFolder, open_release, unlike
 from hsfiq.releases.schemas import Table
 
 FIRST = 5
@@ -80,9 +80,12 @@ def diff(before: Path, after: Path) -> ReleaseDiff:
         what = f"is of kind {second.kind.name}, and {before} of kind {first.kind.name}"
         raise UnreadableInput(str(after), what, "compare releases of one kind")
     for release in (first, second):
-        for name, reason in release.broken.items():
-            where = str(release.path / f"{name}.parquet")
-            raise UnreadableInput(where, f"cannot be read ({reason})")
+        problems = {**release.broken}
+        for name, table in release.tables.items():
+            if problem := unlike(release.schema(name), table):
+                problems[name] = problem
+        for name, reason in problems.items():
+            raise UnreadableInput(str(release.path / f"{name}.parquet"), reason)
     facts = {
         name: (first.manifest.get(name), second.manifest.get(name))
         for name in FACTS

@@ -28,7 +28,7 @@ from hsfiq.releases.merging.renaming import (
 )
 from hsfiq.releases.restoring.earlier import Earlier
 from hsfiq.releases.restoring.items import Items
-from hsfiq.releases.restoring.restore import StudyRestorer, images_in_sets, open_valid
+from hsfiq.releases.restoring.restore import StudyRestorer, fitting, images_in_sets, open_valid
 from hsfiq.releases.restoring.rows import rows_of
 from hsfiq.releases.restoring.study import SOURCE, publication_in, restored_study
 from hsfiq.study.publishing.earlier_release import KEY
@@ -54,10 +54,11 @@ def merge_releases(
     require_same_instrument(releases)
     with TemporaryDirectory(prefix="hsfiq-merge-") as scratch:
         place = Path(scratch)
-        renamed = renamed_releases(releases, place, seed)
+        with fitting(releases[0]):
+            renamed = renamed_releases(releases, place, seed)
         database = open_database(f"sqlite:///{place / 'merged.db'}")
         try:
-            with database.writing() as session:
+            with fitting(releases[0]), database.writing() as session:
                 study = merged_study(session, releases, renamed, name, title).id
             with database.reading() as session:
                 row = session.get_one(Study, study)

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hsfiq.releases.checking.further import OF_SYSTEMS, TEXTS
+from hsfiq.releases.checking.further import OF_SYSTEMS, text_versions
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.kinds.shared_tables import IMAGES
 from hsfiq.releases.restoring.rows import Row, RowsOfQuestions, rows_of
@@ -155,14 +155,6 @@ def items_of(release: ReleaseFolder, systems: Mapping[str, str]) -> Iterator[tup
         )
         digest = hashlib.sha256("\n".join(own).encode()).hexdigest()
         yield row["pair_id"] if "pair_id" in row else row["item_id"], digest
-
-
-def text_versions(folder: Path) -> list[tuple[int, Any]]:
-    path = folder / TEXTS
-    if not path.is_file():
-        return []
-    versions = json.loads(path.read_text(encoding="utf-8"))
-    return [(version["number"], version["texts"]) for version in versions]
 
 
 def participants_in(release: ReleaseFolder) -> list[str]:

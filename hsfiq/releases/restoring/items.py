@@ -29,6 +29,8 @@ from hsfiq.releases.searching.instrument import retriever_of
 from hsfiq.study.searching.drawing import store_search_items
 
 IN_PAIR = 2
+MOST_PAIRS = 500
+"""Of a query, for each question: those that no question is about are stored, too."""
 
 
 class Items:
@@ -131,6 +133,10 @@ class Items:
             for item in batch.column(column) or ():
                 query, _, number = item.rpartition("/")
                 highest[query] = max(highest[query], int(number))
+        n_pairs = sum(highest.values()) + len(highest)
+        if n_pairs > MOST_PAIRS * release.n_rows(main) + MOST_PAIRS:
+            what = f"numbers {n_pairs:,} items, and has {release.n_rows(main):,} rows"
+            raise UnreadableInput(str(release.path / f"{main}.parquet"), what)
         for query, last in highest.items():
             for number in range(last + 1):
                 if f"{query}/{number}" not in self.pairs:
@@ -150,7 +156,11 @@ class Items:
         own = self.sets_of_pair[pair]
         order: list[int] = []
         for key in keys:
-            order.append(next(n for n, each in enumerate(own) if each == key and n not in order))
+            places = (n for n, each in enumerate(own) if each == key and n not in order)
+            place = next(places, None)
+            if place is None:
+                raise ValueError(f"{item} has other sets in another question")
+            order.append(place)
         return order
 
     def _fill(self, pair: int, query: int, keys: Sequence[int]) -> None:
@@ -168,6 +178,8 @@ class Items:
     def _set(self, query: str, row: Row) -> int:
         owner, dataset = self.queries[query], self.dataset_of(query)
         images = tuple(self.image(dataset, name) for name in row["image_ids"])
+        if not images:
+            raise ValueError(f"set {row['set_id']} has no image")
         key = (owner.id, self._system(row["system"]), images)
         if key not in self.sets:
             own = added(self.session, RetrievedSet(query_id=key[0], system_id=key[1]))

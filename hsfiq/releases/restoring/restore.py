@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert
+from sqlalchemy.exc import DataError, IntegrityError, StatementError
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.answering.counts import count_stored_answers
@@ -33,8 +35,14 @@ from hsfiq.releases.restoring.answers import extra_answers, response_values
 from hsfiq.releases.restoring.items import Items, categories
 from hsfiq.releases.restoring.rows import UNKNOWN_TIME, Row, RowsOfQuestions, rows_of
 from hsfiq.releases.restoring.searches import SearchRestorer
-from hsfiq.releases.restoring.study import require_new_name, restored_study
-from hsfiq.study.config import config_of
+from hsfiq.releases.restoring.study import publication_in, require_new_name, restored_study
+from hsfiq.releases.untrusted import shortened
+from hsfiq.study.config import config_of, is_study_name
+from hsfiq.study.instrument.wording import LABELS, Wording, wording_errors
+from hsfiq.study.publishing.publication import Publication, publication_errors
+
+MOST_CHECKS = 1_000
+"""Of a form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,8 @@ def open_valid(folder: Path) -> ReleaseFolder:
             "does not say what the retrievers were: an older hsfiq has written it",
             "export the study again",
         )
+    for problem in config_problems(release):
+        raise UnreadableInput(str(folder / MANIFEST), problem, "get the release again")
     findings = verify(folder)
     if findings.first:
         raise NothingToDo(
@@ -68,6 +78,49 @@ def open_valid(folder: Path) -> ReleaseFolder:
             remedy=f"see `hsfiq release verify {folder}`",
         )
     return release
+
+
+def config_problems(release: ReleaseFolder) -> Iterator[str]:
+    """What a study of ours could not be: the name, the words, and what the owner stated."""
+    manifest = release.manifest
+    if not is_study_name(str(manifest.get("study", ""))):
+        yield "study is no name of a study"
+    scale, wording = manifest.get("scale") or {}, manifest.get("wording") or {}
+    known = {field.name for field in fields(Wording)} - set(LABELS)
+    if unknown := sorted(wording.keys() - known):
+        yield f"wording.{unknown[0][:40]} is not known"
+        return
+    anchors: dict[str, Any] = {
+        "levels" if "levels" in scale else "anchors": tuple(scale.get("anchors") or ())
+    }
+    stated = manifest.get("publication") or {}
+    if unknown := sorted(stated.keys() - {field.name for field in fields(Publication)}):
+        yield f"publication.{unknown[0][:40]} is not known"
+        return
+    for errors in (
+        wording_errors(Wording(**wording, **anchors), scale.get("levels", 2)),
+        publication_errors(publication_in(manifest)),
+    ):
+        yield from (f"{place}: {what}" for place, what in errors)
+
+
+@contextmanager
+def fitting(release: ReleaseFolder) -> Iterator[None]:
+    """Refuse a release whose tables contradict each other where `verify` does not compare them.
+
+    Raises:
+        UnreadableInput: a row lacks what another one needs, or the database cannot store a value.
+    """
+    try:
+        yield
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        reason = f"{type(error).__name__}: {error}"
+    except (DataError, IntegrityError, StatementError) as error:
+        reason = str(error.orig or error)
+    else:
+        return
+    what = f"its tables do not fit together ({shortened(' '.join(reason.split()), 200)})"
+    raise UnreadableInput(str(release.path), what, "get the release again")
 
 
 def restore(session: Session, release: ReleaseFolder, name: str | None = None) -> Restored:
@@ -81,11 +134,12 @@ def restore(session: Session, release: ReleaseFolder, name: str | None = None) -
     n_questions = release.n_rows(release.kind.main)
     if not require_new_name(session, study_name, release.manifest["content_sha256"]):
         return Restored(study_name, n_questions, is_new=False)
-    study = restored_study(session, release, study_name, images_in_sets(release))
-    items = Items(session, study)
-    items.add(release)
-    StudyRestorer(session, study, release, items).restore()
-    count_stored_answers(session, study)
+    with fitting(release):
+        study = restored_study(session, release, study_name, images_in_sets(release))
+        items = Items(session, study)
+        items.add(release)
+        StudyRestorer(session, study, release, items).restore()
+        count_stored_answers(session, study)
     return Restored(study_name, n_questions, is_new=True)
 
 
@@ -231,6 +285,8 @@ class StudyRestorer:
 
     def restore_checks(self, form: int, failed: int | None) -> None:
         """Store sums with so many wrong answers; releases do not say which checks failed."""
+        if (failed or 0) > MOST_CHECKS:
+            raise ValueError(f"{failed:,} failed checks of a form")
         for place in range(failed or (failed is not None)):
             check = added(self.session, Check(
                 form_id=form, place=place, kind="arithmetic", prompt="imported",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.readers.files import open_place
 from hsfiq.readers.hpfiq import ImagePaths
 from hsfiq.releases.checking.counts import STRUCK
-from hsfiq.releases.checking.further import HPFIQ, TEXTS
+from hsfiq.releases.checking.further import HPFIQ, text_versions
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.instrument.extra_answers import ASKED
 from hsfiq.releases.restoring.earlier import Earlier
@@ -158,15 +158,9 @@ def image_path_in(folder: Path) -> str:
 
 def restore_texts(session: Session, folder: Path, study: Study) -> None:
     """Store the versions of the texts that participants read; when they began is not released."""
-    path = folder / TEXTS
-    if not path.is_file():
-        return
-    versions: Sequence[Mapping[str, Any]] = open_place(path).value
-    for version in versions:
-        session.add(
-            TextVersion(study_id=study.id, number=version["number"], texts=dict(version["texts"]))
-        )
-        study.text_version = version["number"]
+    for number, texts in text_versions(folder):
+        session.add(TextVersion(study_id=study.id, number=number, texts=texts))
+        study.text_version = number
     session.flush()
 
 

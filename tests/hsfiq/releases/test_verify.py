@@ -457,3 +457,17 @@ def test_an_older_release_verifies_as_far_as_it_can(broken: Callable[[str], OnDi
     verified = hsfiq("release", "verify", release.folder, "--json")
     assert (verified.code, verified.result["findings"]) == (0, [])
     assert len(verified.result["notes"]) == 4
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "sets.parquet"])
+def test_a_file_of_a_release_names_its_folder(releases: Path, name: str) -> None:
+    verified = hsfiq("release", "verify", releases / "hs" / name)
+    what = f"is a file; name the release's folder, {releases / 'hs'}"
+    assert (verified.code, verified.err) == (2, f"hsfiq: {releases / 'hs' / name}: {what}\n")
+
+
+def test_a_folder_of_releases_names_them(releases: Path) -> None:
+    verified = hsfiq("release", "verify", releases)
+    names = "arena, hp, hs and 5 more"
+    what = f"is no release; it has 8: {names}; name one of them, such as {releases / 'arena'}"
+    assert (verified.code, verified.err) == (2, f"hsfiq: {releases}: {what}\n")

@@ -1,0 +1,282 @@
+"""What may be opened of a release that a stranger has made: bounds of files, JSON and tables.
+
+A release has regular files alone, inside its folder. A table is read only if its values fit into
+what is on the disk: Parquet can say in a few bytes that ten million rows are equal, but the same
+rows are in the table's JSON lines, and each value takes at least two bytes there.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+
+from hsfiq.errors import UnreadableInput
+from hsfiq.readers.files import parse_json, read_text
+from hsfiq.text import is_storable_text
+
+pc: Any = pyarrow.compute
+
+LARGEST_JSON = 16 * 2**20
+"""Bytes of a file whose JSON is read as a whole, such as manifest.json."""
+LONGEST_NAME = 250
+LARGEST_HOLE = 2**20
+"""Bytes of a file that are not on the disk: reading a sparse file takes longer than making one."""
+
+REGULAR_ALONE = "a release has regular files inside its folder alone"
+OF_DOWNLOADS = {".gitattributes", ".cache"}
+"""What the Hugging Face hub adds to a folder that is downloaded from there."""
+
+# ------------------------------------------------------------------------------------------- files
+
+
+def require_regular_files(folder: Path) -> None:
+    """Raise `UnreadableInput` for a link, a FIFO, a device or a sparse file in a folder."""
+    for path in files_in(folder):
+        problem = irregular(path)
+        if problem is not None:
+            raise UnreadableInput(str(path), problem, REGULAR_ALONE)
+
+
+def files_in(folder: Path) -> Iterator[Path]:
+    """All that is in a folder and the folders within, but folders; links are not followed."""
+    for parent, folders, files in os.walk(folder):
+        top = Path(parent) == folder
+        folders[:] = sorted(name for name in folders if not (top and name in OF_DOWNLOADS))
+        links = [name for name in folders if (Path(parent) / name).is_symlink()]
+        for name in sorted([*files, *links]):
+            if not (top and name in OF_DOWNLOADS):
+                yield Path(parent) / name
+
+
+def irregular(path: Path) -> str | None:
+    """Why a file is none that a release can have; None if it is regular."""
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return "is a symbolic link"
+    if not stat.S_ISREG(mode):
+        return "is no regular file"
+    if path.stat().st_size > LARGEST_HOLE and has_large_hole(path):
+        return "is a sparse file"
+    return None
+
+
+def is_regular(path: Path) -> bool:
+    """Whether there is a regular file, which reading does not wait for, and no link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def has_large_hole(path: Path) -> bool:
+    if not hasattr(os, "SEEK_HOLE"):  # Windows
+        return False
+    with path.open("rb") as file:
+        size, place = path.stat().st_size, 0
+        while place < size:
+            hole = os.lseek(file.fileno(), place, os.SEEK_HOLE)
+            try:
+                place = os.lseek(file.fileno(), hole, os.SEEK_DATA)
+            except OSError:  # the hole reaches the end of the file
+                place = size
+            if place - hole > LARGEST_HOLE:
+                return True
+    return False
+
+
+def is_inside(name: object) -> bool:
+    """Whether a text names a file inside a release's folder, on every system.
+
+    >>> is_inside("parts/a-train.parquet"), is_inside("../a"), is_inside("/etc/passwd")
+    (True, False, False)
+    """
+    if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME:
+        return False
+    is_plain = name.isprintable() and is_storable_text(name) and "\\" not in name
+    parts = name.split("/")
+    return (
+        is_plain
+        and not {"", ".", ".."} & set(parts)
+        and not PurePosixPath(name).is_absolute()
+        and not PureWindowsPath(name).drive
+    )
+
+
+def read_bounded_json(path: Path) -> Any:
+    """The JSON value of a small file; `UnreadableInput` if it is large, irregular or not JSON."""
+    if not is_regular(path):
+        what = irregular(path) if os.path.lexists(path) else "there is no such file"
+        raise UnreadableInput(str(path), what or "cannot be read", REGULAR_ALONE)
+    if (size := path.stat().st_size) > LARGEST_JSON:
+        what = f"has {size:,} bytes, and such a file has at most {LARGEST_JSON:,}"
+        raise UnreadableInput(str(path), what)
+    return parse_json(read_text(path), str(path))
+
+
+# ------------------------------------------------------------------------------------------ tables
+
+ROWS_AT_ONCE = 10_000
+SPARE_BYTES = 2**24
+"""So much a table may always take: Parquet's own parts, and tables of a few rows."""
+LEAST_OF_VALUE = 2
+"""Bytes that a value takes at least in JSON lines, with what separates it from the next."""
+TIMES_LARGER = 4
+"""Parquet without compression takes at most so many times the bytes of the JSON lines."""
+REFUSED_ENCODINGS = {"DELTA_BYTE_ARRAY"}
+"""In which a text may be made of the one before, so that its length says nothing of its size."""
+
+EARLIEST, LATEST = -62_135_596_800, 253_402_300_799
+"""The seconds since 1970 of the first and the last time that Python has: years 1 to 9999."""
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def table_problem(path: Path) -> str | None:
+    """Why a Parquet file of a release is not to be read; None if it is.
+
+    It is read once, some rows at a time, whose texts stay in dictionaries: memory is bounded by
+    the bytes of the file and of its JSON lines.
+    """
+    problem = irregular(path)
+    if problem is not None:
+        return problem
+    try:
+        with pq.ParquetFile(path) as file:
+            problem = problem_of_sizes(path, file.metadata) or problem_of_types(file.schema_arrow)
+            texts = text_columns(file.metadata)
+        if problem is not None:
+            return problem
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            return problem_of_values(file, room(path))
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        return f"cannot be read ({shortened(' '.join(str(error).split()))})"
+
+
+def lines_of(path: Path) -> Path:
+    return path.with_suffix(".jsonl")
+
+
+def room(path: Path) -> int:
+    """The bytes that the values of a table may take."""
+    lines = lines_of(path)
+    known = lines if is_regular(lines) else path
+    return TIMES_LARGER * known.stat().st_size + SPARE_BYTES
+
+
+def problem_of_sizes(path: Path, metadata: pq.FileMetaData) -> str | None:
+    columns = columns_of(metadata)
+    n_values = max(metadata.num_rows, sum(column.num_values for column in columns))
+    lines = lines_of(path)
+    if is_regular(lines):
+        size = lines.stat().st_size
+        if metadata.num_rows < 0 or n_values * LEAST_OF_VALUE > size:
+            return f"says that it has {metadata.num_rows:,} rows, and {lines.name} {size:,} bytes"
+    elif not 0 <= metadata.num_rows <= path.stat().st_size + ROWS_AT_ONCE:
+        return f"says that it has {metadata.num_rows:,} rows in {path.stat().st_size:,} bytes"
+    if (n_bytes := sum(column.total_uncompressed_size for column in columns)) > room(path):
+        return f"says that it has {n_bytes:,} bytes when decompressed, which is too much"
+    encodings = {encoding for column in columns for encoding in column.encodings}
+    if refused := REFUSED_ENCODINGS & encodings:
+        return f"has the encoding {', '.join(refused)}, which releases do not have"
+    return None
+
+
+def columns_of(metadata: pq.FileMetaData) -> list[pq.ColumnChunkMetaData]:
+    return [
+        metadata.row_group(group).column(place)
+        for group in range(metadata.num_row_groups)
+        for place in range(metadata.num_columns)
+    ]
+
+
+def text_columns(metadata: pq.FileMetaData) -> list[str]:
+    schema = metadata.schema
+    columns = [schema.column(place) for place in range(metadata.num_columns)]
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+
+
+def problem_of_types(schema: pa.Schema) -> str | None:
+    """A column that occurs twice, or whose values are neither simple nor lists of such."""
+    repeated = {name for name in schema.names if schema.names.count(name) > 1}
+    if repeated:
+        return f"has the column {shortened(min(repeated))} twice"
+    for field in schema:
+        if not is_plain(field.type.value_type if is_list(field.type) else field.type):
+            return f"has column {shortened(field.name)} of type {shortened(str(field.type))}"
+    return None
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
+
+
+def is_plain(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.types.is_primitive(kind) or any(
+        is_of(kind)
+        for is_of in (
+            *(pa.types.is_null, pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string),
+            *(pa.types.is_binary, pa.types.is_large_binary),
+        )
+    )
+
+
+def problem_of_values(file: pq.ParquetFile, most_bytes: int) -> str | None:
+    """Values that are invalid, that Python lacks, or that take more bytes than there is room."""
+    n_bytes, start = 0, 1
+    for rows in file.iter_batches(ROWS_AT_ONCE, use_threads=False):
+        rows.validate(full=True)
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            values = pc.list_flatten(column) if is_list(column.type) else column
+            n_bytes += decoded_bytes(values)
+            if n_bytes > most_bytes:
+                return f"has more than {most_bytes:,} bytes of values up to row {start:,}"
+            problem = problem_of_times(values) or problem_of_texts(values)
+            if problem is not None:
+                return f"column {shortened(name)}, rows from {start:,}: {problem}"
+        start += rows.num_rows
+    return None
+
+
+def decoded_bytes(values: Any) -> int:
+    """The bytes of texts that are in a dictionary, when each is written out; else 0."""
+    if not pa.types.is_dictionary(values.type):
+        return 0
+    sizes = pc.take(pc.binary_length(values.dictionary), values.indices)
+    return int(pc.sum(pc.cast(sizes, pa.int64())).as_py() or 0)
+
+
+def problem_of_times(values: Any) -> str | None:
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        unit = UNITS[kind.unit]
+        low, high = EARLIEST * unit, LATEST * unit
+    elif pa.types.is_date32(kind):
+        low, high = EARLIEST // 86_400, LATEST // 86_400
+    else:
+        return None
+    numbers = values.view(pa.int64() if pa.types.is_timestamp(kind) else pa.int32())
+    least, most = (pc.min_max(numbers)[name].as_py() for name in ("min", "max"))
+    if least is not None and (least < max(low, -(2**63)) or most > min(high, 2**63 - 1)):
+        return "a time is not in the years 1 to 9999"
+    return None
+
+
+def problem_of_texts(values: Any) -> str | None:
+    """A text that databases cannot store; the texts are in a dictionary."""
+    if not pa.types.is_dictionary(values.type) or not pa.types.is_string(values.type.value_type):
+        return None
+    if pc.any(pc.match_substring(values.dictionary, "\0")).as_py():
+        return "a text has the character NUL, which cannot be stored"
+    return None
+
+
+def shortened(text: str, longest: int = 80) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
