@@ -34,7 +34,7 @@ def merge(
     """
     from hsfiq.cli.export import as_result, describe
     from hsfiq.errors import UnreadableInput
-    from hsfiq.releases.folder import require_version
+    from hsfiq.releases.folder import full_version
     from hsfiq.releases.manifest import has_packed_images
     from hsfiq.releases.merging.merge import merge_releases
     from hsfiq.study.config import require_study_name
@@ -42,8 +42,8 @@ def merge(
     if len(folders) < 2:
         raise UnreadableInput("A B...", "is one release", "name two or more")
     require_study_name(name)
-    require_version(version)
-    outcome = merge_releases(folders, out, name=name, title=title, seed=seed, version=version)
+    full = full_version(version)
+    outcome = merge_releases(folders, out, name=name, title=title, seed=seed, version=full)
     print_result(as_result(outcome), describe(outcome), as_json=as_json)
     if any(map(has_packed_images, folders)):
         typer.echo("note: the packed images are not in the merged release", err=True)

@@ -19,12 +19,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 import hsfiq
 from hsfiq.collect.outcomes.questionnaire import answers_by_participant
-from hsfiq.db.tables import Dataset, Study
+from hsfiq.db.tables import Dataset, Form, Question, Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases.card import card
 from hsfiq.releases.cards.empty_columns import empty_columns_of
@@ -56,6 +56,7 @@ from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.editing.text_versions import published_versions
 from hsfiq.study.extensions.extension import extensions_of
 from hsfiq.study.publishing.publication import Publication
+from hsfiq.text import count_text
 
 FIRST_VERSION = "1.0.0"
 
@@ -126,6 +127,11 @@ class Source:
 
     def require_kept(self, sieve: Sieve) -> None:
         """Raise `NothingToDo` if no question was kept."""
+        if not sieve.n_assigned:
+            own = select(func.count()).select_from(Question).join(Form)
+            n = self.session.scalar(own.where(Form.study_id == self.study.id)) or 0
+            what = f"no participant has one of its {count_text(n, 'question')} yet"
+            raise NothingToDo(f"nothing to export: {what}", where=f"study {self.study.name}")
         if not sieve.n_kept:
             steps = ", ".join(f"{step.rule} -{step.dropped or 0}" for step in sieve.steps())
             raise NothingToDo(

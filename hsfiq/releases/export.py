@@ -14,7 +14,7 @@ from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.releases.content import FIRST_VERSION, Release, Source, write_files
 from hsfiq.releases.filters import Filters, Kind
-from hsfiq.releases.folder import Outcome, require_version, write_next_version, write_release
+from hsfiq.releases.folder import Outcome, full_version, write_next_version, write_release
 from hsfiq.releases.kinds import release_kinds_of, require_release_kind
 from hsfiq.releases.layouts.layouts import require_extras
 from hsfiq.releases.layouts.options import Extras
@@ -46,7 +46,7 @@ def export_releases(
         NothingToDo: no answered question is kept, or too few to split.
         UnreadableInput: the version or the folder cannot be used.
     """
-    require_version(version)
+    version = None if version is None else full_version(version)
     sources = sources_of(session, study, kinds, filters, split, extras)
     if folder is not None and len(sources) > 1:
         raise ValueError("one folder for several releases")

@@ -100,17 +100,28 @@ def write_next_version(
             raise UnreadableInput(
                 str(folder),
                 "the answers, filters or split have changed since this release",
-                "name the new release's version with --version",
+                f"name the new release's version, such as --version {next_version(chosen)}",
             )
         return release
 
     return write_release(make_or_ask_for_version, folder, chosen, force=force)
 
 
-def require_version(version: str | None) -> None:
-    """Raise `UnreadableInput` if the version is not like 1.0.0."""
-    if version is not None and _VERSION.fullmatch(version) is None:
+def full_version(version: str) -> str:
+    """A version with its three numbers: `2` is 2.0.0.
+
+    Raises:
+        UnreadableInput: it is not a version.
+    """
+    full = version + ".0" * (2 - version.count("."))
+    if _VERSION.fullmatch(full) is None:
         raise UnreadableInput("--version", f"{version!r} is not a version like {FIRST_VERSION}")
+    return full
+
+
+def next_version(version: str) -> str:
+    major, minor, _ = version_key(version)
+    return f"{major}.{minor + 1}.0"
 
 
 def content_of(folder: Path) -> str | None:

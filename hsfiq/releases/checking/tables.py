@@ -129,11 +129,14 @@ def require_readable(path: Path) -> None:
     manifest = read_bounded_json(path / MANIFEST)
     kind = RELEASE_KINDS.get(str(manifest.get("kind"))) if isinstance(manifest, dict) else None
     described = kind.all_tables() if kind else {}
-    for file in sorted(path.glob("*.parquet")):
+    for name in described or {table for kind in RELEASE_KINDS.values() for table in kind.schemas()}:
+        file = path / f"{name}.parquet"
+        if not file.is_file():
+            continue
         problem = table_problem(file)
-        if problem is None and file.stem in described:
+        if problem is None and name in described:
             with pq.ParquetFile(file) as opened:
-                problem = unlike(opened.schema_arrow, described[file.stem])
+                problem = unlike(opened.schema_arrow, described[name])
         if problem is not None:
             raise UnreadableInput(str(file), problem, EXPORT_AGAIN)
 

@@ -132,7 +132,23 @@ def test_versions_are_compared_as_numbers() -> None:
     assert newest == Path("releases/hpfiq-hp-1.10.0")
 
 
-@pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.\u0661", ""])
+@pytest.mark.parametrize(("given", "version"), [("2", "2.0.0"), ("1.1", "1.1.0")])
+def test_a_short_version_stands_for_the_first_of_it(given: str, version: str) -> None:
+    hsfiq("export", "--release", "hp")
+    command = hsfiq("export", "--release", "hp", "--filter-invalid", "--version", given)
+    assert command.code == 0
+    assert f"releases/hpfiq-hp-{version}: written" in command.out
+
+
+def test_changed_content_suggests_a_version() -> None:
+    hsfiq("export", "--release", "hp", "--version", "1.9.3")
+    command = hsfiq("export", "--release", "hp", "--filter-invalid")
+    assert "name the new release's version, such as --version 1.10.0" in command.err
+
+
+@pytest.mark.parametrize(
+    "version", ["v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.\u0661", "1.", "1.0.0.0", ""]
+)
 def test_invalid_versions_are_refused(version: str) -> None:
     command = hsfiq("export", "--version", version)
     assert command.code == 2
