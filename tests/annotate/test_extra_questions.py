@@ -149,6 +149,7 @@ def test_the_page_takes_numbers_within_the_bounds_and_other_answers(
     server = ThreadServer(place, asking, build_app(asking))
     server.start()
     page = open_page(server)
+    press(page, "4", "Shift+Digit2", "q")
     expect(page.locator('[data-field="extra_price"] legend')).to_contain_text("(from 0 to 500)")
     page.locator('[data-field="extra_sure"] .option').nth(2).click()
     other, where = page.locator("[name=extra_why_other]"), page.locator("[name=extra_where_other]")
@@ -156,7 +157,8 @@ def test_the_page_takes_numbers_within_the_bounds_and_other_answers(
     price = page.locator("[name=extra_price]")
     price.fill("-5")
     page.locator('[data-field="extra_why"] .option').nth(2).click()
-    press(page, "4", "Shift+Digit2", "q", "Enter")
+    page.locator(".page .main").focus()
+    press(page, "Enter")
     unanswered = page.locator(".unanswered").evaluate_all("all => all.map((e) => e.dataset.field)")
     assert unanswered == ["extra_price", "extra_why"]
     price.fill("5")

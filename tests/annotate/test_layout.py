@@ -391,6 +391,17 @@ def test_all_sets_of_a_ranking_are_in_view(page: Page) -> None:
             assert min(image.height for image in boxes(page, ".set .frame")) >= 80, (n_sets, width)
 
 
+def test_the_key_hint_of_a_ranking_is_on_the_set_that_the_keys_rank(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    shown_with(page, {"kind": "ranking", "sets": 5, "k": 5})
+    expect(page.locator(".next.waiting")).to_have_count(0)
+    hints = page.locator(".set h3 kbd")
+    shown = "all => all.map((hint) => getComputedStyle(hint).visibility === 'visible')"
+    assert hints.evaluate_all(shown) == [True, False, False, False, False]
+    press(page, "3")
+    assert hints.evaluate_all(shown) == [False, True, False, False, False]
+
+
 def test_key_hints_are_there_for_a_mouse_whatever_the_size(question: Page) -> None:
     for width, height in SIZES:
         question.set_viewport_size({"width": width, "height": height})
