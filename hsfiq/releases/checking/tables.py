@@ -153,7 +153,7 @@ def unlike(schema: pa.Schema, table: Table) -> str | None:
 
 
 def is_ours(kind: pa.DataType) -> bool:
-    return (kind in TYPE_NAMES and kind != CONTENT) or pa.types.is_null(kind)
+    return any(is_like(kind, own) for own in TYPE_NAMES if own != CONTENT)
 
 
 def is_text(kind: pa.DataType) -> bool:

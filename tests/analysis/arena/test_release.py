@@ -17,7 +17,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("arena")
     votes = drawn({"weak": -1.0, "middle": 0.0, "strong": 1.0}, 10, n_turns=2)
     votes.to_parquet(folder / "votes.parquet")
-    queries = votes[["query_id", "triplet_id"]].drop_duplicates()
+    queries = votes[["query_id", "triplet_id"]].drop_duplicates().assign(target_id=None)
     queries.to_parquet(folder / "queries.parquet")
     turns = votes[["question_id", "turn"]].assign(image_ids=[["a"]] * len(votes))
     turns.to_parquet(folder / "turns.parquet")
