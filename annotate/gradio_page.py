@@ -295,8 +295,15 @@ def is_event(body: bytes, events: Mapping[int, BlockFunction]) -> bool:
     event, data = events.get(sent["fn_index"]), sent.get("data")
     if event is None or not isinstance(data, list) or len(data) != len(event.inputs):
         return False
+    if not all(map(is_accepted, event.inputs, data)):
+        return False
     needs_details = any(trigger == "select" for _, trigger in event.targets)
     return not needs_details or isinstance(sent.get("event_data"), dict)
+
+
+def is_accepted(component: gradio_blocks.Block, value: object) -> bool:
+    """Whether Gradio can hand a component's value to its handler: it rounds what a number has."""
+    return not isinstance(component, gr.Number) or isinstance(value, float | int | None)
 
 
 class HeadMiddleware:
