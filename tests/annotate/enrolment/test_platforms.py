@@ -186,7 +186,7 @@ def test_the_welcome_page_says_where_a_study_takes_people(
 @pytest.mark.parametrize("mode", ["prolific", "mturk", "invitation"])
 def test_open_enrolment_only_in_open_studies(visit: Visit, mode: str) -> None:
     client, database = visit(recruitment={"mode": mode})
-    assert "Begin" not in client.get("/").text
+    assert "/enrol" not in client.get("/").text
     assert client.post("/enrol", data={"study": 1}).status_code == 410
     assert count(database) == 0
 

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.live.client import LiveRetriever
+from hsfiq.live.client import AT_ONCE, LiveRetriever
 from hsfiq.live.protocol import (
     ComposedQuery,
     RankRequest,
@@ -189,6 +189,22 @@ def test_cookies_of_a_server_are_not_kept() -> None:
         for _ in range(2):
             retriever.request("GET", "/v1/system")
     assert not any(b"kept" in request for request in server.requests)
+
+
+def test_a_server_that_recovers_is_asked_again_after_many_deadlines() -> None:
+    recovered = threading.Event()
+
+    def answer(client: BinaryIO, over: threading.Event) -> None:
+        (content(REPLY) if recovered.is_set() else hang)(client, over)
+
+    request = RankRequest(searches=(RED.model_copy(update={"targets": ("s1",)}),), k=1)
+    with hostile(answer) as server, LiveRetriever(server.url, timeout=1) as retriever:
+        for asked in [retriever.ranking(request) for _ in range(4 * AT_ONCE)]:
+            assert isinstance(asked.exception(), RetrieverUnavailable)
+        recovered.set()
+        retriever._timeout = 60
+        answered = [retriever.ranking(request) for _ in range(AT_ONCE)]
+        assert [each.exception() for each in answered] == [None] * AT_ONCE
 
 
 def test_closing_ends_what_is_awaited() -> None:
