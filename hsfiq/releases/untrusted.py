@@ -152,8 +152,13 @@ def table_problem(path: Path) -> str | None:
             texts = text_columns(file.metadata)
         if problem is not None:
             return problem
-        with pq.ParquetFile(path, read_dictionary=texts) as file:
-            return problem_of_values(file, room(path))
+        try:
+            with pq.ParquetFile(path, read_dictionary=texts) as file:
+                return problem_of_values(file, room(path))
+        except pa.ArrowNotImplementedError:  # lists whose texts are in several dictionaries
+            lists = {text for text in texts if "." in text}
+            with pq.ParquetFile(path, read_dictionary=[t for t in texts if t not in lists]) as file:
+                return problem_of_values(file, room(path))
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         return f"cannot be read ({shortened(' '.join(str(error).split()))})"
 
@@ -212,6 +217,10 @@ def problem_of_types(schema: pa.Schema) -> str | None:
     return None
 
 
+def is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
 def is_list(kind: pa.DataType) -> bool:
     return pa.types.is_list(kind) or pa.types.is_large_list(kind)
 
@@ -246,9 +255,9 @@ def problem_of_values(file: pq.ParquetFile, most_bytes: int) -> str | None:
 
 
 def decoded_bytes(values: Any) -> int:
-    """The bytes of texts that are in a dictionary, when each is written out; else 0."""
+    """The bytes of texts, when each one of a dictionary is written out; else 0."""
     if not pa.types.is_dictionary(values.type):
-        return 0
+        return int(values.nbytes) if is_text(values.type) else 0
     sizes = pc.take(pc.binary_length(values.dictionary), values.indices)
     return int(pc.sum(pc.cast(sizes, pa.int64())).as_py() or 0)
 
@@ -270,10 +279,9 @@ def problem_of_times(values: Any) -> str | None:
 
 
 def problem_of_texts(values: Any) -> str | None:
-    """A text that databases cannot store; the texts are in a dictionary."""
-    if not pa.types.is_dictionary(values.type) or not pa.types.is_string(values.type.value_type):
-        return None
-    if pc.any(pc.match_substring(values.dictionary, "\0")).as_py():
+    """A text that databases cannot store."""
+    texts = values.dictionary if pa.types.is_dictionary(values.type) else values
+    if is_text(texts.type) and pc.any(pc.match_substring(texts, "\0")).as_py():
         return "a text has the character NUL, which cannot be stored"
     return None
 

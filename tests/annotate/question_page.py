@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from tests.annotate.page_requests import expected_sum
 OpenPage = Callable[..., Page]
 
 TEXT = standard_texts("en")["page"]
+SCROLLED = re.compile(
+    "|".join(re.escape(standard_texts(name)["page"]["key_scrolled"]) for name in ("en", "ko"))
+)
 
 
 PLACES = """(elements) => elements.map((element) => {
@@ -60,9 +64,21 @@ def press(page: Page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
+def judge(page: Page, *keys: str) -> None:
+    """Press each key, and again as long as the page scrolls to what the key judges."""
+    asked_again = page.locator(".notice-text", has_text=SCROLLED)
+    for key in keys:
+        press(page, key)
+        for _ in range(20):
+            if not asked_again.count():
+                break
+            press(page, key)
+
+
 def answer(page: Page) -> None:
     """Give a complete answer by keyboard: scores 4 and 2, set 1 preferred."""
-    press(page, "4", "Shift+Digit2", "q", "Enter")
+    judge(page, "4", "Shift+Digit2", "q")
+    press(page, "Enter")
 
 
 def better_side(page: Page) -> int:

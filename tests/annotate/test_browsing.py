@@ -196,7 +196,7 @@ def test_the_first_load_is_small_and_scripts_are_cached(
         opening,
         *(static(name) for name in ("question.html", "question.css", "search.css", "gradio.css")),
     )
-    assert sum(modules.values()) + sum(len(part.encode()) for part in inline) < 215_000
+    assert sum(modules.values()) + sum(len(part.encode()) for part in inline) < 255_000
     page.reload()
     expect_step(page, "question", "1 / 6")
     again = {name: sent for name, sent, _ in resources(page) if "/page/" in name}

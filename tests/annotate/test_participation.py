@@ -299,6 +299,8 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
             press(page, "r")
             page.locator("#hsfiq-reason").fill(hostile)
             press(page, "Escape")
+        while page.locator(".text-more").is_visible():
+            page.locator(".text-more").click()
         answer(page)
         if number == 2:
             expect(page.locator("#hsfiq-sum")).to_be_focused()

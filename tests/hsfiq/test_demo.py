@@ -152,7 +152,7 @@ def test_the_database_is_in_the_folder_for_any_folder_name(
     for name in names:
         command = hsfiq("demo", "--answers", "1", "--seed", "-4", "--dir", name)
         assert (command.code, command.err) == (0, "")
-        url = command.out.partition(": 1 answers")[0]
+        url = command.out.partition(": 1 answer ")[0]
         assert "drawn" in hsfiq("study", "list", "--database", url).out
         assert (tmp_path / name / DATABASE_FILE).stat().st_size > 0
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700

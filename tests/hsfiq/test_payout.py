@@ -193,9 +193,9 @@ def framed_study(database: Database) -> Database:
     for worker, answer, submit_to in hits:
         with database.writing() as session:
             person = participants.enrol(session, study, now=NOW, source="mturk", external_id=worker)
-            participants.consent(person, now=NOW)
             if submit_to:
                 work_on(session, person, Hit(f"of-{worker}", "30H4", submit_to))
+            participants.consent(person, now=NOW)
         seat = Seat(database, person.id)
         for question in seat.question_ids if answer else seat.question_ids[:1]:
             seat.submit(question, answer or TIE)

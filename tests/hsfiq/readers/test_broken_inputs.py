@@ -289,7 +289,7 @@ NEED_DATA = [
         "manifest-json",
         lambda folder: (folder / "release" / "manifest.json").write_text('{"name":'),
         "analyze release --metric recall@5",
-        "release/manifest.json: cannot be read",
+        "release/manifest.json: line 1, column 9: broken JSON",
     ),
     Broken(
         "manifest-key",
@@ -301,7 +301,7 @@ NEED_DATA = [
         "table",
         lambda folder: (folder / "release" / "sets.parquet").write_bytes(b"PAR1"),
         "analyze release --metric recall@5",
-        "release/sets.parquet: is not a readable Parquet file",
+        "release/sets.parquet: cannot be read (Parquet",
     ),
     Broken(
         "no-table",

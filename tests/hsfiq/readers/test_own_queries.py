@@ -135,7 +135,7 @@ def test_many_errors_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "part"),
     [
-        ("q.csv", "", "line 1: there is no column 'query_id'"),
+        ("q.csv", "", "the file is empty"),
         ("q.csv", "id,text\n1,red\n", "line 1: there is no column 'query_id'"),
         ("q.csv", "query_id,text\n", "holds no query"),
         ("q.csv", "query_id,text,text\n1,a,b\n", "line 1: two columns are called 'text'"),
