@@ -85,6 +85,7 @@ def judge(page: Page, rng: Random) -> None:
 def end_search(page: Page) -> None:
     """Take the marked image, and answer the questions that follow."""
     page.keyboard.press("i")
+    page.keyboard.press("i")  # the first press asks for the second
     page.locator('.page[data-search="end"]').wait_for()
     for name in ("search_success", "search_ease", "search_go_on"):
         page.locator(f'input[name="{name}"]').first.focus()
