@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page
 from sqlalchemy import text
 
 from hsfiq.db.engine import open_database
+from tests.annotate.question_page import answer_practice
 
 ROOT = Path(__file__).parent.parent
 INSTALLING, STARTING = 1500, 600
@@ -53,8 +54,8 @@ def practise(page: Page) -> None:
     """Give consent, read the guidelines, and answer the practice question."""
     page.get_by_role("button", name="I agree to take part").click()
     page.get_by_role("dialog", name="Guidelines").wait_for()
-    for key in ("Enter", "5", "Shift+Digit1", "q"):
-        page.keyboard.press(key)
+    page.keyboard.press("Enter")
+    answer_practice(page)
     press_enter_when_ready(page)
     page.keyboard.press("Enter")
 

@@ -81,17 +81,20 @@ def answer(page: Page) -> None:
     press(page, "Enter")
 
 
+MATCHING = 'img[src$="/practice-1"], img[src$="/practice-12"]'
+
+
 def better_side(page: Page) -> int:
-    """At the practice question with drawn shapes, the side of the red squares."""
+    """At the practice question, the side of the set that matches: red dresses, or red squares."""
     page.locator('img[src*="/practice-"]').first.wait_for()
-    is_first = page.locator(".set").nth(0).locator('img[src$="/practice-12"]').count()
+    is_first = page.locator(".set").nth(0).locator(MATCHING).count()
     return 1 if is_first else 2
 
 
 def answer_practice(page: Page, *, is_right: bool = True) -> None:
     """Choose the right or the wrong answer at the practice question."""
     is_first = (better_side(page) == 1) == is_right
-    press(page, *(("5", "Shift+Digit1", "q") if is_first else ("1", "Shift+Digit5", "w")))
+    judge(page, *(("5", "Shift+Digit1", "q") if is_first else ("1", "Shift+Digit5", "w")))
 
 
 def press_next_when_ready(page: Page) -> None:
