@@ -44,6 +44,7 @@ class JudgedRelease:
         kind: the question kind.
         answers: the kind's main table.
         turns: of searches; see `data.turns`.
+        points: the number of points of the scale for sets; None if unknown.
         part: the part of a split that was taken; None for all.
         parent: the release that the part was taken from; None for a whole release.
     """
@@ -59,6 +60,7 @@ class JudgedRelease:
     queries: pd.DataFrame
     scores: Mapping[str, Path] = field(default_factory=dict)
     turns: pd.DataFrame = field(default_factory=lambda: NO_TURNS)
+    points: int | None = None
     part: str | None = None
     parent: JudgedRelease | None = None
 
@@ -154,6 +156,7 @@ def read_judged(
         queries=tables["queries"],
         scores=find_scores(folder, score_files) if has_sets else {},
         turns=turns,
+        points=points_of(manifest),
     )
 
 

@@ -288,6 +288,11 @@ def points_of(manifest: Mapping[str, object]) -> int | None:
     return points if isinstance(points, int) else None
 
 
+def score_range(points: int | None) -> tuple[float, float]:
+    """The lowest and the highest score of a scale; of the longest scale if `points` is unknown."""
+    return 1.0, float(points or MOST_POINTS)
+
+
 def column_problem(table: pd.DataFrame, columns: Sequence[str], key: str) -> str | None:
     """Find the first mistake in the columns of a table, with its row or its values.
 
@@ -311,14 +316,14 @@ def score_problem(
     table: pd.DataFrame, key: str, columns: Sequence[str], points: int | None
 ) -> str | None:
     """Find the first score that is not on the scale of 1 to `points`."""
-    highest = points or MOST_POINTS
+    lowest, highest = score_range(points)
     for column in columns:
         scores = table[column].to_numpy()
-        is_outside = (scores < 1) | (scores > highest)
+        is_outside = (scores < lowest) | (scores > highest)
         if is_outside.any():
             outside = table.iloc[int(is_outside.argmax())]
             where, score = outside[key], outside[column]
-            return f"{column} is {score} in {key} {where}, not from 1 to {highest}"
+            return f"{column} is {score} in {key} {where}, not from {lowest:g} to {highest:g}"
     return None
 
 
@@ -328,7 +333,7 @@ def read_table(path: Path) -> pd.DataFrame:
     AnalysisError: the file is missing or unreadable.
     """
     if path.exists() and not path.is_file():  # to read a FIFO is to wait for its writer
-        raise AnalysisError(path, "is no regular file", EXPORT_AGAIN)
+        raise AnalysisError(path, "is not a regular file", EXPORT_AGAIN)
     try:
         table = pq.read_table(path)
     except FileNotFoundError:
@@ -347,7 +352,7 @@ def _list_dtype(kind: pa.DataType) -> pd.ArrowDtype | None:
 
 def read_manifest(path: Path) -> dict[str, object]:
     if path.exists() and not path.is_file():
-        raise AnalysisError(path, "is no regular file", EXPORT_AGAIN)
+        raise AnalysisError(path, "is not a regular file", EXPORT_AGAIN)
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

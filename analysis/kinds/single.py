@@ -10,11 +10,12 @@ import pandas as pd
 from hsfiq.analysis.data.images import set_units
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
+from hsfiq.analysis.data.release import score_range
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, system_names
 from hsfiq.analysis.people.agreement import score_ratings
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
-from hsfiq.analysis.resampling.spread import LIKERT, RATE
+from hsfiq.analysis.resampling.spread import RATE, Bounds
 from hsfiq.analysis.statistics.correlation import spearman
 
 ALL = "all"
@@ -25,18 +26,18 @@ def figures(
 ) -> list[Figures]:
     sets = release.sets.assign(system=system_names(release.sets))
     return [
-        mean_scores(sets, bootstrap),
+        mean_scores(sets, bootstrap, score_range(release.points)),
         score_shares(sets, bootstrap),
         agreement_of_scores(sets, release.triplets),
         correlations(release, metrics, bootstrap),
     ]
 
 
-def mean_scores(sets: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
+def mean_scores(sets: pd.DataFrame, bootstrap: Bootstrap, scale: Bounds) -> Figures:
     scores = sets["score"].to_numpy(np.float64)
     systems = sets["system"].to_numpy(object)
-    means = group_means(sets, scores, systems, sorted(set(systems)), bootstrap, LIKERT)
-    means |= group_means(sets, scores, np.full(len(sets), ALL, object), [ALL], bootstrap, LIKERT)
+    means = group_means(sets, scores, systems, sorted(set(systems)), bootstrap, scale)
+    means |= group_means(sets, scores, np.full(len(sets), ALL, object), [ALL], bootstrap, scale)
     return Figures(
         "mean_scores",
         "Mean score by system",

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.answers import has_preference, metric_difference, optional_column
 from hsfiq.analysis.data.metrics import MetricValues
-from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.data.release import Release, score_range
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.spread import LIKERT, RATE, Bounds
+from hsfiq.analysis.resampling.spread import RATE, Bounds
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.margin import equal_bins
 
@@ -73,16 +73,24 @@ def place_and_time(release: Release, values: MetricValues, bootstrap: Bootstrap)
     """Describe the answers by place and by time; a trend is empty if these were not recorded."""
     place = optional_column(release.preferences, "place") + 1
     seconds = optional_column(release.preferences, "active_seconds")
+    scale = score_range(release.points)
     return PlaceAndTime(
-        place=trend(release.preferences, place, values, bootstrap),
-        seconds=trend(release.preferences, seconds, values, bootstrap),
+        place=trend(release.preferences, place, values, bootstrap, scale),
+        seconds=trend(release.preferences, seconds, values, bootstrap, scale),
     )
 
 
 def trend(
-    preferences: pd.DataFrame, by: pd.Series[float], values: MetricValues, bootstrap: Bootstrap
+    preferences: pd.DataFrame,
+    by: pd.Series[float],
+    values: MetricValues,
+    bootstrap: Bootstrap,
+    scale: Bounds,
 ) -> Trend:
-    """Describe the answers by a number of each, (n_questions,), NaN where it is unknown."""
+    """Describe the answers by a number of each, (n_questions,), NaN where it is unknown.
+
+    `scale` has the lowest and the highest score.
+    """
     known = by.notna().to_numpy()
     rows, number = preferences[known], np.asarray(by[known], dtype=np.float64)
     n_unknown = int((~known).sum())
@@ -92,7 +100,7 @@ def trend(
     codes = np.unique(bin_of)
     terms = _terms(rows, values)
     by_figure = {
-        name: _by_bin(rows, hits, counted, bin_of, bootstrap, RATE if name else LIKERT)
+        name: _by_bin(rows, hits, counted, bin_of, bootstrap, RATE if name else scale)
         for name, (hits, counted) in terms.items()
     }
     figures = [

@@ -19,7 +19,7 @@ ROUNDING = 1e-12
 Bounds = tuple[float, float]
 RATE: Bounds = (0.0, 1.0)
 CORRELATION: Bounds = (-1.0, 1.0)
-LIKERT: Bounds = (1.0, 5.0)
+SATISFACTION: Bounds = (1.0, 5.0)
 
 
 @dataclass(frozen=True)

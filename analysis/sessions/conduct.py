@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.arrays import BoolArray, FloatArray
-from hsfiq.analysis.resampling.spread import LIKERT, RATE
+from hsfiq.analysis.resampling.spread import RATE, SATISFACTION
 from hsfiq.analysis.sessions.figures import Values
 from hsfiq.analysis.sessions.ranks import SystemSessions
 
@@ -25,7 +25,7 @@ def conduct_figures(system: SystemSessions, k: int) -> dict[str, Values]:
         "repeated_texts": of_sessions(said_again, np.ones_like(said_again)),
         "words": of_rounds(system.by_round("words")),
     }
-    for name, bounds in (("seconds", None), ("satisfaction", LIKERT)):
+    for name, bounds in (("seconds", None), ("satisfaction", SATISFACTION)):
         values = system.by_round(name)
         if not np.isnan(values).all():
             figures[name] = of_rounds(values, bounds)

@@ -15,12 +15,12 @@ from hsfiq.analysis.data.answers import metric_difference
 from hsfiq.analysis.data.ids import looked_up
 from hsfiq.analysis.data.images import list_sizes
 from hsfiq.analysis.data.metrics import MetricValues, ScoreColumn
-from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.data.release import Release, score_range
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate, group_means
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.resampling.spread import LIKERT, RATE
+from hsfiq.analysis.resampling.spread import RATE, Bounds
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
 from hsfiq.analysis.systems.davidson import StrengthsAndSide, strengths_and_side
 from hsfiq.analysis.systems.pair_agreement import (
@@ -123,7 +123,8 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
     compared = compared_systems(release.preferences, names)
     share = np.choose(compared["preferred"].to_numpy(), (0.5, 1.0, 0.0))
     human = strengths(compared, share, names, bootstrap)
-    won, scored = win_rates(compared, names, bootstrap), mean_scores(sets, names, bootstrap)
+    won = win_rates(compared, names, bootstrap)
+    scored = mean_scores(sets, names, bootstrap, score_range(release.points))
     # A metric's values do not depend on the participants: queries are resampled, not people.
     by_query = bootstrap.for_release(release, unit="triplet")
     scores = set_scores(release, sets, names, values, by_query)
@@ -213,6 +214,8 @@ def _by_metric(
     )
 
 
-def mean_scores(sets: pd.DataFrame, names: list[str], bootstrap: Bootstrap) -> dict[str, Estimate]:
+def mean_scores(
+    sets: pd.DataFrame, names: list[str], bootstrap: Bootstrap, scale: Bounds
+) -> dict[str, Estimate]:
     scores = sets["score"].to_numpy(np.float64)
-    return group_means(sets, scores, sets["system"], names, bootstrap, LIKERT)
+    return group_means(sets, scores, sets["system"], names, bootstrap, scale)

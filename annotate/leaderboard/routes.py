@@ -99,7 +99,7 @@ def published(database: Database, study_id: int) -> tuple[Figures | None, dateti
 def shown_of(
     session: Session, study: Study | None, headers: Mapping[str, str], wanted: str
 ) -> Shown | None:
-    """The leaderboard of a study; None if it is no arena."""
+    """The leaderboard of a study; None if the study is not an arena."""
     if study is None or study.kind != "arena":
         return None
     visible, has_ended = config_of(study).searches.leaderboard, study.status == "closed"

@@ -25,7 +25,7 @@ OK = "ok"
 
 
 def add_health(app: FastAPI, database: Database, image_copies: Path) -> None:
-    """Add the routes; `/readyz` needs a free thread of those that answer requests, in time."""
+    """Add the routes; `/readyz` fails if all threads that answer requests stay busy."""
     threads = CapacityLimiter(CHECKS_AT_ONCE)
 
     @app.get("/healthz")

@@ -185,7 +185,7 @@ def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[str | None
 
 
 def all_missing(context: Any, arguments: Sequence[str]) -> str:
-    """All that a command still needs, of which Click names the first; "" if that is unknown."""
+    """All missing arguments and options of a command (Click names one); "" if they are unknown."""
     rest, names = list(arguments), context.command_path.split()[1:]
     for name in names:
         if name not in rest:

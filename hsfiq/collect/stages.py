@@ -147,13 +147,13 @@ def has_declined(session: Session, participant: AnyParticipant) -> bool:
 
 
 def may_reconsider(session: Session, participant: Participant, now: datetime) -> bool:
-    """Whether somebody who has declined could take part now."""
+    """Whether a participant who declined could take part now."""
     study = participant.study
     return study.status == "open" and participants.has_free_place(session, study, now)
 
 
 def reconsider(session: Session, participant: Participant, now: datetime) -> None:
-    """Let somebody who has declined decide again; `NotOpen` if there is no place."""
+    """Let a participant who declined decide again; `NotOpen` if no place is free."""
     study = lock_study(session, participant.study_id)
     participants.lock_participant(session, participant)
     if not has_declined(session, participant):

@@ -20,7 +20,7 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def write_copy(path: Path, content: bytes) -> None:
-    """Write a copy atomically: other processes never see half of it, nor does a later one."""
+    """Write a copy atomically: no process ever reads an incomplete copy."""
     with locked_draft(path.parent) as draft:
         draft.write_bytes(content + hashlib.sha256(content).digest())
         put_in_place(draft, path)
@@ -44,12 +44,12 @@ def damaged_copies(folder: Path) -> tuple[int, int]:
 
 @contextmanager
 def locked_draft(folder: Path) -> Iterator[Path]:
-    """A new file for a copy that no other process clears away; at the end it is deleted."""
+    """A new file for a copy, which no other process deletes; it is deleted on exit."""
     with ExitStack() as stack:
         while True:
             with NamedTemporaryFile(dir=folder, suffix=DRAFT_SUFFIX, delete=False) as file:
                 draft = Path(file.name)
-            # Another process may have cleared it away before it is locked.
+            # Another process may have deleted it before it was locked.
             with suppress(BlockingIOError, FileNotFoundError):
                 stack.enter_context(locked(draft))
                 if draft.exists():

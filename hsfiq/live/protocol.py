@@ -246,7 +246,7 @@ class RetrieverUnavailable(HsfiqError):
 
 
 class RetrieverFaulty(RetrieverUnavailable):
-    """The answer does not end in time, or breaks the protocol: asking again at once is no use."""
+    """The answer is late or breaks the protocol; an immediate retry would not help."""
 
 
 class RetrieverRefused(HsfiqError):
@@ -281,7 +281,7 @@ class Ranker(Protocol):
 
 
 def is_image_id(text: str) -> bool:
-    """Whether an answer may name an image so."""
+    """Whether an answer may use this text as the id of an image."""
     try:
         ANSWERED_ID.validate_python(text, strict=True)
     except ValidationError:

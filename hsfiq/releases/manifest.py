@@ -148,7 +148,7 @@ def by_name(shape: Shape) -> Shape:
 
 
 def record(*needed: str, **shapes: Shape) -> Shape:
-    """An object that may have these keys, of which some are needed; others are not looked at."""
+    """An object with the keys `needed` and values of these `shapes`; other keys are ignored."""
 
     def check(place: Place) -> None:
         for key in needed:

@@ -1,6 +1,6 @@
 """What may be opened of a release that a stranger has made: bounds of files, JSON and tables.
 
-A release has regular files alone, inside its folder. A table is read only if its values fit into
+A release has only regular files, all inside its folder. A table is read only if its values fit into
 what is on the disk: Parquet can say in a few bytes that ten million rows are equal, but the same
 rows are in the table's JSON lines, and each value takes at least two bytes there.
 """
@@ -29,7 +29,7 @@ LONGEST_NAME = 250
 LARGEST_HOLE = 2**20
 """Bytes of a file that are not on the disk: reading a sparse file takes longer than making one."""
 
-REGULAR_ALONE = "a release has regular files inside its folder alone"
+REGULAR_ALONE = "a release has only regular files, all inside its folder"
 OF_DOWNLOADS = {".gitattributes", ".cache"}
 """What the Hugging Face hub adds to a folder that is downloaded from there."""
 
@@ -45,7 +45,7 @@ def require_regular_files(folder: Path) -> None:
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """All that is in a folder and the folders within, but folders; links are not followed."""
+    """The files and links in a folder and its subfolders; links are not followed."""
     for parent, folders, files in os.walk(folder):
         top = Path(parent) == folder
         folders[:] = sorted(name for name in folders if not (top and name in OF_DOWNLOADS))
@@ -56,19 +56,19 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def irregular(path: Path) -> str | None:
-    """Why a file is none that a release can have; None if it is regular."""
+    """Why a release cannot have this file; None if it can."""
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         return "is a symbolic link"
     if not stat.S_ISREG(mode):
-        return "is no regular file"
+        return "is not a regular file"
     if path.stat().st_size > LARGEST_HOLE and has_large_hole(path):
         return "is a sparse file"
     return None
 
 
 def is_regular(path: Path) -> bool:
-    """Whether there is a regular file, which reading does not wait for, and no link to one."""
+    """Whether a path is a regular file and not a link; reading one never waits."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
@@ -124,13 +124,13 @@ def read_bounded_json(path: Path) -> Any:
 
 ROWS_AT_ONCE = 10_000
 SPARE_BYTES = 2**24
-"""So much a table may always take: Parquet's own parts, and tables of a few rows."""
+"""Allowed for every table: Parquet's own parts, and tables of a few rows."""
 LEAST_OF_VALUE = 2
-"""Bytes that a value takes at least in JSON lines, with what separates it from the next."""
+"""The fewest bytes of a value and its separator in JSON lines."""
 TIMES_LARGER = 4
-"""Parquet without compression takes at most so many times the bytes of the JSON lines."""
+"""The most bytes of uncompressed Parquet per byte of JSON lines."""
 REFUSED_ENCODINGS = {"DELTA_BYTE_ARRAY"}
-"""In which a text may be made of the one before, so that its length says nothing of its size."""
+"""Here a text may repeat the start of the previous one, so the file's size bounds nothing."""
 
 EARLIEST, LATEST = -62_135_596_800, 253_402_300_799
 """The seconds since 1970 of the first and the last time that Python has: years 1 to 9999."""
@@ -138,10 +138,10 @@ UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def table_problem(path: Path) -> str | None:
-    """Why a Parquet file of a release is not to be read; None if it is.
+    """Why a Parquet file of a release cannot be read safely; None if it can.
 
-    It is read once, some rows at a time, whose texts stay in dictionaries: memory is bounded by
-    the bytes of the file and of its JSON lines.
+    The file is read once, some rows at a time, with its texts in dictionaries: the sizes of the
+    file and of its JSON lines bound the memory.
     """
     problem = irregular(path)
     if problem is not None:
@@ -207,7 +207,7 @@ def text_columns(metadata: pq.FileMetaData) -> list[str]:
 
 
 def problem_of_types(schema: pa.Schema) -> str | None:
-    """A column that occurs twice, or whose values are neither simple nor lists of such."""
+    """A column that occurs twice, or whose values are neither simple nor lists of simple ones."""
     repeated = {name for name in schema.names if schema.names.count(name) > 1}
     if repeated:
         return f"has the column {shortened(min(repeated))} twice"
@@ -238,7 +238,7 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def problem_of_values(file: pq.ParquetFile, most_bytes: int) -> str | None:
-    """Values that are invalid, that Python lacks, or that take more bytes than there is room."""
+    """Values that are invalid, outside Python's range, or larger than `most_bytes` together."""
     n_bytes, start = 0, 1
     for rows in file.iter_batches(ROWS_AT_ONCE, use_threads=False):
         rows.validate(full=True)
@@ -255,7 +255,7 @@ def problem_of_values(file: pq.ParquetFile, most_bytes: int) -> str | None:
 
 
 def decoded_bytes(values: Any) -> int:
-    """The bytes of texts, when each one of a dictionary is written out; else 0."""
+    """The bytes of texts, with those in dictionaries written out; 0 for other values."""
     if not pa.types.is_dictionary(values.type):
         return int(values.nbytes) if is_text(values.type) else 0
     sizes = pc.take(pc.binary_length(values.dictionary), values.indices)

@@ -27,10 +27,10 @@ PLATFORM_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 """The form of the platforms' ids; nothing else is accepted."""
 
 SET_NAMES = ("Shopping Mall 1", "Shopping Mall 2")
+"""The names of a pair's sets; other kinds have others, unless the owner gives some."""
 
 GARMENTS = frozenset({"fashioniq", "drawn"})
 """The datasets of garments, whose studies speak of shops and practise with garments."""
-"""The names of a pair's sets; other kinds have others, unless the owner gives some."""
 
 Mode = Literal["open", "invitation", "prolific", "mturk"]
 

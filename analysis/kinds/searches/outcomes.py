@@ -9,7 +9,7 @@ from hsfiq.analysis.arrays import BoolArray, FloatArray
 from hsfiq.analysis.kinds.kind import Figures
 from hsfiq.analysis.kinds.searches.systems import means_by_system, transposed
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.spread import LIKERT, RATE
+from hsfiq.analysis.resampling.spread import RATE, SATISFACTION
 
 NO_TARGET = "no search has a target"
 NOT_RATED = "no participant has answered it"
@@ -63,7 +63,7 @@ def outcomes(searches: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
 def ratings(searches: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     columns = {
         title: means_by_system(
-            searches, searches[name].to_numpy(np.float64), bootstrap, LIKERT, NOT_RATED
+            searches, searches[name].to_numpy(np.float64), bootstrap, SATISFACTION, NOT_RATED
         )
         for title, name in (
             ("success", "success"),

@@ -20,7 +20,7 @@ from hsfiq.analysis.kinds.kind import Figures
 from hsfiq.analysis.kinds.searches.systems import means_by_system
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.spread import CORRELATION, LIKERT
+from hsfiq.analysis.resampling.spread import CORRELATION, SATISFACTION
 from hsfiq.analysis.statistics.correlation import spearman, within_participant
 
 RANK, TURN = "rank of the target", "turn"
@@ -44,7 +44,7 @@ def figures(
 
 def by_turn(judged: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     rows = {
-        str(turn): means_by_system(own, own["score"].to_numpy(np.float64), bootstrap, LIKERT)
+        str(turn): means_by_system(own, own["score"].to_numpy(np.float64), bootstrap, SATISFACTION)
         for turn, own in judged.groupby("turn", sort=True)
     }
     return Figures(
@@ -118,7 +118,7 @@ def changes(judged: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     rows, steps = ordered[follows], steps[follows]
     change = steps["score"].to_numpy(np.float64)
     direction = np.sign(steps["rank"].to_numpy(np.float64))
-    bounds = (LIKERT[0] - LIKERT[1], LIKERT[1] - LIKERT[0])
+    bounds = (SATISFACTION[0] - SATISFACTION[1], SATISFACTION[1] - SATISFACTION[0])
     return Figures(
         "changes",
         "Change of satisfaction from one list to the next",

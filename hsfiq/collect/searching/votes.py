@@ -25,8 +25,8 @@ from hsfiq.db.tables import Form, Pair, Participant, Query, Question, Study, Sys
 from hsfiq.ids import question_id
 
 FEWEST_PEOPLE, FEWEST_OTHER_VOTES = 5, 20
-"""What is published next has new votes of so many people, and whoever of them voted most, at least
-so many votes of the others."""
+"""A leaderboard is published again after new votes of at least `FEWEST_PEOPLE` people, of which at
+least `FEWEST_OTHER_VOTES` are not from the person who voted most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def is_next_batch_complete(session: Session, study: Study, published: Published)
 
 
 def hides_each_person(votes: Collection[int]) -> bool:
-    """Whether each person's votes are among enough of others; `votes` counts those of each."""
+    """Whether there are enough votes of others beside each person's; `votes` has a count each."""
     return len(votes) >= FEWEST_PEOPLE and sum(votes) - max(votes) >= FEWEST_OTHER_VOTES
 
 

@@ -18,6 +18,7 @@ from hsfiq.releases.schemas import CONTENT, TYPE_NAMES, Table
 from hsfiq.releases.untrusted import (
     ROWS_AT_ONCE,
     is_list,
+    is_text,
     read_bounded_json,
     require_regular_files,
     shortened,
@@ -154,10 +155,6 @@ def unlike(schema: pa.Schema, table: Table) -> str | None:
 
 def is_ours(kind: pa.DataType) -> bool:
     return any(is_like(kind, own) for own in TYPE_NAMES if own != CONTENT)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def is_content(kind: pa.DataType) -> bool:

@@ -103,8 +103,20 @@ def test_the_interval_of_the_change_contains_the_truth() -> None:
             }
         )
         bootstrap = Bootstrap.of_rows(rows, n_resamples=400, seed=seed)
-        change = trend(rows, pd.Series(place, dtype="float64"), {}, bootstrap).change
+        change = trend(rows, pd.Series(place, dtype="float64"), {}, bootstrap, (1, 5)).change
         assert change is not None
         assert change.mean_score.ci is not None
         covered += change.mean_score.ci.low <= 0.5 <= change.mean_score.ci.high
     assert 0.90 <= covered / 200 <= 0.99
+
+
+def test_intervals_of_mean_scores_end_where_the_scale_ends() -> None:
+    scores = ((7, 6), (6, 7), (7, 7), (6, 6))
+    study = [Question(1, pair, participant=f"p{n}") for n, pair in enumerate(scores)]
+    release = make_release(study)
+    placed = release.preferences.assign(place=0)
+    release = replace(release, points=7, preferences=placed)
+    (only,) = place_and_time(release, {}, bootstrap_of(release, 200)).place.bins
+    score = only.figures.mean_score
+    assert score.ci is not None
+    assert 1 <= score.ci.low < score.value < score.ci.high <= 7

@@ -164,6 +164,7 @@ def test_intervals_of_means_stay_within_the_range_of_the_values() -> None:
     release = make_release(study)
     release = replace(
         release,
+        points=5,
         preferences=release.preferences.assign(system_1="a", system_2="b"),
         sets=release.sets.assign(system=["a", "b"] * len(study)),
     )
@@ -176,3 +177,20 @@ def test_intervals_of_means_stay_within_the_range_of_the_values() -> None:
         assert score.ci is not None
         assert 0 <= recall.ci.low <= recall.value <= recall.ci.high <= 1
         assert 1 <= score.ci.low < score.value < score.ci.high <= 5
+
+
+@pytest.mark.parametrize("points", [7, None])
+def test_intervals_of_mean_scores_end_where_the_scale_ends(points: int | None) -> None:
+    scores = ((7, 6), (6, 7), (7, 7), (6, 6))
+    study = [Question(1, pair, participant=f"p{n}") for n, pair in enumerate(scores)]
+    release = make_release(study)
+    release = replace(
+        release,
+        points=points,
+        preferences=release.preferences.assign(system_1="a", system_2="b"),
+        sets=release.sets.assign(system=["a", "b"] * len(study)),
+    )
+    for figures in systems(release, {}, bootstrap_of(release, 200)).figures.values():
+        score = figures.mean_score
+        assert score.ci is not None
+        assert 1 <= score.ci.low < score.value < score.ci.high <= 7
