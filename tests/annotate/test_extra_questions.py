@@ -179,3 +179,62 @@ def test_the_page_takes_numbers_within_the_bounds_and_other_answers(
     expect(where).to_have_value("market")
     expect(page.locator('[data-field="extra_why"] input').nth(2)).to_be_checked()
     server.stop()
+
+
+@pytest.mark.browser
+def test_they_are_answered_by_keys(place: Place, asking: Database, open_page: OpenPage) -> None:
+    server = ThreadServer(place, asking, build_app(asking))
+    server.start()
+    page = open_page(server)
+    marked = page.locator(".current-extra")
+
+    def digit(number: int) -> None:
+        """Press it; pressed again if the page has only scrolled to the option."""
+        page.keyboard.press(f"Digit{number}")
+        if "scrolled" in (page.locator(".notice-text").text_content() or ""):
+            page.keyboard.press(f"Digit{number}")
+
+    press(page, "4", "Shift+Digit2", "q", "a")
+    expect(marked).to_have_attribute("data-field", "extra_sure")
+    digit(3)
+    page.keyboard.press("Digit5")  # of the marked question, which has three options
+    expect(page.locator('[name="score_1"][value="4"]')).to_be_checked()
+    page.keyboard.press("a")
+    digit(2)
+    page.keyboard.press("a")
+    digit(1)
+    digit(3)
+    digit(1)  # several options: again takes it back
+    page.keyboard.press("a")
+    expect(page.locator("[name=extra_price]")).to_be_focused()
+    page.keyboard.type("12")
+    page.keyboard.press("Enter")
+    page.keyboard.press("a")
+    expect(page.locator("[name=extra_note]")).to_be_focused()
+    page.keyboard.type("a 1\n")
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    digit(3)
+    expect(page.locator("[name=extra_why_other]")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.type("a gift")
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    expect(marked).to_have_attribute("data-field", "extra_where")
+    page.keyboard.press("a")
+    expect(marked).to_have_count(0)
+    page.keyboard.press("a")
+    expect(marked).to_have_attribute("data-field", "extra_sure")
+    page.keyboard.press("Escape")
+    expect(marked).to_have_count(0)
+    press(page, "Enter")
+    expect_step(page, "question", "2 / 6")
+    (row,) = stored(asking)
+    assert (row.score_1, row.score_2) == (4, 2)
+    assert row.extra == {
+        "sure": 3, "style": 2, "marks": [3], "price": 12, "note": "a 1", "why": "a gift"
+    }  # fmt: skip
+    press(page, "a")
+    page.locator('.set[data-side="2"] .option').nth(1).click()
+    expect(marked).to_have_count(0)
+    server.stop()

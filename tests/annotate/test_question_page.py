@@ -135,7 +135,7 @@ def test_the_labels_name_the_keys(server: ThreadServer, open_page: OpenPage) -> 
         ["?", "B", "X", "R", "Q", "W", "Enter"]
     )
     press(page, "?")
-    others = ("tie", "search_", "arena_")
+    others = ("tie", "extra", "search_", "arena_")
     meanings = [text for name, text in TEXT["shortcuts"].items() if not name.startswith(others)]
     expect(page.locator(".shortcut-list dd")).to_have_text(meanings)
     expect(page.locator(".shortcut-list kbd")).to_have_text(

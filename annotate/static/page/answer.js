@@ -6,6 +6,7 @@ import {
   entriesOf,
   extraField,
   fillExtraQuestions,
+  leaveExtra,
   missingExtra,
   nameOfExtra,
   questionOf,
@@ -71,6 +72,7 @@ export function startAnswer(view) {
   restoreSeen(draft.images ?? []);
   showUserText(view.text, draft.isTextRead ?? false);
   for (const element of findAll(".unanswered")) element.classList.remove("unanswered");
+  leaveExtra();
   fillInputs();
 }
 

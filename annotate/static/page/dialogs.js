@@ -1,6 +1,7 @@
 // The guidelines and the box for the reason.
 import { find, focusPage, make } from "./dom.js";
 import { readDraft, writeDraft } from "./draft.js";
+import { hasExtraQuestions } from "./extra_questions.js";
 import { KEYS } from "./keys.js";
 import { currentKind } from "./kinds.js";
 import { currentStudy, judgedView } from "./state.js";
@@ -29,11 +30,12 @@ export function fillReading(element, html) {
 
 export function fillGuidelines() {
   fillReading(find(".guidelines-text"), currentStudy().guidelines);
-  const { irrelevant, reason, zoom, full_size, next, back, guidelines } = KEYS;
+  const { irrelevant, reason, extra, zoom, full_size, next, back, guidelines } = KEYS;
   const kind = currentKind();
   const keys = {
     ...kind.shortcuts(),
     ...(kind.hasOwnPage ? {} : { irrelevant, reason }),
+    ...(hasExtraQuestions() ? { extra } : {}),
     ...{ zoom, full_size },
     ...(kind.hasOwnPage ? {} : { next, back }),
     guidelines,

@@ -1,6 +1,8 @@
 // The owner's extra questions: their controls, what is entered, and the answers that are sent.
-import { make, makeButton } from "./dom.js";
+import { find, findAll, focusPage, make, makeButton } from "./dom.js";
 import { radioOption } from "./controls.js";
+import { digitOf, isShifted } from "./keys.js";
+import { isInSight, show } from "./sight.js";
 import { t } from "./text.js";
 
 /** @typedef {import("../protocol").ExtraQuestionView} ExtraQuestion */
@@ -309,4 +311,50 @@ export function missingExtra(questions, entries) {
     return answer === null ? question.required : answer === undefined;
   });
   return missing.map(({ name }) => extraField(name));
+}
+
+// The keys of the extra questions with each answer: one leads to the next question, and marks it as the
+// one that digits are for, until the focus moves elsewhere.
+
+const CURRENT = "current-extra";
+
+export const hasExtraQuestions = () => find(".extra-questions").childElementCount > 0;
+
+/** Mark the next question and show it; after the last one, digits are for the main answer again. */
+export function toNextExtra() {
+  const groups = [...findAll(".extra-questions .extra")];
+  const next = groups[groups.findIndex(({ classList }) => classList.contains(CURRENT)) + 1];
+  leaveExtra();
+  if (!next) return focusPage();
+  next.classList.add(CURRENT);
+  show(next);
+  const control = next.querySelector("input:checked") ?? next.querySelector("input, textarea");
+  if (control instanceof HTMLElement) control.focus({ preventScroll: true });
+}
+
+export function leaveExtra() {
+  for (const group of findAll(`.${CURRENT}`)) group.classList.remove(CURRENT);
+}
+
+/**
+ * The focus has moved to an element: a question elsewhere is no longer marked.
+ * @param {EventTarget | null} target
+ */
+export function followExtra(target) {
+  const isElsewhere = target instanceof Element && !target.closest(`.${CURRENT}`);
+  if (isElsewhere && target !== find(".main")) leaveExtra();
+}
+
+/**
+ * Press the option of a digit key in the marked question.
+ * @param {KeyboardEvent} event
+ * @returns {boolean} whether the key is a digit for the marked question, which need not have that option
+ */
+export function onExtraKey(event) {
+  const digit = isShifted(event) ? null : digitOf(event, 9);
+  if (!digit || !findAll(`.${CURRENT}`).length) return false;
+  event.preventDefault();
+  const option = findAll(`.${CURRENT} .option`)[digit - 1];
+  if (option && isInSight(option, null)) option.click();
+  return true;
 }

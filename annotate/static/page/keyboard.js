@@ -2,7 +2,8 @@
 // types: a letter that is no shortcut begins a text, until Escape, Enter, Tab or a press of the mouse.
 import { change, choose, currentAnswer } from "./answer.js";
 import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
-import { find, findAll, optionOf, root } from "./dom.js";
+import { find, findAll, focusPage, optionOf, root } from "./dom.js";
+import { hasExtraQuestions, leaveExtra, onExtraKey, toNextExtra } from "./extra_questions.js";
 import { unseenBox } from "./images.js";
 import { digitOf, KEYS, letterOf } from "./keys.js";
 import { currentKind } from "./kinds.js";
@@ -28,9 +29,18 @@ export function onKeyDown(event) {
   if (event.repeat) return onRepeat(event);
   if (isNotForPage(event)) return;
   if (root.querySelector("dialog[open]")) return onDialogKey(event);
-  if (event.key === "Escape") return onEscape();
+  if (event.key === "Escape") return onEscape(event);
   if (!isTextField(event.target)) onPageKey(event);
+  else if (event.key === "Enter" && isExtraField(event.target, "input")) focusPage();
 }
+
+/**
+ * Whether this is a text field of an extra question.
+ * @param {EventTarget | null} target
+ * @param {string} [tags]
+ */
+const isExtraField = (target, tags = "input, textarea") =>
+  isTextField(target) && target instanceof Element && target.matches(`.extra-questions :is(${tags})`);
 
 /** @param {KeyboardEvent} event */
 function onPageKey(event) {
@@ -39,9 +49,12 @@ function onPageKey(event) {
   else if (hasJudgements() && !onStepKey(event) && isLetter(event)) pauseKeys();
 }
 
-function onEscape() {
+/** @param {KeyboardEvent} event */
+function onEscape({ target }) {
   endTyping();
   closeReason();
+  if (isExtraField(target)) focusPage();
+  else leaveExtra();
 }
 
 /** Whether somebody types although no text field has the focus. */
@@ -126,6 +139,7 @@ function onGuidelinesKey(event) {
  * @returns {boolean} whether the key is a shortcut
  */
 function onQuestionKey(event) {
+  if (onExtraKey(event)) return true;
   const choice = currentKind().choiceOfKey(event, currentAnswer().chosen);
   if (choice) return run(event, () => chooseByKey(...choice));
   if (event.key === KEYS.next) {
@@ -133,7 +147,9 @@ function onQuestionKey(event) {
     return !isOnControl && run(event, next);
   }
   if (event.shiftKey) return false;
-  const action = QUESTION_ACTIONS[letterOf(event)];
+  const letter = letterOf(event);
+  if (letter === KEYS.extra && !hasExtraQuestions()) return false;
+  const action = QUESTION_ACTIONS[letter];
   return action ? run(event, action) : false;
 }
 
@@ -157,6 +173,7 @@ const QUESTION_ACTIONS = {
   [KEYS.irrelevant]: flagByKey,
   [KEYS.reason]: toggleReason,
   [KEYS.zoom]: () => openZoom(1, 0),
+  [KEYS.extra]: toNextExtra,
   [KEYS.back]: back,
 };
 

@@ -8,6 +8,7 @@ export const KEYS = {
   tie: "E",
   irrelevant: "X",
   reason: "R",
+  extra: "A",
   zoom: "Z",
   full_size: "F",
   next: "Enter",

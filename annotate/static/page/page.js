@@ -3,6 +3,7 @@ import { change, choose, countTime, markCurrent, resetAnswer, saveDraft } from "
 import { keepAnswer } from "./confirmation.js";
 import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
 import { find, findAll, focusPage, root, setRoot } from "./dom.js";
+import { followExtra } from "./extra_questions.js";
 import { onMove, startHistory } from "./history.js";
 import { markShown, onImagesChange } from "./images.js";
 import { endTyping, isTextField, onKeyDown } from "./keyboard.js";
@@ -53,7 +54,7 @@ export function start(element, props, watch) {
   root.addEventListener("click", onClick, { signal });
   document.addEventListener("keydown", onKeyDown, { signal });
   document.addEventListener("pointerdown", endTyping, { signal });
-  document.addEventListener("focusin", markCurrent, { signal });
+  document.addEventListener("focusin", onFocus, { signal });
   document.addEventListener("visibilitychange", countTime, { signal });
   document.addEventListener("visibilitychange", countSearchTime, { signal });
   document.addEventListener("visibilitychange", noteView, { signal });
@@ -147,6 +148,12 @@ function listenToDialogs() {
       noteView();
     });
   }
+}
+
+/** @param {FocusEvent} event */
+function onFocus({ target }) {
+  markCurrent();
+  followExtra(target);
 }
 
 /** @param {Event} event */

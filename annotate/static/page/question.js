@@ -3,6 +3,7 @@ import { enterExtra, refreshButtons, startAnswer } from "./answer.js";
 import { find, focusPage, make, makeButton, root } from "./dom.js";
 import { buildExtraQuestions } from "./extra_questions.js";
 import { imageAddress, imageProgress, loadImage, referencesOf, retryImages, startImages } from "./images.js";
+import { KEYS } from "./keys.js";
 import { currentKind } from "./kinds.js";
 import { announce, notify } from "./notice.js";
 import { currentStudy, judgedView } from "./state.js";
@@ -209,6 +210,7 @@ export function buildQuestion() {
   const extra = currentStudy().extra_questions;
   root.dataset.extra = String(extra.length > 0);
   buildExtraQuestions(find(".extra-questions"), extra, enterExtra);
+  root.querySelector(".extra-questions legend")?.append(" ", make("kbd", "", KEYS.extra));
   placeExtraQuestions();
 }
 
