@@ -234,7 +234,19 @@ def test_they_are_answered_by_keys(place: Place, asking: Database, open_page: Op
     assert row.extra == {
         "sure": 3, "style": 2, "marks": [3], "price": 12, "note": "a 1", "why": "a gift"
     }  # fmt: skip
+    server.stop()
+
+
+@pytest.mark.browser
+def test_an_answer_elsewhere_ends_the_mark(
+    place: Place, asking: Database, open_page: OpenPage
+) -> None:
+    server = ThreadServer(place, asking, build_app(asking))
+    server.start()
+    page = open_page(server)
+    marked = page.locator(".current-extra")
     press(page, "a")
+    expect(marked).to_have_count(1)
     page.locator('.set[data-side="2"] .option').nth(1).click()
     expect(marked).to_have_count(0)
     server.stop()
