@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
 from hsfiq.db.searches.tables import SearchFeedback, SearchItem, SearchList, SearchTurn
-from hsfiq.db.tables import Form, Image, Question, Study, System
+from hsfiq.db.tables import Form, Image, Question, Response, Study, System
 from hsfiq.study.config import Checks, Design, StudyConfig
 from hsfiq.study.design import draw_study
 from hsfiq.study.searching.config import Retriever, Searches
@@ -75,6 +75,19 @@ class Voter:
         """Take a turn in a search, and vote between its lists."""
         with self.database.writing() as session:
             add_turn_with_vote(session, question_id, preference, both_bad=both_bad)
+
+    def end(self, question_id: int) -> None:
+        with self.database.writing() as session:
+            end_search(session, question_id)
+
+
+def end_search(session: Session, question_id: int) -> None:
+    """Store the answer to the questions after a search."""
+    answer = Response(
+        question_id=question_id, revision=1, submit_key=f"end-{question_id}", judgement={}
+    )
+    session.add(answer)
+    session.flush()
 
 
 def add_turn_with_vote(

@@ -54,14 +54,15 @@ def publish_next_batch(database: Database, study_id: int) -> None:
         before = published_leaderboard(session, study_id)
         if not is_next_batch_complete(session, study, before):
             return
-        names, votes = system_names(session, study), read_votes(session, study)
+        names = system_names(session, study)
+        votes = [vote for vote in read_votes(session, study) if vote.response_key is not None]
     arena = arena_of(votes, names)
     if arena is None:
         return
     figures, now = asdict(Figures.of(arena)), datetime.now(UTC)
-    last_turn = max(vote.turn_key for vote in votes)
+    last = max(vote.response_key or 0 for vote in votes)
     with database.writing() as session:
-        publish_leaderboard(session, study_id, before, last_turn=last_turn, figures=figures, at=now)
+        publish_leaderboard(session, study_id, before, last_response=last, figures=figures, at=now)
 
 
 def system_names(session: Session, study: Study) -> list[str]:

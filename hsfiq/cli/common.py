@@ -64,6 +64,15 @@ def database_url(ctx: typer.Context, chosen: str | None) -> str:
     return chosen or inherited or os.environ.get(DATABASE_VARIABLE) or DEFAULT_URL
 
 
+def warn_of_password(url: str) -> None:
+    """Say that other users can see the password of a URL given on the command line."""
+    from hsfiq.db.urls import has_password, shown_url
+
+    if url != os.environ.get(DATABASE_VARIABLE) and has_password(url):
+        seen = f"other users can see the password in {shown_url(url)}"
+        warn([f"{seen}; set {DATABASE_VARIABLE} instead"])
+
+
 def open_chosen(
     ctx: typer.Context,
     chosen: str | None,
@@ -77,12 +86,10 @@ def open_chosen(
     """
     from hsfiq.collect.recruiting.addresses import forget_old_enrolments
     from hsfiq.db.engine import open_database
-    from hsfiq.db.urls import has_password
 
     url = database_url(ctx, chosen)
     opened = open_database(url, create=create, connections=connections)
-    if url != os.environ.get(DATABASE_VARIABLE) and has_password(url):
-        warn([f"other users can see the password in --database; set {DATABASE_VARIABLE} instead"])
+    warn_of_password(url)
     ctx.call_on_close(opened.close)
     forget_old_enrolments(opened)
     return opened

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hsfiq.audit.actions import Action
-from hsfiq.cli.common import DatabaseOption, JsonOption, database_url, print_result
+from hsfiq.cli.common import (
+    DatabaseOption,
+    JsonOption,
+    database_url,
+    print_result,
+    warn_of_password,
+)
 from hsfiq.cli.recording import record_in
 from hsfiq.errors import NothingToDo
 from hsfiq.text import count_text
@@ -92,6 +98,7 @@ def backup(
     url = database_url(ctx, database)
     done = back_up(url, file)
     record_in(url, Action.DB_BACKUP)
+    warn_of_password(url)
     line = f"{file}: {described(done.contents)}; {done.size:,} bytes, sha256 {done.sha256}"
     print_result(done.facts(), line, as_json=as_json)
 
@@ -111,6 +118,7 @@ def restore(
     url = database_url(ctx, database)
     contents = backups.restore(file, url)
     record_in(url, Action.DB_RESTORE)
+    warn_of_password(url)
     note = "" if contents.revision == head_revision() else "; run `hsfiq db upgrade`"
     line = f"{shown_url(url)}: {described(contents)}{note}"
     print_result({"database": shown_url(url)} | contents.facts(), line, as_json=as_json)
@@ -136,6 +144,8 @@ def copy(
     content = copy_database(source, target)
     record_in(source, Action.DB_COPY, "to another database")
     record_in(target, Action.DB_COPY, "from another database")
+    for url in (source, target):
+        warn_of_password(url)
     tables = {name: {"rows": table.rows, "sha256": table.sha256} for name, table in content.items()}
     rows = sum(table.rows for table in content.values())
     counts = f"{count_text(rows, 'row')} in {count_text(len(tables), 'table')}"
@@ -162,6 +172,7 @@ def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
     url = database_url(ctx, database)
     engine = connect(url)
     ctx.call_on_close(engine.dispose)
+    warn_of_password(url)
     return url, engine
 
 
@@ -173,6 +184,7 @@ def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
     url = database_url(ctx, database)
     engine = connect_existing(url)
     ctx.call_on_close(engine.dispose)
+    warn_of_password(url)
     if is_fresh_sqlite(engine.url):
         raise NothingToDo(f"{shown_url(url)}: there is no database yet")
     return url, engine

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.cli.common import DatabaseOption, JsonOption, database_url, print_result
+from hsfiq.cli.common import (
+    DatabaseOption,
+    JsonOption,
+    database_url,
+    print_result,
+    warn_of_password,
+)
 from hsfiq.public_url import public_url as public_address
 
 if TYPE_CHECKING:
@@ -44,8 +50,10 @@ def doctor(
     from hsfiq.doctor.examination import examine
 
     public = public_address(public_url)
-    engine = connect(database_url(ctx, database))
+    url = database_url(ctx, database)
+    engine = connect(url)
     ctx.call_on_close(engine.dispose)
+    warn_of_password(url)
     findings = list(examine(engine, thumbnails_of(engine), public))
     is_well = all(finding.status != "problem" for finding in findings)
     result = {"well": is_well, "findings": [asdict(finding) for finding in findings]}

@@ -96,10 +96,13 @@ class LiveRetriever:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._http = httpx.AsyncHTTPTransport(
-            limits=httpx.Limits(max_connections=AT_ONCE),
+            # httpcore loses the place of a request that is cancelled while it waits in its queue, so
+            # nothing waits there: `_slots` has the queue.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE),
             trust_env=False,  # a proxy of the environment would get the token and the texts
             verify=certificates(),
         )
+        self._slots = anyio.Semaphore(AT_ONCE)
         self._stack = ExitStack()
         self._loop = self._stack.enter_context(start_blocking_portal(name="retriever"))
 
@@ -232,10 +235,11 @@ class LiveRetriever:
         )
         try:
             with anyio.fail_after(timeout):
-                for _ in range(1, ATTEMPTS):
-                    with suppress(httpx.NetworkError, httpx.RemoteProtocolError):
-                        return await self._answer(request, path, largest)
-                return await self._answer(request, path, largest)
+                async with self._slots:
+                    for _ in range(1, ATTEMPTS):
+                        with suppress(httpx.NetworkError, httpx.RemoteProtocolError):
+                            return await self._answer(request, path, largest)
+                    return await self._answer(request, path, largest)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise RetrieverFaulty(
                 self.url, "did not answer in time", "is the server overloaded?"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from hsfiq.analysis.reports.cells import DASH, MINUS, cell_text, value_and_interval
 from hsfiq.analysis.reports.document import Cell, NumberCell, Row, Table
-from hsfiq.analysis.reports.formats.fit import FittedTable, fit
+from hsfiq.analysis.reports.formats.fit import FittedTable, fit, text_width
 from hsfiq.analysis.reports.venues import PAGE, Venue
 
 SPECIAL = {
@@ -34,6 +34,7 @@ SPECIAL = {
 POINTS = 72.27  # of an inch
 DIGIT = 4.25  # points: the width of a digit of 8 points
 TEXT = 5.5  # inches: the width of the text, unless a venue's style says otherwise
+LONGEST_WORD = 20  # digits: the widest word of running text that is not broken
 SLACK = 4  # points, since widths are estimates
 MOST_LINES = 42
 SIMULATED_NOTE = "SIMULATED: these answers come from simulated annotators, not from people."
@@ -60,7 +61,7 @@ def _float(part: FittedTable, is_first: bool, is_last: bool, simulated: bool, ve
     alignment = "".join("l" if table.is_text(column) else "r" for column in columns)
     notes = ([SIMULATED_NOTE] if simulated else []) + (table.notes() if is_last else [])
     environment = "table*" if venue.has_columns else "table"
-    caption = escape(table.caption) + ("" if is_first else " (continued)")
+    caption = breakable(table.caption) + ("" if is_first else " (continued)")
     headings = " & ".join(_heading(part, column, alignment[column]) for column in columns)
     label = [rf"  \label{{tab:{table.name.replace('_', '-')}}}"] if is_first else []
     lines = [
@@ -76,9 +77,9 @@ def _float(part: FittedTable, is_first: bool, is_last: bool, simulated: bool, ve
         *(rf"    {_row(part, row, letters)} \\" for row in table.rows),
         r"    \bottomrule",
         r"  \end{tabular}",
-        *(rf"  \par\smallskip {escape(note)}" for note in notes),
+        *(rf"  \par\smallskip {breakable(note)}" for note in notes),
         *(
-            rf"  \par \textsuperscript{{{letter}}} {escape(reason)}"
+            rf"  \par \textsuperscript{{{letter}}} {breakable(reason)}"
             for reason, letter in letters.items()
         ),
         rf"\end{{{environment}}}",
@@ -108,11 +109,28 @@ def _row(part: FittedTable, row: Row, letters: Mapping[str, str]) -> str:
 def _broken(text: str, width: int) -> str:
     """A text of several lines."""
     size = f"{width * DIGIT:.0f}pt"
-    return rf"\parbox[t]{{{size}}}{{\raggedright {escape(text)}\strut}}"
+    return rf"\parbox[t]{{{size}}}{{\raggedright {breakable(text, width)}\strut}}"
 
 
 def escape(text: str) -> str:
     return "".join(SPECIAL.get(character, character) for character in " ".join(text.split()))
+
+
+def breakable(text: str, width: float = LONGEST_WORD) -> str:
+    """Escape a text whose words may be broken where they are wider than `width` digits.
+
+    LaTeX breaks no word at an underscore. It prefers these breaks after punctuation marks.
+    """
+    return " ".join(
+        escape(word) if text_width(word) <= width else "".join(_breakable_characters(word))
+        for word in text.split()
+    )
+
+
+def _breakable_characters(word: str) -> Iterator[str]:
+    for character in word:
+        yield escape(character)
+        yield r"\penalty500{}" if character.isalnum() else r"\allowbreak{}"
 
 
 def _cell(cell: Cell, letters: Mapping[str, str]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Select, delete, select
+from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from hsfiq.db.searches.tables import (
     ImportedSearch,
+    PublishedLeaderboard,
     SearchEnding,
     SearchFeedback,
     SearchList,
@@ -14,6 +15,7 @@ from hsfiq.db.searches.tables import (
     SearchUpload,
     StruckText,
 )
+from hsfiq.db.tables import Response
 
 OF_QUESTIONS = (SearchTurn, SearchEnding, SearchUpload, ImportedSearch)
 OF_TURNS = (StruckText, SearchFeedback, SearchList)
@@ -21,9 +23,16 @@ SEARCH_TABLES = (*OF_QUESTIONS, *OF_TURNS)
 
 
 def forget_searches(session: Session, questions: Select[int]) -> None:
-    """Delete the turns, endings and pictures of these questions (database keys)."""
+    """Delete the turns, endings and pictures of these questions (database keys).
+
+    Their responses have been deleted before, and SQLite gives the highest keys again: searches that
+    end later are to count for the next publication of a leaderboard.
+    """
     turns = select(SearchTurn.id).where(SearchTurn.question_id.in_(questions))
     for table in OF_TURNS:
         session.execute(delete(table).where(table.turn_id.in_(turns)))
     for keyed in OF_QUESTIONS:
         session.execute(delete(keyed).where(keyed.question_id.in_(questions)))
+    newest = select(func.coalesce(func.max(Response.id), 0)).scalar_subquery()
+    later = update(PublishedLeaderboard).where(PublishedLeaderboard.last_response > newest)
+    session.execute(later.values(last_response=newest))

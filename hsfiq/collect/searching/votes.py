@@ -1,7 +1,8 @@
 """The votes of a study of kind `arena`, read while it runs, and what is published of them.
 
 A participant who looks at a leaderboard before and after they vote must not learn which list is
-whose. So everybody sees the same figures until enough others have voted.
+whose. So everybody sees the same figures until enough others have voted, and the votes of a search
+count only once it has ended.
 """
 
 from __future__ import annotations
@@ -21,12 +22,22 @@ from hsfiq.db.searches.tables import (
     SearchItem,
     SearchTurn,
 )
-from hsfiq.db.tables import Form, Pair, Participant, Query, Question, Study, System, Triplet
+from hsfiq.db.tables import (
+    Form,
+    Pair,
+    Participant,
+    Query,
+    Question,
+    Response,
+    Study,
+    System,
+    Triplet,
+)
 from hsfiq.ids import question_id
 
 FEWEST_PEOPLE, FEWEST_OTHER_VOTES = 5, 20
-"""A leaderboard is published again after new votes of at least `FEWEST_PEOPLE` people, of which at
-least `FEWEST_OTHER_VOTES` are not from the person who voted most."""
+"""A leaderboard is published again after new votes of at least `FEWEST_PEOPLE` people in searches
+that have ended, of which at least `FEWEST_OTHER_VOTES` are not from the person who voted most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +45,8 @@ class Vote:
     """A participant's vote between the two lists of a turn, with outside ids.
 
     `preference` is the better list, 0 if neither is better; `both_bad` is true only then.
-    `turn_key` is the database key of the turn: newer turns have higher ones.
+    `response_key` is the database key of the response that ended the search, None while it goes on;
+    searches that ended later have higher ones.
     """
 
     question_id: str
@@ -47,7 +59,7 @@ class Vote:
     preference: int
     both_bad: bool
     answered_at: datetime
-    turn_key: int
+    response_key: int | None
 
 
 def read_votes(session: Session, study: Study) -> list[Vote]:
@@ -62,7 +74,7 @@ def read_votes(session: Session, study: Study) -> list[Vote]:
             Participant.name, Form.name, Question.place, SearchTurn.number,
             Triplet.external_id, Query.suffix, system_1.name, system_2.name,
             SearchFeedback.preference, SearchFeedback.both_bad, SearchFeedback.given_at,
-            SearchTurn.id,
+            Response.id,
         )
         .join(Form, Form.participant_id == Participant.id)
         .join(Question, Question.form_id == Form.id)
@@ -75,6 +87,7 @@ def read_votes(session: Session, study: Study) -> list[Vote]:
         .join(system_2, second.system_id == system_2.id)
         .join(SearchTurn, SearchTurn.question_id == Question.id)
         .join(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
+        .outerjoin(Response, (Response.question_id == Question.id) & (Response.revision == 1))
         .where(
             Form.study_id == study.id,
             Participant.status != "excluded",
@@ -97,10 +110,13 @@ def read_votes(session: Session, study: Study) -> list[Vote]:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What everybody sees; nothing yet if `number` is 0. `last_turn` is that of its newest vote."""
+    """What everybody sees; nothing yet if `number` is 0.
+
+    `last_response` is the key of the response to the search that ended last of those it counts.
+    """
 
     number: int = 0
-    last_turn: int = 0
+    last_response: int = 0
     published_at: datetime | None = None
     figures: dict[str, Any] | None = None
 
@@ -109,11 +125,11 @@ def published_leaderboard(session: Session, study_id: int) -> Published:
     row = session.get(PublishedLeaderboard, study_id)
     if row is None:
         return Published()
-    return Published(row.number, row.last_turn, row.published_at, row.figures)
+    return Published(row.number, row.last_response, row.published_at, row.figures)
 
 
 def is_next_batch_complete(session: Session, study: Study, published: Published) -> bool:
-    """Whether enough people have voted since the last publication."""
+    """Whether the searches that ended since the last publication have votes of enough people."""
     by_person = (
         select(func.count())
         .select_from(SearchFeedback)
@@ -121,11 +137,12 @@ def is_next_batch_complete(session: Session, study: Study, published: Published)
         .join(Question, SearchTurn.question_id == Question.id)
         .join(Form, Question.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
+        .join(Response, (Response.question_id == Question.id) & (Response.revision == 1))
         .where(
             Form.study_id == study.id,
             Participant.status != "excluded",
             SearchFeedback.preference.is_not(None),
-            SearchTurn.id > published.last_turn,
+            Response.id > published.last_response,
         )
         .group_by(Participant.id)
     )
@@ -141,7 +158,7 @@ def publish_leaderboard(
     session: Session,
     study_id: int,
     before: Published,
-    last_turn: int,
+    last_response: int,
     figures: dict[str, Any],
     at: datetime,
 ) -> None:
@@ -154,7 +171,7 @@ def publish_leaderboard(
         PublishedLeaderboard(
             study_id=study_id,
             number=before.number + 1,
-            last_turn=last_turn,
+            last_response=last_response,
             published_at=at,
             figures=figures,
         )

@@ -207,7 +207,8 @@ class PublishedLeaderboard(Base):
     """What everybody sees of an arena's leaderboard until enough others have voted.
 
     `figures` do not change with the votes, not even when votes are deleted. `number` counts the
-    publications from 1; `last_turn` is the key of the newest turn whose vote the figures contain.
+    publications from 1; `last_response` is the key of the response to the search that ended last of
+    those whose votes the figures contain.
     """
 
     __tablename__ = "published_leaderboards"
@@ -215,6 +216,6 @@ class PublishedLeaderboard(Base):
 
     study_id: Mapped[int] = mapped_column(ForeignKey("studies.id"), primary_key=True)
     number: Mapped[int]
-    last_turn: Mapped[int]
+    last_response: Mapped[int]
     published_at: Mapped[datetime]
     figures: Mapped[dict[str, Any]]

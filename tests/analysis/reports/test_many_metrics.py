@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from hsfiq import analysis
 from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.reports.charts import style_of_series
-from hsfiq.analysis.reports.document import NumberCell
+from hsfiq.analysis.reports.document import Column, NumberCell, Table
 from hsfiq.analysis.reports.formats.fit import FittedTable, fit
 from hsfiq.analysis.reports.formats.html import WIDE_TABLE
 from hsfiq.analysis.reports.formats.images import TRUETYPE, chart_files, draw, style_of, to_svg
@@ -98,15 +99,39 @@ def tables(report: Report) -> dict:
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex: install texlive")
 def test_latex_compiles_and_fits_the_text(many: Report, tmp_path: Path) -> None:
-    floats = [to_latex(table, simulated=True) for table in many.document.tables()]
-    text = "\\clearpage\n".join(floats)
-    (tmp_path / "all.tex").write_text(f"{PREAMBLE}{text}\\end{{document}}\n", encoding="utf-8")
+    assert too_wide(many.document.tables(), tmp_path) == []
+
+
+LONG_NAMES = (
+    "my_own_scorer_v2_retrained_on_what_was_collected_here",
+    "clip-vit-large-patch14-336-zero-shot/laion.2b@main",
+    "W" * 60,
+)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex: install texlive")
+def test_long_names_are_broken_in_latex(tmp_path: Path) -> None:
+    columns = (Column("metric", "Metric"), *(Column(f"n{n}", f"Number {n}") for n in range(6)))
+    table = Table(
+        "long",
+        f"Of {LONG_NAMES[0]} and {LONG_NAMES[1]}.",
+        columns,
+        tuple((name, *[NumberCell(0.5, bounds=(0.4, 0.6))] * 6) for name in LONG_NAMES),
+        note=f"More of {LONG_NAMES[1]}, {LONG_NAMES[2]} and {LONG_NAMES[0]}.",
+    )
+    assert too_wide([table], tmp_path) == []
+
+
+def too_wide(tables: Iterable[Table], folder: Path) -> list[str]:
+    """By how many points lines of these tables are too wide, where LaTeX finds it."""
+    text = "\\clearpage\n".join(to_latex(table, simulated=True) for table in tables)
+    (folder / "all.tex").write_text(f"{PREAMBLE}{text}\\end{{document}}\n", encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
-    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stdout[-2000:]
-    too_wide = re.findall(r"Overfull .hbox \(([\d.]+)pt too wide\)", process.stdout)
-    assert [width for width in too_wide if float(width) > 1] == []
     assert "Float too large" not in process.stdout
+    widths = re.findall(r"Overfull .hbox \(([\d.]+)pt too wide\)", process.stdout)
+    return [width for width in widths if float(width) > 1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 
@@ -16,7 +17,14 @@ from hsfiq.annotate.owner.identity import Identities, set_login_cookie
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
-from tests.arenas import Voter, add_turn_with_vote, draw_arena, systems_met
+from tests.arenas import (
+    ARENA,
+    Voter,
+    add_turn_with_vote,
+    draw_arena,
+    end_search,
+    systems_met,
+)
 
 NAMES = ("alpha <b>", "beta", "gamma")
 STRENGTHS = {"alpha <b>": 1.0, "beta": 0.0, "gamma": -1.0}
@@ -24,12 +32,16 @@ N_TURNS = 4
 
 
 def arena_with_votes(database: Database, n_participants: int = 6) -> int:
-    """An arena with 12 votes of each participant, who may prefer the weaker system; its key."""
-    study = draw_arena(database, NAMES)
+    """An arena with 12 votes of each participant, who may prefer the weaker system; its key.
+
+    Three searches of each have ended, and as many have not begun.
+    """
+    design = replace(ARENA, questions_per_form=6, annotators_per_query=12)
+    study = draw_arena(database, NAMES, design)
     met, rng = systems_met(database, study), Random(2)
     for _ in range(n_participants):
         voter = Voter.enrolled(database, study)
-        questions = voter.question_ids()
+        questions = voter.question_ids()[:3]
         with database.writing() as session:
             for question in questions:
                 first, second = (STRENGTHS[name] for name in met[question])
@@ -40,6 +52,7 @@ def arena_with_votes(database: Database, n_participants: int = 6) -> int:
                     add_turn_with_vote(
                         session, question, 0 if is_bad else preference, both_bad=is_bad
                     )
+                end_search(session, question)
     return study
 
 

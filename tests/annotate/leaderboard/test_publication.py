@@ -57,9 +57,12 @@ def public_arena(database: Database) -> tuple[int, list[Voter]]:
         return study, [Voter(database, key) for key in people.all()]
 
 
-def vote(voter: Voter, times: int = 4) -> None:
+def vote(voter: Voter, times: int = 4, *, place: int = 3) -> None:
+    """Make a search with so many votes, which ends."""
+    question = voter.question_ids()[place]
     for _ in range(times):
-        voter.vote(voter.question_ids()[0], 1)
+        voter.vote(question, 1)
+    voter.end(question)
 
 
 def test_a_participant_does_not_see_their_own_vote(database: Database) -> None:
@@ -68,8 +71,37 @@ def test_a_participant_does_not_see_their_own_vote(database: Database) -> None:
     assert ">72<" in before
     vote(voters[0], 1)
     assert page_of(database) == before
-    vote(voters[0], 100)
+    vote(voters[0], 100, place=4)
     assert page_of(database) == before
+
+
+def test_votes_of_a_search_count_when_it_has_ended(database: Database) -> None:
+    _, voters = public_arena(database)
+    before = page_of(database)
+    attacker, *others = voters
+    search = attacker.question_ids()[3]
+    for _ in range(4):
+        attacker.vote(search, 0, both_bad=True)
+    for voter in others:
+        vote(voter, 5)
+    after = page_of(database)
+    assert after != before
+    assert ">97<" in after
+    attacker.end(search)
+    assert page_of(database) == after
+
+
+def test_keys_that_are_given_again_count_as_new(database: Database) -> None:
+    """SQLite gives the keys of the newest rows again when these have been deleted."""
+    study, voters = public_arena(database)
+    before = page_of(database)
+    with database.writing() as session:
+        for voter in voters[1:]:
+            forget(session, session.get_one(Participant, voter.participant_id))
+    assert page_of(database) == before
+    for _ in range(FEWEST_PEOPLE):
+        vote(Voter.enrolled(database, study), 5, place=0)
+    assert ">37<" in page_of(database)  # 12 that are left, and 25
 
 
 def test_figures_change_when_enough_others_have_voted(database: Database) -> None:
@@ -124,7 +156,7 @@ def test_before_the_first_publication_the_page_tells_no_number(database: Databas
     before = page_of(database)
     assert "no ranking yet" in before
     for voter in voters:
-        vote(voter, 20)
+        vote(voter, 20, place=0)
         assert page_of(database) == before
     assert "beta" not in before
 
@@ -153,7 +185,7 @@ def test_of_two_processes_that_publish_at_once_one_does(database: Database) -> N
     publish_next_batch(database, study)
     with database.writing() as session:
         now = datetime.now(UTC)
-        publish_leaderboard(session, study, Published(), last_turn=1, figures={}, at=now)
+        publish_leaderboard(session, study, Published(), last_response=1, figures={}, at=now)
     with database.reading() as session:
         published = published_leaderboard(session, study)
     assert published.number == 1

@@ -190,7 +190,8 @@ def test_a_password_is_given_to_postgresql_but_not_shown(
     name = f"O'Brien \\ {make_url(database_url).database}"
     url = make_url(database_url).update_query_dict({"application_name": name})
     with_password = url.set(password="hunter2 '\\").render_as_string(hide_password=False)
-    made(with_password, file)
+    file.parent.mkdir()
+    assert back_up(with_password, file).code == 0
     missing = url.set(database="hsfiq_never_made", password="hunter2")
     line = complaint(back_up(missing.render_as_string(hide_password=False), file))
     assert "hunter2" not in line

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import make_url, select, text
 
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, connect, open_database
@@ -118,3 +118,20 @@ def test_what_cannot_be_copied_is_told_in_one_line(
     with database.writing() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     assert "hsfiq db upgrade" in complaint(copy(url_of(database), empty_postgres))
+
+
+def test_a_password_in_the_command_is_warned_of(
+    seat: Seat, database: Database, empty_postgres: str, tmp_path: Path
+) -> None:
+    url = make_url(empty_postgres).set(username="postgres", password="SECRET")
+    target = url.render_as_string(hide_password=False)
+    for words in (
+        ("db", "copy", url_of(database), target),
+        ("db", "check", "--database", target),
+        ("db", "backup", str(tmp_path / "file"), "--database", target),
+        ("study", "list", "--database", target),
+        ("doctor", "--database", target),
+    ):
+        result = hsfiq(*words)
+        assert "SECRET" not in result.err
+        assert result.err.count("other users can see the password in postgresql") == 1, words
