@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 from fastapi import Request
 
 from hsfiq.answer_rules import LONGEST_REASON
@@ -23,8 +24,16 @@ LARGEST_UPLOAD = 8 * 2**20 + 16 * 1024
 """Bytes of the request that uploads one: in base64, it is a third longer."""
 
 
+LONGEST_ARRIVAL = 300.0
+"""Seconds in which a body must have arrived: the largest one at 28 kB/s."""
+
+
 class TooLarge(Refused):
     status = 413
+
+
+class TooSlow(Refused):
+    status = 408
 
 
 class WrongType(Refused):
@@ -44,8 +53,11 @@ async def limited_body(request: Request) -> bytes:
         raise WrongType("send JSON")
     largest = largest_body(request.scope["route"].path)
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > largest:
-            raise TooLarge(f"more than {largest // 1024} kB")
+    with anyio.move_on_after(LONGEST_ARRIVAL) as arrival:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > largest:
+                raise TooLarge(f"more than {largest // 1024} kB")
+    if arrival.cancelled_caught:
+        raise TooSlow(f"did not arrive within {LONGEST_ARRIVAL:.0f} seconds; send it again")
     return bytes(body)

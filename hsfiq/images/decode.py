@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 
 from hsfiq.images.decoding_memory import BUDGET, MAX_PIXELS
 from hsfiq.images.faults import Fault
@@ -25,6 +26,14 @@ FORMATS = tuple(
     if name in Image.OPEN  # AVIF needs Pillow 11.3
 )
 """What is recognised, by content. Others of Pillow's formats start programs or set no limits."""
+
+MAX_SIDE = 65_535
+"""Pixels of a side: as much as JPEG has. Pillow needs memory for each row, however short it is."""
+
+MAX_SCANS = 100
+"""Passes of a progressive JPEG, each of which decodes all its pixels; usual ones have up to 20."""
+_SCAN = b"\xff\xda"
+_TILE_WIDTH, _TILE_HEIGHT = 322, 323
 
 _BLOCK_SIZE = 64 * 1024 * 1024
 Image.core.set_block_size(_BLOCK_SIZE)  # type: ignore[attr-defined]
@@ -69,15 +78,40 @@ def decoded(
                 raise UndecodableImage(Fault("empty", "has zero bytes"))
             stream.seek(0)
             opened = Image.open(stream, formats=FORMATS)
-            if opened.width * opened.height > max_pixels:
+            pixels = _pixels_to_decode(opened)
+            if pixels > max_pixels:
                 raise UndecodableImage(too_large(max_pixels))
+            if max(opened.size) > MAX_SIDE:
+                reason = f"has more than {MAX_SIDE:,} pixels on a side"
+                raise UndecodableImage(Fault("too-large", reason))
+            if opened.info.get("progressive") and _has_many_scans(stream):
+                reason = f"has more than {MAX_SCANS} passes (save it as a JPEG of one pass)"
+                raise UndecodableImage(Fault("too-large", reason))
             if at_least is not None:
                 opened.draft(None, (at_least, at_least))
-        with BUDGET.reserved(opened.width * opened.height):
+        with BUDGET.reserved(pixels):
             with _refusals(stream):
                 opened.load()
                 image = _eight_bits(opened)
             yield image
+
+
+def _pixels_to_decode(opened: Image.Image) -> int:
+    """The pixels that decoding needs at once; a TIFF file's tile may be larger than the image."""
+    pixels = opened.width * opened.height
+    if isinstance(opened, TiffImageFile):
+        tile = [opened.tag_v2.get(tag, 0) for tag in (_TILE_WIDTH, _TILE_HEIGHT)]
+        pixels = max(pixels, tile[0] * tile[1])
+    return pixels
+
+
+def _has_many_scans(stream: BinaryIO) -> bool:
+    """Whether a JPEG file has the marker of a scan, which its pixels cannot contain, very often."""
+    place = stream.tell()
+    stream.seek(0)
+    n_scans = stream.read().count(_SCAN)
+    stream.seek(place)
+    return n_scans > MAX_SCANS
 
 
 def too_large(max_pixels: int) -> Fault:

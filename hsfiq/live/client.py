@@ -96,8 +96,8 @@ class LiveRetriever:
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._http = httpx.AsyncHTTPTransport(
-            # httpcore loses the place of a request that is cancelled while it waits in its queue, so
-            # nothing waits there: `_slots` has the queue.
+            # Requests wait for `_slots`, not in httpcore, which loses the place of one that is
+            # cancelled there.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE),
             trust_env=False,  # a proxy of the environment would get the token and the texts
             verify=certificates(),

@@ -21,7 +21,14 @@ import pytest
 from PIL import Image
 from sqlalchemy import func, select
 
-from hsfiq.annotate.searching.uploads import ARRIVING_AT_ONCE, READ_AT_ONCE, Uploads
+from hsfiq.annotate import body_limit
+from hsfiq.annotate.searching.uploads import (
+    ARRIVING_AT_ONCE,
+    ARRIVING_IN_ALL,
+    READ_AT_ONCE,
+    TooMany,
+    Uploads,
+)
 from hsfiq.collect import participants
 from hsfiq.collect.studies import find_study
 from hsfiq.db.searches.tables import SearchTurn, SearchUpload
@@ -226,26 +233,32 @@ def test_few_pictures_are_decoded_at_a_time() -> None:
     assert most == READ_AT_ONCE
 
 
+def cookies_of(page: SearchPage) -> str:
+    return "; ".join(f"{name}={value}" for name, value in page.http.cookies.items())
+
+
+def begin_upload(catalogue: Catalogue, cookies: str) -> HTTPConnection:
+    """Send the head of an upload of 5,000 bytes."""
+    address = urlsplit(catalogue.server.url)
+    connection = HTTPConnection(str(address.hostname), address.port, timeout=60)
+    connection.putrequest("POST", "/search/upload")
+    headers = {"Content-Type": "application/json", "Content-Length": "5000", "Cookie": cookies}
+    for header in headers.items():
+        connection.putheader(*header)
+    connection.endheaders()
+    return connection
+
+
 def test_pictures_are_refused_before_they_are_sent(page: SearchPage, catalogue: Catalogue) -> None:
     """To unknown browsers, and to a participant who is sending several."""
-    address = urlsplit(catalogue.server.url)
-    cookies = "; ".join(f"{name}={value}" for name, value in page.http.cookies.items())
-
-    def begin_upload(cookie: str) -> HTTPConnection:
-        connection = HTTPConnection(str(address.hostname), address.port, timeout=60)
-        connection.putrequest("POST", "/search/upload")
-        headers = {"Content-Type": "application/json", "Content-Length": "5000", "Cookie": cookie}
-        for header in headers.items():
-            connection.putheader(*header)
-        connection.endheaders()
-        return connection
-
-    with closing(begin_upload("none=")) as unknown:
+    with closing(begin_upload(catalogue, "none=")) as unknown:
         assert unknown.getresponse().status == 401
     with ExitStack() as stack:
         connections = {
             connection.sock: connection
-            for connection in [begin_upload(cookies) for _ in range(ARRIVING_AT_ONCE + 1)]
+            for connection in [
+                begin_upload(catalogue, cookies_of(page)) for _ in range(ARRIVING_AT_ONCE + 1)
+            ]
             if stack.enter_context(closing(connection))
         }
         answered, _, _ = answered_of(connections, (), ())
@@ -254,6 +267,25 @@ def test_pictures_are_refused_before_they_are_sent(page: SearchPage, catalogue: 
             sock.send(b" " * 5000)
             assert connection.getresponse().status == 400
     page.upload(photo())
+
+
+def test_pictures_that_arrive_are_limited_in_all() -> None:
+    uploads = Uploads()
+    with ExitStack() as stack:
+        for number in range(ARRIVING_IN_ALL):
+            stack.enter_context(uploads.arriving([f"p{number}"]))
+        with pytest.raises(TooMany, match="many pictures"), uploads.arriving(["another"]):
+            pass
+    with uploads.arriving(["another"]):
+        pass
+
+
+def test_a_picture_that_does_not_arrive_in_time_is_refused(
+    page: SearchPage, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_limit, "LONGEST_ARRIVAL", 0.2)
+    with closing(begin_upload(catalogue, cookies_of(page))) as connection:
+        assert connection.getresponse().status == 408
 
 
 def test_what_is_no_picture_is_refused(page: SearchPage, catalogue: Catalogue) -> None:

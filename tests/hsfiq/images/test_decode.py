@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
+import zlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
@@ -40,6 +43,41 @@ def encoded(kind: str = "JPEG", size: tuple[int, int] = (60, 80)) -> bytes:
     file = BytesIO()
     Image.linear_gradient("L").resize(size).convert("RGB").save(file, kind)
     return file.getvalue()
+
+
+def progressive(n_more: int) -> bytes:
+    """A JPEG of usual passes, and so many more that are empty."""
+    file = BytesIO()
+    Image.new("L", (60, 80)).save(file, "JPEG", progressive=True)
+    whole = file.getvalue()
+    last_scan = whole[whole.rindex(b"\xff\xda") : -2]
+    return whole[:-2] + n_more * last_scan + b"\xff\xd9"
+
+
+def tiff_of_one_tile(side: int) -> bytes:
+    """A grey TIFF of 100 x 100 pixels whose only tile has sides of `side` pixels."""
+    tile = zlib.compress(bytes(side * side))
+    fields = [
+        *((256, 4, 100), (257, 4, 100), (258, 3, 8), (259, 3, 8), (262, 3, 1), (277, 3, 1)),
+        *((322, 4, side), (323, 4, side), (324, 4, 8), (325, 4, len(tile))),
+    ]
+    directory = b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in fields)
+    head = b"II*\0" + struct.pack("<I", 8 + len(tile))
+    return head + tile + struct.pack("<H", len(fields)) + directory + bytes(4)
+
+
+@pytest.mark.parametrize(("usual", "hostile", "reason"), [
+    (lambda: progressive(0), lambda: progressive(200), "more than 100 passes"),
+    (lambda: tiff_of_one_tile(112), lambda: tiff_of_one_tile(2000), "more than 1,000,000 pixels"),
+    (lambda: encoded("PNG"), lambda: encoded("PNG", (70_000, 1)), "65,535 pixels on a side"),
+])  # fmt: skip
+def test_a_small_file_that_is_much_to_decode_is_refused(
+    usual: Callable[[], bytes], hostile: Callable[[], bytes], reason: str
+) -> None:
+    with decoded(usual(), max_pixels=1_000_000) as image:
+        assert image.size in ((60, 80), (100, 100))
+    with pytest.raises(UndecodableImage, match=reason), decoded(hostile(), max_pixels=1_000_000):
+        pass
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
