@@ -13,6 +13,9 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.text import is_storable_text
 
 LONGEST_NAME = 200
+DEEPEST = 50
+"""Lists and objects inside one another, which are read by functions that call themselves."""
+TOO_DEEP = "the JSON is nested too deeply"
 BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -39,18 +42,35 @@ def read_json(path: Path) -> Any:
 
 def parse_json(text: str, where: str, line: int | None = None) -> Any:
     """Parse JSON: all of the file `where`, or the part of it that starts at a line."""
+    place = where if line is None else f"{where}: line {line}"
     try:
-        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=refuse_constant)
+        value = json.loads(text, object_pairs_hook=unique_keys, parse_constant=refuse_constant)
     except json.JSONDecodeError as error:
         raise UnreadableInput(
             f"{where}: line {error.lineno + (line or 1) - 1}, column {error.colno}",
             f"broken JSON ({error.msg})",
         ) from error
     except ValueError as error:
-        place = where if line is None else f"{where}: line {line}"
         raise UnreadableInput(place, why_unreadable(error)) from error
     except RecursionError as error:
-        raise UnreadableInput(where, "the JSON is nested too deeply") from error
+        raise UnreadableInput(place, TOO_DEEP) from error
+    # A text with few brackets, such as most JSON lines, cannot be deep.
+    if text.count("[") + text.count("{") > DEEPEST and is_deeper(value, DEEPEST):
+        raise UnreadableInput(place, TOO_DEEP)
+    return value
+
+
+def is_deeper(value: Any, deepest: int) -> bool:
+    """Whether more than so many lists and objects are inside one another."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(deepest):
+        level = [
+            member
+            for container in level
+            for member in (container.values() if isinstance(container, dict) else container)
+            if isinstance(member, dict | list)
+        ]
+    return bool(level)
 
 
 def why_unreadable(error: ValueError) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers.files import Place, numbered_lines, open_place, parse_json, read_text
+from hsfiq.readers.files import DEEPEST, Place, numbered_lines, open_place, parse_json, read_text
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
@@ -33,6 +33,19 @@ def test_invalid_json_is_refused(text: str, message: str) -> None:
         parse_json(text, "it.json")
     assert str(error.value).startswith("it.json: ")
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("depth", [DEEPEST, DEEPEST + 1, 450, 900])
+@pytest.mark.parametrize("brackets", ["[]", ('{"a":', "}")], ids=["lists", "objects"])
+def test_json_is_nested_up_to_a_limit(depth: int, brackets: tuple[str, str]) -> None:
+    opening, closing = brackets
+    text = f"{opening * depth}{closing * depth}".replace(":}", ":0}")
+    if depth == DEEPEST:
+        assert parse_json(text, "it.json")
+        return
+    with pytest.raises(UnreadableInput, match="nested too deeply") as error:
+        parse_json(text, "it.jsonl", line=7)
+    assert error.value.where == "it.jsonl: line 7"
 
 
 def test_line_numbers_count_from_the_start_of_the_file() -> None:

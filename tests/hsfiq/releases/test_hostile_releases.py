@@ -198,6 +198,14 @@ def raw(name: str, content: bytes) -> Callable[[OnDisk], object]:
     return lambda release: (release.folder / name).write_bytes(content)
 
 
+def nested(depth: int) -> list[Any]:
+    """Lists inside one another."""
+    value: list[Any] = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
+
+
 BRACKETS = "[" * 300_000
 ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
     "struct ids": (
@@ -253,6 +261,11 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
     "brackets in hpfiq.json": (
         raw("hpfiq.json", b'{\n  "u": ' + BRACKETS.encode() + b"\n  }\n}"),
         "hpfiq.json: is not in its layout (the JSON is nested too deeply)",
+    ),
+    "900 brackets in the manifest": (manifest(notes=nested(900)), "is no release's manifest"),
+    "450 brackets in text_versions.json": (
+        raw("text_versions.json", json.dumps([{"number": 1, "texts": nested(450)}]).encode()),
+        "text_versions.json: is not in its layout (the JSON is nested too deeply)",
     ),
     "a funnel that is a text": (manifest(funnel="x"), "funnel: expected an object, found 'x'"),
     "a funnel of texts": (
