@@ -335,14 +335,15 @@ def read_table(path: Path) -> pd.DataFrame:
     if path.exists() and not path.is_file():  # to read a FIFO is to wait for its writer
         raise AnalysisError(path, "is not a regular file", EXPORT_AGAIN)
     try:
-        table = pq.read_table(path)
+        # Other tools' metadata, such as that of pandas, could be wrong and is not needed.
+        table = pq.read_table(path).replace_schema_metadata(None)
+        frame: pd.DataFrame = table.to_pandas(types_mapper=_list_dtype)
     except FileNotFoundError:
         raise AnalysisError(path, "no such file", EXPORT_AGAIN) from None
     except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
         raise AnalysisError(
             path, f"is not a readable Parquet file ({_one_line(error)})", EXPORT_AGAIN
         ) from error
-    frame: pd.DataFrame = table.to_pandas(types_mapper=_list_dtype)
     return frame
 
 

@@ -380,6 +380,20 @@ def test_analyze_names_a_missing_column(
     assert f"{table}.parquet: column {column} is missing" in refused.err
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [b"{\xff", b"[]", b'{"index_columns": ["set_id"], "columns": 5, "column_indexes": []}'],
+)
+def test_metadata_of_pandas_is_not_read(metadata: bytes, sound: Path, tmp_path: Path) -> None:
+    release = copied(sound, "hp", tmp_path)
+    path = release.folder / "sets.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({b"pandas": metadata}), path)
+    command = ("analyze", "--no-verify", "--metric", "recall@2", "--resamples", "10", "--json")
+    changed, unchanged = (hsfiq(*command, folder) for folder in (release.folder, sound / "hp"))
+    assert (changed.code, changed.result["metrics"]) == (0, unchanged.result["metrics"])
+
+
 @pytest.mark.parametrize(("kind", "table"), [("query", "queries"), ("search", "turns")])
 def test_analyze_refuses_rows_that_occur_twice(
     kind: str, table: str, sound: Path, tmp_path: Path
