@@ -12,6 +12,7 @@ from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.instrument.extra_answers import ASKED
 from hsfiq.releases.manifest import MANIFEST
 from hsfiq.releases.privacy.uniqueness import ALIKE, TABLE, compared_fields, uniqueness
+from hsfiq.text import count_text
 
 STRUCK = "struck-text"
 """Rows of `exclusions` about a text that was struck; its question is kept."""
@@ -33,7 +34,8 @@ def check_funnel(release: ReleaseFolder, ids: Scratch, findings: Findings) -> No
         left = after
         in_table = dropped.pop(rule, 0)
         if "exclusions" in release.tables and counted != in_table:
-            what = f"{rule} dropped {counted:,}, and exclusions.parquet has {in_table:,} rows of it"
+            rows = count_text(in_table, "row")
+            what = f"{rule} dropped {counted:,}, and exclusions.parquet has {rows} of it"
             findings.add(MANIFEST, what, column=where)
     if left != funnel.get("kept"):
         what = f"is {funnel.get('kept')}, and {left} are left after the last step"
@@ -84,7 +86,7 @@ def check_counts(release: ReleaseFolder, findings: Findings) -> None:
         actual["participants"] = n_participants(release, main)
         kept = (release.manifest.get("funnel") or {}).get("kept")
         if kept != actual["questions"]:
-            what = f"is {kept}, and {main}.parquet has {actual['questions']:,} rows"
+            what = f"is {kept}, and {main}.parquet has {count_text(actual['questions'], 'row')}"
             findings.add(MANIFEST, what, column="funnel.kept")
     for table in ("sets", "queries"):
         if table in release.tables:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from hsfiq.releases.layouts.judged_questions import JudgedQuestion, read_judged
 from hsfiq.releases.layouts.pictures import Pictures, value_feature, with_features
 from hsfiq.releases.reader import Part
+from hsfiq.text import count_text
 
 AT_ONCE = 32
 SETS = ("Set 1", "Set 2")
@@ -65,7 +66,10 @@ def write_trl(folder: Path, pictures: Pictures | None) -> list[str]:
     finally:
         for writer in writers.values():
             writer.close()
-    return [f"trl.parquet lacks {n:,} questions: {why}" for why, n in sorted(left_out.items())]
+    return [
+        f"trl.parquet lacks {count_text(n, 'question')}: {why}"
+        for why, n in sorted(left_out.items())
+    ]
 
 
 def trl_row(

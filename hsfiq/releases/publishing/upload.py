@@ -10,6 +10,7 @@ from pathlib import Path
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.releases.checking.verify import verify
 from hsfiq.releases.manifest import MANIFEST, read_manifest
+from hsfiq.text import count_text
 
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
@@ -42,7 +43,7 @@ def plan_upload(folder: Path, repo: str) -> Upload:
     findings = verify(folder)
     if findings.first:
         raise NothingToDo(
-            f"{findings.n:,} findings, the first: {findings.first[0]}",
+            f"{count_text(findings.n, 'finding')}, the first: {findings.first[0]}",
             where=str(folder),
             remedy=f"see `hsfiq release verify {folder}`",
         )

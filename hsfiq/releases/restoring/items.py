@@ -27,6 +27,7 @@ from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.restoring.rows import Row, rows_of
 from hsfiq.releases.searching.instrument import retriever_of
 from hsfiq.study.searching.drawing import store_search_items
+from hsfiq.text import count_text
 
 IN_PAIR = 2
 MOST_PAIRS = 500
@@ -135,7 +136,8 @@ class Items:
                 highest[query] = max(highest[query], int(number))
         n_pairs = sum(highest.values()) + len(highest)
         if n_pairs > MOST_PAIRS * release.n_rows(main) + MOST_PAIRS:
-            what = f"numbers {n_pairs:,} items, and has {release.n_rows(main):,} rows"
+            rows = count_text(release.n_rows(main), "row")
+            what = f"numbers {count_text(n_pairs, 'item')}, and has {rows}"
             raise UnreadableInput(str(release.path / f"{main}.parquet"), what)
         for query, last in highest.items():
             for number in range(last + 1):

@@ -40,6 +40,7 @@ from hsfiq.releases.untrusted import shortened
 from hsfiq.study.config import config_of, is_study_name
 from hsfiq.study.instrument.wording import LABELS, Wording, wording_errors
 from hsfiq.study.publishing.publication import Publication, publication_errors
+from hsfiq.text import count_text
 
 MOST_CHECKS = 1_000
 """Of a form."""
@@ -73,7 +74,7 @@ def open_valid(folder: Path) -> ReleaseFolder:
     findings = verify(folder)
     if findings.first:
         raise NothingToDo(
-            f"{findings.n:,} findings, the first: {findings.first[0]}",
+            f"{count_text(findings.n, 'finding')}, the first: {findings.first[0]}",
             where=str(folder),
             remedy=f"see `hsfiq release verify {folder}`",
         )

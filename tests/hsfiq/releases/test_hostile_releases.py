@@ -380,6 +380,15 @@ def test_analyze_names_a_missing_column(
     assert f"{table}.parquet: column {column} is missing" in refused.err
 
 
+def test_one_finding_is_named_in_the_singular(sound: Path, tmp_path: Path) -> None:
+    release = copied(sound, "hp", tmp_path)
+    release.json("manifest.json", lambda known: known["counts"].update(sets=10**6))
+    verified = hsfiq("release", "verify", release.folder)
+    assert verified.out.endswith(": 1 finding\n")
+    refused = hsfiq("--database", f"sqlite:///{tmp_path}/a.db", "import", "release", release.folder)
+    assert ": 1 finding, the first: manifest.json" in refused.err
+
+
 @pytest.mark.parametrize(
     "metadata",
     [b"{\xff", b"[]", b'{"index_columns": ["set_id"], "columns": 5, "column_indexes": []}'],
