@@ -14,6 +14,9 @@ NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
+NOT_PRINTED = re.compile("[\ud800-\udfff]")
+
+
 def decode(text: str) -> str:
     """Replace the text's escapes by the characters that they stand for."""
     for escape, character in ESCAPES.items():
@@ -36,6 +39,17 @@ def one_line(text: str) -> str:
     """Return the text without line breaks, and with control characters escaped."""
     spaced = " ".join(text.split())
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in spaced)
+
+
+def without_controls(text: str) -> str:
+    r"""A text or a JSON text as it is printed; a JSON text stays equal when it is parsed.
+
+    Characters that cannot be encoded are escaped.
+
+    >>> without_controls("a\ud800")
+    'a\\ud800'
+    """
+    return NOT_PRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def count_text(n: int, noun: str, plural: str | None = None) -> str:

@@ -14,6 +14,7 @@ import typer
 
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 from hsfiq.public_url import public_url
+from hsfiq.text import without_controls
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -213,7 +214,7 @@ INDENTED = 3
 
 def print_result(result: dict[str, Any], text: str, *, as_json: bool) -> None:
     """Print the text, or the result as JSON."""
-    typer.echo(indented_json(result) if as_json else text)
+    typer.echo(without_controls(indented_json(result) if as_json else text))
 
 
 def indented_json(value: object, depth: int = 0) -> str:

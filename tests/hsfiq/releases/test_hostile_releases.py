@@ -380,6 +380,17 @@ def test_analyze_names_a_missing_column(
     assert f"{table}.parquet: column {column} is missing" in refused.err
 
 
+def test_what_cannot_be_encoded_is_escaped(sound: Path, tmp_path: Path) -> None:
+    release = copied(sound, "hp", tmp_path)
+    Path(os.fsdecode(os.fsencode(release.folder) + b"/not \xff UTF-8")).write_bytes(b"")
+    lines_of('{"question_id": "\\ud800"}\n')(release)
+    for option in ([], ["--json"]):
+        verified = hsfiq("release", "verify", release.folder, *option)
+        assert verified.code == 1
+        assert "not \\udcff UTF-8" in verified.out
+        assert verified.out.encode()
+
+
 def test_one_finding_is_named_in_the_singular(sound: Path, tmp_path: Path) -> None:
     release = copied(sound, "hp", tmp_path)
     release.json("manifest.json", lambda known: known["counts"].update(sets=10**6))
