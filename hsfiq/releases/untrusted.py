@@ -31,7 +31,10 @@ LARGEST_HOLE = 2**20
 
 REGULAR_ALONE = "a release has only regular files, all inside its folder"
 OF_DOWNLOADS = {".gitattributes", ".cache"}
-"""What the Hugging Face hub adds to a folder that is downloaded from there."""
+"""What the Hugging Face hub adds to a folder that is downloaded from there.
+
+It may be anything, such as links, so it is never opened, and no name in a release leads there.
+"""
 
 # ------------------------------------------------------------------------------------------- files
 
@@ -92,9 +95,9 @@ def has_large_hole(path: Path) -> bool:
 
 
 def is_inside(name: object) -> bool:
-    """Whether a text names a file inside a release's folder, on every system.
+    """Whether a text names a file that a release's folder can have, on every system.
 
-    >>> is_inside("parts/a-train.parquet"), is_inside("../a"), is_inside("/etc/passwd")
+    >>> is_inside("parts/a-train.parquet"), is_inside("../a"), is_inside(".cache/a")
     (True, False, False)
     """
     if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME:
@@ -104,6 +107,7 @@ def is_inside(name: object) -> bool:
     return (
         is_plain
         and not {"", ".", ".."} & set(parts)
+        and parts[0].lower() not in OF_DOWNLOADS
         and not PurePosixPath(name).is_absolute()
         and not PureWindowsPath(name).drive
     )

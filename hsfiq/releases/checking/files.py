@@ -12,7 +12,13 @@ from hsfiq.releases.checking.findings import Findings
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.croissant import DATA_TYPES
 from hsfiq.releases.manifest import MANIFEST, content_digest
-from hsfiq.releases.untrusted import files_in, is_inside, read_bounded_json, shortened
+from hsfiq.releases.untrusted import (
+    files_in,
+    is_inside,
+    is_regular,
+    read_bounded_json,
+    shortened,
+)
 
 CROISSANT = "croissant.json"
 
@@ -24,7 +30,7 @@ def check_files(release: ReleaseFolder, findings: Findings) -> None:
         return
     for name, entry in listed.items():
         path = release.path / name
-        if not path.is_file():
+        if not is_regular(path):
             findings.add(name, f"is missing, but {MANIFEST} lists it")
             continue
         expected = entry if isinstance(entry, Mapping) else {}
@@ -98,7 +104,7 @@ def check_croissant(release: ReleaseFolder, findings: Findings) -> None:
             findings.add(CROISSANT, what, column="distribution")
             continue
         path = release.path / str(url)
-        if not path.is_file():
+        if not is_regular(path):
             findings.add(CROISSANT, f"describes {url}, which is missing", column="distribution")
         elif digest is not None and digest != digest_of(path):
             findings.add(CROISSANT, f"has another sha256 of {url}", column="distribution")

@@ -293,6 +293,7 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
 OUTSIDE = (
     *("../../../etc/passwd", "/etc/passwd", "..", "a/../../b", "a//b", "./a", "a/", ""),
     *("..\\x", "C:\\x", "C:x", "a\0b", "a\nb", "\\\\host\\share\\x"),
+    *(".gitattributes", ".cache/passwd", ".Cache/passwd"),
 )
 
 
@@ -349,7 +350,9 @@ def test_names_of_other_types_are_refused(name: object, sound: Path, tmp_path: P
     assert "manifest.json: layouts.csv[0]: " in verified.err
 
 
-@pytest.mark.parametrize("url", ["../../../etc/passwd", "/etc/passwd", 5, None, "a\\b"])
+@pytest.mark.parametrize(
+    "url", ["../../../etc/passwd", "/etc/passwd", ".cache/passwd", 5, None, "a\\b"]
+)
 def test_croissant_does_not_name_files_outside(url: object, sound: Path, tmp_path: Path) -> None:
     release = copied(sound, "hp", tmp_path)
     release.json("croissant.json", lambda known: known["distribution"][0].update(contentUrl=url))
