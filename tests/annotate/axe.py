@@ -22,6 +22,10 @@ def script() -> str:
     return (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 
 
+NEXT_FRAME = "new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() => go(1))))"
+"""Waits until the page has been laid out, and what observes its sizes has run."""
+
+
 def faults(page: Page, looks: Iterable[tuple[dict[str, int], str]] = LOOKS) -> Iterator[str]:
     """The violations in each window and colour scheme; the scheme changes only the contrast."""
     if not page.evaluate("typeof axe === 'object'"):
@@ -30,6 +34,7 @@ def faults(page: Page, looks: Iterable[tuple[dict[str, int], str]] = LOOKS) -> I
     for size, scheme in looks:
         page.set_viewport_size(size)  # type: ignore[arg-type]
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        page.evaluate(NEXT_FRAME)
         options: dict[str, Any] = {"resultTypes": ["violations"], "rules": EXPERIMENTAL}
         if size["width"] in widths:
             options["runOnly"] = {"type": "rule", "values": ["color-contrast"]}
