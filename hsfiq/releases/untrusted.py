@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -129,6 +130,7 @@ def read_bounded_json(path: Path) -> Any:
 ROWS_AT_ONCE = 10_000
 SPARE_BYTES = 2**24
 """Allowed for every table: Parquet's own parts, and tables of a few rows."""
+MOST_COLUMNS = 1000
 LEAST_OF_VALUE = 2
 """The fewest bytes of a value and its separator in JSON lines."""
 TIMES_LARGER = 4
@@ -179,6 +181,9 @@ def room(path: Path) -> int:
 
 
 def problem_of_sizes(path: Path, metadata: pq.FileMetaData) -> str | None:
+    if metadata.num_columns > MOST_COLUMNS:
+        most = f"and tables of releases at most {MOST_COLUMNS:,}"
+        return f"has {metadata.num_columns:,} columns, {most}"
     columns = columns_of(metadata)
     n_values = max(metadata.num_rows, sum(column.num_values for column in columns))
     lines = lines_of(path)
@@ -212,7 +217,7 @@ def text_columns(metadata: pq.FileMetaData) -> list[str]:
 
 def problem_of_types(schema: pa.Schema) -> str | None:
     """A column that occurs twice, or whose values are neither simple nor lists of simple ones."""
-    repeated = {name for name in schema.names if schema.names.count(name) > 1}
+    repeated = {name for name, n in Counter(schema.names).items() if n > 1}
     if repeated:
         return f"has the column {shortened(min(repeated))} twice"
     for field in schema:

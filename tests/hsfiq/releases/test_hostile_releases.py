@@ -151,6 +151,17 @@ def long_texts(release: OnDisk) -> None:
     pq.write_table(pa.Table.from_arrays(columns, row.schema.names), path, compression="zstd")
 
 
+def empty_columns(*names: str) -> Callable[[OnDisk], object]:
+    """Columns without rows, instead of a table."""
+    columns = [pa.array([], pa.int8()) for _ in names]
+
+    def change(release: OnDisk) -> None:
+        table = pa.Table.from_arrays(columns, list(names))
+        pq.write_table(table, release.folder / "preferences.parquet")
+
+    return change
+
+
 def lines_of(text: str) -> Callable[[OnDisk], object]:
     def change(release: OnDisk) -> None:
         (release.folder / "preferences.jsonl").write_text(text, encoding="utf-8")
@@ -245,6 +256,11 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
         "preferences.parquet, row 1, active_seconds: is nan, not a finite number",
     ),
     "10^7 rows": (many_rows, "says that it has 10,000,000 rows, and preferences.jsonl"),
+    "20,000 columns": (
+        empty_columns(*map(str, range(20_000))),
+        "preferences.parquet: has 20,000 columns, and tables of releases at most 1,000",
+    ),
+    "a column twice": (empty_columns("b", "a", "b"), "has the column b twice"),
     "long texts": (long_texts, "preferences.parquet: says that it has 10,000 rows, and"),
     "brackets in JSON lines": (
         lines_of(f"{BRACKETS}\n"),
