@@ -27,8 +27,12 @@ pc: Any = pyarrow.compute
 LARGEST_JSON = 16 * 2**20
 """Bytes of a file whose JSON is read as a whole, such as manifest.json."""
 LONGEST_NAME = 250
-LARGEST_HOLE = 2**20
-"""Bytes of a file that are not on the disk: reading a sparse file takes longer than making one."""
+MOST_OF_HOLES = 2**20
+"""Bytes of a file that are in none of the disk's blocks; reading a sparse file takes longer than
+making one.
+
+Blocks are not counted, since a file system that compresses has few blocks for any file.
+"""
 
 REGULAR_ALONE = "a release has only regular files, all inside its folder"
 OF_DOWNLOADS = {".gitattributes", ".cache"}
@@ -66,7 +70,7 @@ def irregular(path: Path) -> str | None:
         return "is a symbolic link"
     if not stat.S_ISREG(mode):
         return "is not a regular file"
-    if path.stat().st_size > LARGEST_HOLE and has_large_hole(path):
+    if path.stat().st_size > MOST_OF_HOLES and is_sparse(path):
         return "is a sparse file"
     return None
 
@@ -79,18 +83,19 @@ def is_regular(path: Path) -> bool:
         return False
 
 
-def has_large_hole(path: Path) -> bool:
+def is_sparse(path: Path) -> bool:
     if not hasattr(os, "SEEK_HOLE"):  # Windows
         return False
     with path.open("rb") as file:
-        size, place = path.stat().st_size, 0
+        size, place, in_holes = path.stat().st_size, 0, 0
         while place < size:
             hole = os.lseek(file.fileno(), place, os.SEEK_HOLE)
             try:
                 place = os.lseek(file.fileno(), hole, os.SEEK_DATA)
             except OSError:  # the hole reaches the end of the file
                 place = size
-            if place - hole > LARGEST_HOLE:
+            in_holes += place - hole
+            if in_holes > MOST_OF_HOLES:
                 return True
     return False
 

@@ -205,6 +205,19 @@ def sparse(name: str) -> Callable[[OnDisk], object]:
     return change
 
 
+def holes(name: str) -> Callable[[OnDisk], object]:
+    """A file with many holes, each of a megabyte."""
+
+    def change(release: OnDisk) -> None:
+        with (release.folder / name).open("r+b") as file:
+            for place in range(20):
+                file.seek(place * (2**20 + 2**16))
+                file.write(b"x" * 2**16)
+            file.truncate(20 * (2**20 + 2**16))
+
+    return change
+
+
 def raw(name: str, content: bytes) -> Callable[[OnDisk], object]:
     return lambda release: (release.folder / name).write_bytes(content)
 
@@ -304,6 +317,7 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
     "link to a folder": (link("x", "/"), "x: is a symbolic link"),
     "link to the folder": (link("x", "."), "x: is a symbolic link"),
     "sparse lines": (sparse("sets.jsonl"), "sets.jsonl: is a sparse file"),
+    "lines of many holes": (holes("sets.jsonl"), "sets.jsonl: is a sparse file"),
     "escapes in a name": (listed("a\x1b[2Jb"), "does not name a file inside"),
 }
 OUTSIDE = (
