@@ -173,6 +173,16 @@ def inside(place: Place) -> None:
         raise place.wrong(f"{found(place.value)} does not name a file inside the release's folder")
 
 
+def distinct_files(place: Place) -> None:
+    """A list of names of files, each of them once."""
+    names: set[str] = set()
+    for member in place.list():
+        inside(member)
+        if member.value in names:
+            raise member.wrong(f"{found(member.value)} is there twice")
+        names.add(member.value)
+
+
 def files(place: Place) -> None:
     """Names of files with their digests and sizes."""
     for name, member in place.items(LONGEST_KEY):
@@ -260,7 +270,7 @@ SHAPE = record(
         record(by=Place.text, seed=Place.integer, test_share=Place.number, n=by_name(count))
     ),
     parts=by_name(by_name(inside)),
-    layouts=by_name(each(inside)),
+    layouts=by_name(distinct_files),
     images=maybe(record(sha256=Place.text)),
     without=each(one_of(*get_args(LeftOut))),
     left_out=by_name(count),

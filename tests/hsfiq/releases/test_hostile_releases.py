@@ -309,6 +309,10 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
         "parts.../../x: x is the part of no table",
     ),
     "csv of no table": (manifest(layouts={"csv": ["y.csv"]}), "y.csv is the CSV of no table"),
+    "csv of a table many times": (
+        manifest(layouts={"csv": ["sets.csv"] * 300_000}),
+        "layouts.csv[1]: 'sets.csv' is there twice",
+    ),
     "FIFO manifest": (fifo("manifest.json"), "manifest.json: is no release's manifest"),
     "FIFO table": (fifo("sets.parquet"), "sets.parquet: is not a regular file"),
     "FIFO lines": (fifo("sets.jsonl"), "sets.jsonl: is not a regular file"),
