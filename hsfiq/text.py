@@ -12,9 +12,10 @@ ESCAPES = {"dotmark": ".", "questionmark": "?", "andmark": "&", "starmark": "*"}
 
 NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-NOT_PRINTED = re.compile("[\ud800-\udfff]")
+NOT_PRINTED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Controls but line feeds and tabs, what changes the direction of text, and lone surrogates."""
 
 
 def decode(text: str) -> str:
@@ -44,10 +45,10 @@ def one_line(text: str) -> str:
 def without_controls(text: str) -> str:
     r"""A text or a JSON text as it is printed; a JSON text stays equal when it is parsed.
 
-    Characters that cannot be encoded are escaped.
+    What would steer the terminal or cannot be encoded is escaped; line feeds and tabs stay.
 
-    >>> without_controls("a\ud800")
-    'a\\ud800'
+    >>> without_controls("a\x1b[2J\n\ud800")
+    'a\\u001b[2J\n\\ud800'
     """
     return NOT_PRINTED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

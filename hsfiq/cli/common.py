@@ -14,7 +14,7 @@ import typer
 
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 from hsfiq.public_url import public_url
-from hsfiq.text import without_controls
+from hsfiq.text import one_line, without_controls
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -186,7 +186,7 @@ def root_of_links(url: str | None) -> str:
 
 def participant_label(name: str, platform_id: str | None) -> str:
     """How commands show a participant: `p7`, or `p7 (5f8e0c1d)` with the platform id."""
-    return f"{name} ({platform_id})" if platform_id else name
+    return one_line(f"{name} ({platform_id})" if platform_id else name)
 
 
 @contextmanager
@@ -240,7 +240,7 @@ def indented_json(value: object, depth: int = 0) -> str:
 def warn(warnings: Iterable[str]) -> None:
     """Print warnings, a line each, beside the result."""
     for warning in warnings:
-        typer.echo(f"hsfiq: warning: {warning}", err=True)
+        typer.echo(without_controls(f"hsfiq: warning: {warning}"), err=True)
 
 
 def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:

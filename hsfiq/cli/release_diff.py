@@ -11,6 +11,7 @@ import typer
 
 from hsfiq.cli.common import JsonOption, print_result, requires
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import one_line
 
 if TYPE_CHECKING:
     from hsfiq.releases.comparing.diff import ReleaseDiff, TableDiff
@@ -113,7 +114,7 @@ def as_text(compared: ReleaseDiff, figures: dict[str, dict[str, Any]]) -> str:
     if not compared.differs:
         lines.append("the tables have the same rows")
     for name, sides in figures.items():
-        lines.append(f"{name}: {figure_text(sides['a'])} -> {figure_text(sides['b'])}")
+        lines.append(f"{one_line(name)}: {figure_text(sides['a'])} -> {figure_text(sides['b'])}")
     return "\n".join(lines)
 
 
@@ -142,7 +143,7 @@ def change_text(column: str, values: tuple[Any, Any]) -> str:
 
 
 def short(value: object) -> str:
-    text = str(value)
+    text = one_line(str(value))
     return text if len(text) <= 70 else f"{text[:67]}..."
 
 

@@ -428,6 +428,53 @@ def test_what_cannot_be_encoded_is_escaped(sound: Path, tmp_path: Path) -> None:
         assert verified.out.encode()
 
 
+STEERING = "\x1b[2J\x1b]0;x\x07\x9b31m\u202e\u2066"
+
+
+def steered(release: OnDisk) -> None:
+    """What steers a terminal, in a participant's id and in systems, texts and categories."""
+
+    def change(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            for name in {"system", "text", "category"} & row.keys():
+                row[name] = row[name] and f"{row[name]}{STEERING}"
+            for name in {"participant_id", "question_id", "set_id"} & row.keys():
+                row[name] = row[name].replace("p1", f"p1{STEERING}")
+            if "captions" in row:
+                row["captions"] = [f"{caption}{STEERING}" for caption in row["captions"]]
+
+    for path in release.folder.glob("*.parquet"):
+        release.change(path.stem, change)
+    release.json("manifest.json", lambda known: known.update(title=STEERING))
+    release.agree()
+
+
+def test_results_do_not_steer_the_terminal(sound: Path, tmp_path: Path) -> None:
+    release = copied(sound, "single", tmp_path)
+    steered(release)
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    commands: tuple[tuple[str | Path, ...], ...] = (
+        ("release", "diff", sound / "single", release.folder),
+        ("analyze", release.folder, "--no-verify", "--resamples", "10"),
+        ("--database", url, "import", "release", release.folder),
+        ("--database", url, "participant", "list"),
+    )
+    for command in commands:
+        for option in ([], ["--json"]):
+            result = hsfiq(*command, *option)
+            assert result.code == 0, result.err
+            assert not set("\x1b\x07\x9b\u202e\u2066") & set(result.out + result.err)
+    (first, *_) = hsfiq("--database", url, "participant", "list", "--json").result["participants"]
+    assert first["participant"].endswith(STEERING)
+
+
+def test_a_difference_is_in_one_line(sound: Path, tmp_path: Path) -> None:
+    release = copied(sound, "single", tmp_path)
+    release.json("manifest.json", lambda known: known.update(title="a\nthe same"))
+    compared = hsfiq("release", "diff", sound / "single", release.folder)
+    assert "a the same" in compared.out
+
+
 def test_one_finding_is_named_in_the_singular(sound: Path, tmp_path: Path) -> None:
     release = copied(sound, "hp", tmp_path)
     release.json("manifest.json", lambda known: known["counts"].update(sets=10**6))
