@@ -13,6 +13,8 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.text import is_storable_text
 
 LONGEST_NAME = 200
+LONGEST_PATH = 1000
+"""Characters of the keys in an error."""
 DEEPEST = 50
 """Lists and objects inside one another, which are read by functions that call themselves."""
 TOO_DEEP = "the JSON is nested too deeply"
@@ -103,11 +105,33 @@ def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 class Place:
-    """A JSON value with its place in the file, for errors that name the place."""
+    """A JSON value with its place in the file, for errors that name the place.
 
-    def __init__(self, value: Any, where: str) -> None:
-        self.value = value
-        self.where = where
+    `where` is the place in words or, for a member of another value, its key or its index there.
+    """
+
+    __slots__ = ("_above", "_step", "value")
+
+    def __init__(self, value: Any, where: str | int, above: Place | None = None) -> None:
+        self.value, self._step, self._above = value, where, above
+
+    @property
+    def where(self) -> str:
+        """The place in words, made only when it is asked for: there may be millions of values."""
+        steps: list[str] = []
+        place = self
+        while place._above is not None:
+            steps.append(f"[{place._step}]" if isinstance(place._step, int) else f".{place._step}")
+            place = place._above
+        root, path = str(place._step), "".join(reversed(steps))  # noqa: SLF001 -- of this class
+        # The file's name ends with ": ", the keys below it are joined with dots.
+        path = path.removeprefix(".") if root.endswith(": ") else path
+        half = LONGEST_PATH // 2
+        return root + (path if len(path) <= LONGEST_PATH else f"{path[:half]}...{path[-half:]}")
+
+    def with_value(self, value: Any) -> Place:
+        """Another value at the same place, such as a part of a text."""
+        return Place(value, self._step, self._above)
 
     def wrong(self, what: str, remedy: str = "") -> UnreadableInput:
         return UnreadableInput(self.where.removesuffix(": "), what, remedy)
@@ -117,25 +141,31 @@ class Place:
         if not isinstance(self.value, dict):
             raise self.wrong(f"expected an object, found {kind(self.value)}")
         for key, value in self.value.items():
-            name = Place(key, f"{self.where}{key[:40]!r}").name(longest)
-            yield name, Place(value, self._below(key))
+            if not 1 <= len(key) <= longest or not is_storable_text(key):
+                Place(key, f"{self.where}{key[:40]!r}").name(longest)
+            yield key, Place(value, key, self)
 
     def key(self, name: str) -> Place:
         if not isinstance(self.value, dict):
             raise self.wrong(f"expected an object, found {kind(self.value)}")
         if name not in self.value:
             raise self.wrong(f"the key {name!r} is missing")
-        return Place(self.value[name], self._below(name))
+        return Place(self.value[name], name, self)
 
     def only(self, *names: str) -> None:
         unknown = [key for key, _ in self.items() if key not in names]
         if unknown:
             raise self.wrong(f"unknown key {unknown[0]!r}", f"known keys: {', '.join(names)}")
 
-    def list(self) -> list[Place]:
+    def members(self) -> Iterator[Place]:
+        """The members of a list, one at a time."""
         if not isinstance(self.value, list):
             raise self.wrong(f"expected a list, found {kind(self.value)}")
-        return [Place(value, f"{self.where}[{index}]") for index, value in enumerate(self.value)]
+        for index, value in enumerate(self.value):
+            yield Place(value, index, self)
+
+    def list(self) -> list[Place]:
+        return [*self.members()]
 
     def text(self) -> str:
         if not isinstance(self.value, str):
@@ -154,7 +184,7 @@ class Place:
         """The ids in a list."""
         if self.holds_names():
             return tuple(self.value)
-        return tuple(place.name() for place in self.list())
+        return tuple(place.name() for place in self.members())
 
     def holds_names(self) -> bool:
         """Whether this is a list of ids without a mistake: most are, and some hold millions."""
@@ -187,10 +217,6 @@ class Place:
         if not math.isfinite(number):
             raise self.wrong(f"{kind(self.value)} is too large to be stored")
         return number
-
-    def _below(self, key: str) -> str:
-        # The file's name ends with ": ", the keys below it are joined with dots.
-        return f"{self.where}{key}" if self.where.endswith(": ") else f"{self.where}.{key}"
 
 
 def open_place(path: Path) -> Place:

@@ -73,8 +73,8 @@ class ImagePaths:
                 f"{path!r} does not follow the file's pattern {self.pattern}",
                 "use one pattern for all images",
             )
-        self.categories.add(Place(match["category"], place.where).name(LONGEST_CATEGORY))
-        return Place(match["name"], place.where).name(LONGEST_IMAGE)
+        self.categories.add(place.with_value(match["category"]).name(LONGEST_CATEGORY))
+        return place.with_value(match["name"]).name(LONGEST_IMAGE)
 
 
 def read(path: Path) -> PublishedStudy:

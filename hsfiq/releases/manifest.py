@@ -140,11 +140,19 @@ def maybe(shape: Shape) -> Shape:
 
 
 def each(shape: Shape) -> Shape:
-    return lambda place: [shape(member) for member in place.list()]
+    def check(place: Place) -> None:
+        for member in place.members():
+            shape(member)
+
+    return check
 
 
 def by_name(shape: Shape) -> Shape:
-    return lambda place: [shape(member) for _, member in place.items(LONGEST_KEY)]
+    def check(place: Place) -> None:
+        for _, member in place.items(LONGEST_KEY):
+            shape(member)
+
+    return check
 
 
 def record(*needed: str, **shapes: Shape) -> Shape:
@@ -186,7 +194,7 @@ def distinct_files(place: Place) -> None:
 def files(place: Place) -> None:
     """Names of files with their digests and sizes."""
     for name, member in place.items(LONGEST_KEY):
-        inside(Place(name, place.where))
+        inside(place.with_value(name))
         record(sha256=Place.text, bytes=count)(member)
 
 

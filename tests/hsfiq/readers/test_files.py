@@ -89,6 +89,20 @@ def test_locations_are_named_by_keys_and_indexes() -> None:
     assert (inner.where, inner.integer()) == ("it.json: a.b[1]", 20)
 
 
+def test_long_locations_are_shortened() -> None:
+    value: object = ["x"]
+    for _ in range(20):
+        value = {"k" * 250: value}
+    inner = place(value)
+    for _ in range(20):
+        inner = inner.key("k" * 250)
+    (member,) = inner.members()
+    assert member.where.startswith("it.json: kkk")
+    assert member.where.endswith("kkk[0]")
+    assert len(member.where) < 1_100
+    assert member.with_value("y").where == member.where
+
+
 @pytest.mark.parametrize(
     ("read_value", "value", "message"),
     [

@@ -230,6 +230,15 @@ def nested(depth: int) -> list[Any]:
     return value
 
 
+def deep_list(release: OnDisk) -> None:
+    """A list of a million values, the last of which is wrong, below 20 keys of 250 characters."""
+    value: Any = [0] * 10**6 + ["\0"]
+    for _ in range(20):
+        value = {"k" * 250: value}
+    path = release.folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"x": value}))
+
+
 BRACKETS = "[" * 300_000
 ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
     "struct ids": (
@@ -296,6 +305,7 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
         raw("text_versions.json", json.dumps([{"number": 1, "texts": nested(450)}]).encode()),
         "text_versions.json: is not in its layout (the JSON is nested too deeply)",
     ),
+    "a list below long keys": (deep_list, "manifest.json: x.kkk"),
     "a funnel that is a text": (manifest(funnel="x"), "funnel: expected an object, found 'x'"),
     "a funnel of texts": (
         manifest(funnel={"steps": ["x"]}),
