@@ -12,6 +12,7 @@ from typing import Any
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.kinds import KINDS
 from hsfiq.readers.files import Place, parse_json
+from hsfiq.readers.hpfiq import KEYS, LONGEST_FORM, LONGEST_PERSON
 from hsfiq.releases.checking.findings import Findings
 from hsfiq.releases.checking.scratch import Scratch
 from hsfiq.releases.checking.tables import ReleaseFolder
@@ -25,6 +26,8 @@ HPFIQ, QRELS, RECORDS, TEXTS = (
     "text_versions.json",
 )
 
+FEW = 100
+"""Question sets without a question, in a release of any size."""
 OF_SYSTEMS = ("system", "system_1", "system_2")
 
 
@@ -95,11 +98,24 @@ def answers_in(
 
 
 def published_answers(release: ReleaseFolder) -> Iterator[dict[str, Any]]:
+    """The questions of the published layout.
+
+    Raises:
+        UnreadableInput: a user or a question set has no name that is stored, or more sets are empty
+            than the release has questions: a published study may have some.
+    """
+    n_empty, most_empty = 0, release.n_rows("preferences") + FEW
     for participant, forms in users_in(release):
-        for form, columns in forms.items():
-            names = [name for name in columns if name != "question"]
+        Place(participant, f"{HPFIQ}: ").name(LONGEST_PERSON)
+        if not forms:
+            raise UnreadableInput(HPFIQ, f"{participant[:40]!r} has no question set")
+        for form, place in Place(forms, f"{HPFIQ}: ").items(LONGEST_FORM):
+            columns = {name: place.key(name).value for name in KEYS}
+            n_empty += not any(columns.values())
+            if n_empty > most_empty:
+                raise UnreadableInput(HPFIQ, f"has more than {most_empty:,} empty question sets")
             for values in zip(*columns.values(), strict=True):
-                listed = dict(zip(names, values, strict=True))
+                listed = dict(zip(KEYS, values, strict=True))
                 yield {
                     "question": (participant, form),
                     "ref_img_paths": image_of(listed["ref_img_paths"]),

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from hsfiq.errors import HsfiqError
 from hsfiq.model.preference.answers import read_answers
+from hsfiq.readers.hpfiq import KEYS
 from hsfiq.releases import Split
 from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.layouts.options import Extras
@@ -239,6 +240,23 @@ def deep_list(release: OnDisk) -> None:
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"x": value}))
 
 
+def further_users(forms: Any, *names: str) -> Callable[[OnDisk], object]:
+    """Users of the published layout with these question sets."""
+
+    def change(release: OnDisk) -> None:
+        path = release.folder / "hpfiq.json"
+        users = json.loads(path.read_text()) | dict.fromkeys(names, forms)
+        # Users without a question set are written on two lines, as others are on several.
+        path.write_text(json.dumps(users, indent=2).replace('  "u": {}', '  "u": {\n  }'))
+        release.agree()
+
+    return change
+
+
+def empty_forms(n: int) -> dict[str, Any]:
+    return {f"f{number}": {key: [] for key in KEYS} for number in range(n)}
+
+
 BRACKETS = "[" * 300_000
 ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
     "struct ids": (
@@ -306,6 +324,27 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
         "text_versions.json: is not in its layout (the JSON is nested too deeply)",
     ),
     "a list below long keys": (deep_list, "manifest.json: x.kkk"),
+    "many users without a question": (
+        further_users(empty_forms(1), *(f"u{number}" for number in range(1_000))),
+        "hpfiq.json: is not in its layout (has more than 1",
+    ),
+    "many empty question sets": (further_users(empty_forms(1_000), "u"), "empty question sets)"),
+    "a user without a question set": (
+        further_users({}, "u"),
+        "hpfiq.json: is not in its layout ('u' has no question set)",
+    ),
+    "a long name of a user": (
+        further_users(empty_forms(1), "u" * 100_000),
+        "hpfiq.json: is not in its layout (an id here has 1 to 80 characters, not 100,000)",
+    ),
+    "a lone surrogate in a user's name": (
+        further_users(empty_forms(1), "\ud800"),
+        "hpfiq.json: is not in its layout (the text has characters that cannot be stored)",
+    ),
+    "a question set without lists": (
+        further_users({"f": {}}, "u"),
+        "hpfiq.json: is not in its layout (the key 'ref_img_paths' is missing)",
+    ),
     "a funnel that is a text": (manifest(funnel="x"), "funnel: expected an object, found 'x'"),
     "a funnel of texts": (
         manifest(funnel={"steps": ["x"]}),
@@ -483,6 +522,12 @@ def test_a_difference_is_in_one_line(sound: Path, tmp_path: Path) -> None:
     release.json("manifest.json", lambda known: known.update(title="a\nthe same"))
     compared = hsfiq("release", "diff", sound / "single", release.folder)
     assert "a the same" in compared.out
+
+
+def test_few_empty_question_sets_are_valid(sound: Path, tmp_path: Path) -> None:
+    release = copied(sound, "hp", tmp_path)
+    further_users(empty_forms(2), "u")(release)
+    assert hsfiq("release", "verify", release.folder).out.endswith(": valid\n")
 
 
 def test_one_finding_is_named_in_the_singular(sound: Path, tmp_path: Path) -> None:
