@@ -7,10 +7,13 @@ rows are in the table's JSON lines, and each value takes at least two bytes ther
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -147,9 +150,49 @@ EARLIEST, LATEST = -62_135_596_800, 253_402_300_799
 """The seconds since 1970 of the first and the last time that Python has: years 1 to 9999."""
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
+DEADLINE = 60
+"""Seconds for a release's Parquet files to be opened, which takes a few tenths of a second."""
+NOT_OPENED = "cannot be read as Parquet (damaged or hostile)"
+
+
+def unopened(paths: Sequence[Path]) -> dict[Path, str]:
+    """Why Parquet files cannot be opened, by file; those that can be are absent.
+
+    Another process opens them: see `hsfiq.releases.examining`. When it ends before its time, the
+    files that it has not examined are not opened, either.
+    """
+    if not paths:
+        return {}
+    program = Path(__file__).with_name("examining.py")
+    try:
+        ended = subprocess.run(  # noqa: S603 -- ours
+            # With -P, the program's folder is not searched for modules.
+            [sys.executable, "-P", str(program)],
+            input=json.dumps([str(path.absolute()) for path in paths]),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=DEADLINE,
+            env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"},
+            check=False,
+        )
+        printed = ended.stdout
+    except subprocess.TimeoutExpired as error:
+        printed = bytes(error.stdout or b"").decode()
+    results = [json.loads(line) for line in printed.split("\n")[:-1]]
+    problems = {
+        path: f"cannot be read ({shortened(result)})"
+        for path, result in zip(paths, results, strict=False)
+        if result is not None
+    }
+    rest = paths[len(results) :]
+    if rest:
+        problems[rest[0]] = NOT_OPENED
+        problems |= dict.fromkeys(rest[1:], f"is not opened, since {rest[0].name} cannot be")
+    return problems
+
 
 def table_problem(path: Path) -> str | None:
-    """Why a Parquet file of a release cannot be read safely; None if it can.
+    """Why a Parquet file that can be opened cannot be read safely; None if it can.
 
     The file is read once, some rows at a time, with its texts in dictionaries: the sizes of the
     file and of its JSON lines bound the memory.

@@ -17,12 +17,14 @@ from hsfiq.releases.reader import EXPORT_AGAIN
 from hsfiq.releases.schemas import CONTENT, TYPE_NAMES, Table
 from hsfiq.releases.untrusted import (
     ROWS_AT_ONCE,
+    files_in,
     is_list,
     is_text,
     read_bounded_json,
     require_regular_files,
     shortened,
     table_problem,
+    unopened,
 )
 
 FEW_ROWS = 1000
@@ -54,7 +56,7 @@ class Batch:
 class ReleaseFolder:
     """A release on disk: its manifest, its kind, and the tables whose Parquet files are readable.
 
-    `broken` has the reason for each Parquet file that is not.
+    `broken` has the reason for each Parquet file that is not, those of parts and layouts, too.
     """
 
     path: Path
@@ -102,10 +104,16 @@ def open_release(path: Path) -> ReleaseFolder:
         known = ", ".join(RELEASE_KINDS)
         what = f"kind {manifest['kind']!r} is not known; there are {known}"
         raise UnreadableInput(str(path / MANIFEST), what, "use a newer hsfiq")
-    tables, broken = {}, {}
+    files = [file for file in files_in(path) if file.suffix == ".parquet"]
+    unopened_files = unopened(files)
+    tables = {}
+    broken = {
+        file.relative_to(path).with_suffix("").as_posix(): problem
+        for file, problem in unopened_files.items()
+    }
     for name, table in kind.all_tables().items():
         file = path / f"{name}.parquet"
-        if not file.is_file():
+        if not file.is_file() or file in unopened_files:
             continue
         problem = table_problem(file)
         if problem is None:
@@ -130,11 +138,12 @@ def require_readable(path: Path) -> None:
     manifest = read_bounded_json(path / MANIFEST)
     kind = RELEASE_KINDS.get(str(manifest.get("kind"))) if isinstance(manifest, dict) else None
     described = kind.all_tables() if kind else {}
-    for name in described or {table for kind in RELEASE_KINDS.values() for table in kind.schemas()}:
-        file = path / f"{name}.parquet"
-        if not file.is_file():
-            continue
-        problem = table_problem(file)
+    known = described or {table for kind in RELEASE_KINDS.values() for table in kind.schemas()}
+    files = {name: path / f"{name}.parquet" for name in sorted(known)}
+    files = {name: file for name, file in files.items() if file.is_file()}
+    unopened_files = unopened(list(files.values()))
+    for name, file in files.items():
+        problem = unopened_files.get(file) or table_problem(file)
         if problem is None and name in described:
             with pq.ParquetFile(file) as opened:
                 problem = unlike(opened.schema_arrow, described[name])

@@ -27,6 +27,7 @@ from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.layouts.options import Extras
 from hsfiq.releases.untrusted import is_inside
 from tests.databases import migrated_sqlite
+from tests.hsfiq.releases.parquet_footers import write_large_pages, write_sizes_of_no_texts
 from tests.hsfiq.releases.small_releases import OnDisk, small_study_at, write_release
 from tests.hsfiq.samples import CommandResult, hsfiq
 
@@ -161,6 +162,16 @@ def empty_columns(*names: str) -> Callable[[OnDisk], object]:
         pq.write_table(table, release.folder / "preferences.parquet")
 
     return change
+
+
+def lists_of_dictionaries(release: OnDisk) -> None:
+    """Two row groups with lists of texts of another dictionary each: 10,000 times 400,000 bytes."""
+    schema = pa.schema({"image_ids": pa.list_(pa.string())})
+    path = release.folder / "sets.parquet"
+    with pq.ParquetWriter(path, schema, compression="zstd", store_schema=False) as writer:
+        for text in ("x", "y"):
+            writer.write_table(pa.table({"image_ids": [[text * 400_000]] * 5_000}))
+    (release.folder / "sets.jsonl").write_text("{}\n" * 20_000)
 
 
 def lines_of(text: str) -> Callable[[OnDisk], object]:
@@ -301,6 +312,19 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
         "preferences.parquet: has 20,000 columns, and tables of releases at most 1,000",
     ),
     "a column twice": (empty_columns("b", "a", "b"), "has the column b twice"),
+    "sizes of no texts": (
+        lambda release: write_sizes_of_no_texts(release.folder / "sets.parquet"),
+        "sets.parquet: cannot be read as Parquet (damaged or hostile)",
+    ),
+    "sizes of no texts in a part": (
+        lambda release: write_sizes_of_no_texts(release.folder / "sets-train.parquet"),
+        "sets-train.parquet: cannot be read as Parquet (damaged or hostile)",
+    ),
+    "large pages": (
+        lambda release: write_large_pages(release.folder / "sets.parquet", 2**26),
+        "sets.parquet: cannot be read (a column has larger pages than the footer says)",
+    ),
+    "lists of dictionaries": (lists_of_dictionaries, "sets.parquet: cannot be read ("),
     "long texts": (long_texts, "preferences.parquet: says that it has 10,000 rows, and"),
     "brackets in JSON lines": (
         lines_of(f"{BRACKETS}\n"),
