@@ -63,12 +63,17 @@ def problem_of(path: Path) -> str | None:
 
 
 def chunks_of(metadata: pq.FileMetaData) -> list[tuple[int, int, int]]:
-    """Of each chunk of a column: where it starts, its bytes, and these when decompressed."""
+    """Of each chunk of a column: where it starts, its bytes, and these when decompressed.
+
+    No page of a chunk without values is ever read, and such a chunk may have no valid start.
+    """
     chunks = []
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         for place in range(metadata.num_columns):
             column = row_group.column(place)
+            if column.num_values <= 0:
+                continue
             start = column.data_page_offset
             dictionary = column.dictionary_page_offset or 0
             if column.has_dictionary_page and 0 < dictionary < start:

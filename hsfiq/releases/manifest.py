@@ -184,7 +184,7 @@ def inside(place: Place) -> None:
 def distinct_files(place: Place) -> None:
     """A list of names of files, each of them once."""
     names: set[str] = set()
-    for member in place.list():
+    for member in place.members():
         inside(member)
         if member.value in names:
             raise member.wrong(f"{found(member.value)} is there twice")
