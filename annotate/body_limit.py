@@ -1,4 +1,4 @@
-"""The largest body of a request, and reading no more than that."""
+"""Reading the body of a request, within limits of size and time."""
 
 from __future__ import annotations
 

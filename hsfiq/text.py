@@ -45,7 +45,7 @@ def one_line(text: str) -> str:
 def without_controls(text: str) -> str:
     r"""A text or a JSON text as it is printed; a JSON text stays equal when it is parsed.
 
-    What would steer the terminal or cannot be encoded is escaped; line feeds and tabs stay.
+    Characters that control the terminal or cannot be encoded are escaped, but line feeds and tabs.
 
     >>> without_controls("a\x1b[2J\n\ud800")
     'a\\u001b[2J\n\\ud800'

@@ -48,7 +48,7 @@ ARRIVING_AT_ONCE = 4
 
 
 ARRIVING_IN_ALL = 32
-"""Pictures that all participants together may be sending: each may take 17 MB of memory."""
+"""Pictures that all participants together may be sending, because their bodies are in memory."""
 
 
 class TooMany(Refused):
@@ -63,21 +63,16 @@ class Uploads:
 
     def __init__(self) -> None:
         self._threads = CapacityLimiter(READ_AT_ONCE)
-        self._n_arriving = 0
         self._arriving = Counter[str]()
         self._read = Counter[str]()
 
     @contextmanager
     def arriving(self, participants: Sequence[str]) -> Iterator[None]:
         """A block that receives a picture; `TooMany` if these participants, or all, send many."""
-        if self._n_arriving >= ARRIVING_IN_ALL:
+        if self._arriving.total() >= ARRIVING_IN_ALL:
             raise TooMany("many pictures are being received; send this one again later")
-        self._n_arriving += 1
-        try:
-            with counted(self._arriving, participants, ARRIVING_AT_ONCE):
-                yield
-        finally:
-            self._n_arriving -= 1
+        with counted(self._arriving, participants, ARRIVING_AT_ONCE):
+            yield
 
     async def read(self, participants: Sequence[str], store: Callable[[], T]) -> T:
         """What `store` returns in a thread; `TooMany` while another picture of theirs is read."""

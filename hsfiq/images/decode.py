@@ -28,10 +28,10 @@ FORMATS = tuple(
 """What is recognised, by content. Others of Pillow's formats start programs or set no limits."""
 
 MAX_SIDE = 65_535
-"""Pixels of a side: as much as JPEG has. Pillow needs memory for each row, however short it is."""
+"""Pixels of a side, as in JPEG. Pillow needs memory for each row, even if the row is short."""
 
 MAX_SCANS = 100
-"""Passes of a progressive JPEG, each of which decodes all its pixels; usual ones have up to 20."""
+"""Scans of a progressive JPEG: each scan decodes all pixels again. libjpeg writes 10 by default."""
 _SCAN = b"\xff\xda"
 _TILE_WIDTH, _TILE_HEIGHT = 322, 323
 
@@ -79,14 +79,8 @@ def decoded(
             stream.seek(0)
             opened = Image.open(stream, formats=FORMATS)
             pixels = _pixels_to_decode(opened)
-            if pixels > max_pixels:
-                raise UndecodableImage(too_large(max_pixels))
-            if max(opened.size) > MAX_SIDE:
-                reason = f"has more than {MAX_SIDE:,} pixels on a side"
-                raise UndecodableImage(Fault("too-large", reason))
-            if opened.info.get("progressive") and _has_many_scans(stream):
-                reason = f"has more than {MAX_SCANS} passes (save it as a JPEG of one pass)"
-                raise UndecodableImage(Fault("too-large", reason))
+            if fault := _excess(opened, pixels, max_pixels, stream):
+                raise UndecodableImage(fault)
             if at_least is not None:
                 opened.draft(None, (at_least, at_least))
         with BUDGET.reserved(pixels):
@@ -105,8 +99,19 @@ def _pixels_to_decode(opened: Image.Image) -> int:
     return pixels
 
 
+def _excess(image: Image.Image, pixels: int, max_pixels: int, stream: BinaryIO) -> Fault | None:
+    """Why decoding would take too much memory or time."""
+    if pixels > max_pixels:
+        return too_large(max_pixels)
+    if max(image.size) > MAX_SIDE:
+        return Fault("too-large", f"has more than {MAX_SIDE:,} pixels on a side")
+    if image.info.get("progressive") and _has_many_scans(stream):
+        return Fault("too-large", f"has more than {MAX_SCANS} scans (save it as a baseline JPEG)")
+    return None
+
+
 def _has_many_scans(stream: BinaryIO) -> bool:
-    """Whether a JPEG file has the marker of a scan, which its pixels cannot contain, very often."""
+    """Count the marker of a scan, which the compressed pixels of a JPEG cannot contain."""
     place = stream.tell()
     stream.seek(0)
     n_scans = stream.read().count(_SCAN)

@@ -14,9 +14,9 @@ from hsfiq.text import is_storable_text
 
 LONGEST_NAME = 200
 LONGEST_PATH = 1000
-"""Characters of the keys in an error."""
+"""Characters of a path of keys in an error; the middle of a longer one is left out."""
 DEEPEST = 50
-"""Lists and objects inside one another, which are read by functions that call themselves."""
+"""Levels of lists and objects; functions that call themselves read them."""
 TOO_DEEP = "the JSON is nested too deeply"
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -63,7 +63,7 @@ def parse_json(text: str, where: str, line: int | None = None) -> Any:
 
 
 def is_deeper(value: Any, deepest: int) -> bool:
-    """Whether more than so many lists and objects are inside one another."""
+    """Whether lists and objects are nested more than so many levels deep."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(deepest):
         level = [
@@ -110,20 +110,20 @@ class Place:
     `where` is the place in words or, for a member of another value, its key or its index there.
     """
 
-    __slots__ = ("_above", "_step", "value")
+    __slots__ = ("above", "step", "value")
 
     def __init__(self, value: Any, where: str | int, above: Place | None = None) -> None:
-        self.value, self._step, self._above = value, where, above
+        self.value, self.step, self.above = value, where, above
 
     @property
     def where(self) -> str:
         """The place in words, made only when it is asked for: there may be millions of values."""
         steps: list[str] = []
         place = self
-        while place._above is not None:
-            steps.append(f"[{place._step}]" if isinstance(place._step, int) else f".{place._step}")
-            place = place._above
-        root, path = str(place._step), "".join(reversed(steps))  # noqa: SLF001 -- of this class
+        while place.above is not None:
+            steps.append(f"[{place.step}]" if isinstance(place.step, int) else f".{place.step}")
+            place = place.above
+        root, path = str(place.step), "".join(reversed(steps))
         # The file's name ends with ": ", the keys below it are joined with dots.
         path = path.removeprefix(".") if root.endswith(": ") else path
         half = LONGEST_PATH // 2
@@ -131,7 +131,7 @@ class Place:
 
     def with_value(self, value: Any) -> Place:
         """Another value at the same place, such as a part of a text."""
-        return Place(value, self._step, self._above)
+        return Place(value, self.step, self.above)
 
     def wrong(self, what: str, remedy: str = "") -> UnreadableInput:
         return UnreadableInput(self.where.removesuffix(": "), what, remedy)

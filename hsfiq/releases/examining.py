@@ -1,10 +1,11 @@
 """Whether Parquet files of strangers can be opened: run as a program, in a process of its own.
 
-pyarrow ends its process at some footers, and decompresses pages of any size. So this program opens
-the files first, under limits of memory and time that its parent sets. It imports nothing of ours.
+Some footers make pyarrow abort its process, and it decompresses pages of any size. So this program
+opens the files first, under a limit of memory; its parent sets a limit of time. It imports no
+module of this project.
 
-The paths come from the standard input as JSON; for each file, a line with null or with what is
-wrong is printed when the file has been examined.
+It reads a JSON list of paths from standard input. As soon as it has examined a file, it prints one
+line of JSON: null, or the reason why the file cannot be read.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if sys.platform != "win32":
     import resource
 
 MEMORY = 2**30
-"""Bytes that the program may take besides what it has taken when it starts."""
+"""Bytes that the program may allocate in addition to those it has at its start."""
 ROWS_AT_ONCE = 10_000
 LONGEST_HEADER = 2**24
 SPARE_BYTES = 2**16
-"""How much the pages of a column may be larger than its part of the footer says."""
+"""Bytes by which a column's pages may exceed the size in the footer."""
 MOST_NESTED = 20
 
 # Types of Thrift's compact protocol
@@ -205,6 +206,6 @@ class Header:
 
 if __name__ == "__main__":
     limit_memory()
-    for each in json.load(sys.stdin):
-        sys.stdout.write(f"{json.dumps(problem_of(Path(each)))}\n")
+    for path in json.load(sys.stdin):
+        sys.stdout.write(f"{json.dumps(problem_of(Path(path)))}\n")
         sys.stdout.flush()

@@ -31,10 +31,9 @@ LARGEST_JSON = 16 * 2**20
 """Bytes of a file whose JSON is read as a whole, such as manifest.json."""
 LONGEST_NAME = 250
 MOST_OF_HOLES = 2**20
-"""Bytes of a file that are in none of the disk's blocks; reading a sparse file takes longer than
-making one.
+"""Bytes of a file that may be holes: reading a large sparse file takes longer than making it.
 
-Blocks are not counted, since a file system that compresses has few blocks for any file.
+Blocks on the disk are not compared, since a file system that compresses needs few for any file.
 """
 
 REGULAR_ALONE = "a release has only regular files, all inside its folder"
@@ -151,21 +150,21 @@ EARLIEST, LATEST = -62_135_596_800, 253_402_300_799
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 DEADLINE = 60
-"""Seconds for a release's Parquet files to be opened, which takes a few tenths of a second."""
+"""Seconds in which all Parquet files of a release must be opened."""
 NOT_OPENED = "cannot be read as Parquet (damaged or hostile)"
 
 
 def unopened(paths: Sequence[Path]) -> dict[Path, str]:
-    """Why Parquet files cannot be opened, by file; those that can be are absent.
+    """Why Parquet files cannot be opened, by file; files that can be opened are absent.
 
-    Another process opens them: see `hsfiq.releases.examining`. When it ends before its time, the
-    files that it has not examined are not opened, either.
+    Another process opens them: see `hsfiq.releases.examining`. If it is killed, the files that it
+    has not examined count as unopened.
     """
     if not paths:
         return {}
     program = Path(__file__).with_name("examining.py")
     try:
-        ended = subprocess.run(  # noqa: S603 -- ours
+        ended = subprocess.run(  # noqa: S603 -- a program of this package
             # With -P, the program's folder is not searched for modules.
             [sys.executable, "-P", str(program)],
             input=json.dumps([str(path.absolute()) for path in paths]),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.owner.answer_pages.content import participant_page, question_page
@@ -55,6 +55,15 @@ def asking(place: Place) -> Iterator[Database]:
     database = make_study(place, questionnaire=ASKED)
     yield database
     database.close()
+
+
+@pytest.fixture
+def page(place: Place, asking: Database, open_page: OpenPage) -> Iterator[Page]:
+    """The question page of a participant."""
+    server = ThreadServer(place, asking, build_app(asking))
+    server.start()
+    yield open_page(server)
+    server.stop()
 
 
 def body(question: dict[str, Any], extra: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -109,10 +118,7 @@ def test_a_study_without_extra_questions_takes_no_answers_to_them(
 
 
 @pytest.mark.browser
-def test_the_page_keeps_and_sends_them(place: Place, asking: Database, open_page: OpenPage) -> None:
-    server = ThreadServer(place, asking, build_app(asking))
-    server.start()
-    page = open_page(server)
+def test_the_page_keeps_and_sends_them(asking: Database, page: Page) -> None:
     expect_step(page, "question", "1 / 6")
     answer(page)
     press(page, "Enter")
@@ -139,16 +145,12 @@ def test_the_page_keeps_and_sends_them(place: Place, asking: Database, open_page
     expect_step(page, "question", "1 / 6")
     expect(price).to_have_value("12.5")
     expect(page.locator('[data-field="extra_marks"] input').nth(1)).to_be_checked()
-    server.stop()
 
 
 @pytest.mark.browser
 def test_the_page_takes_numbers_within_the_bounds_and_other_answers(
-    place: Place, asking: Database, open_page: OpenPage
+    asking: Database, page: Page
 ) -> None:
-    server = ThreadServer(place, asking, build_app(asking))
-    server.start()
-    page = open_page(server)
     press(page, "4", "Shift+Digit2", "q")
     expect(page.locator('[data-field="extra_price"] legend')).to_contain_text("(from 0 to 500)")
     page.locator('[data-field="extra_sure"] .option').nth(2).click()
@@ -178,14 +180,10 @@ def test_the_page_takes_numbers_within_the_bounds_and_other_answers(
     expect_step(page, "question", "1 / 6")
     expect(where).to_have_value("market")
     expect(page.locator('[data-field="extra_why"] input').nth(2)).to_be_checked()
-    server.stop()
 
 
 @pytest.mark.browser
-def test_they_are_answered_by_keys(place: Place, asking: Database, open_page: OpenPage) -> None:
-    server = ThreadServer(place, asking, build_app(asking))
-    server.start()
-    page = open_page(server)
+def test_they_are_answered_by_keys(asking: Database, page: Page) -> None:
     marked = page.locator(".current-extra")
 
     def digit(number: int) -> None:
@@ -234,19 +232,12 @@ def test_they_are_answered_by_keys(place: Place, asking: Database, open_page: Op
     assert row.extra == {
         "sure": 3, "style": 2, "marks": [3], "price": 12, "note": "a 1", "why": "a gift"
     }  # fmt: skip
-    server.stop()
 
 
 @pytest.mark.browser
-def test_an_answer_elsewhere_ends_the_mark(
-    place: Place, asking: Database, open_page: OpenPage
-) -> None:
-    server = ThreadServer(place, asking, build_app(asking))
-    server.start()
-    page = open_page(server)
+def test_an_answer_elsewhere_ends_the_mark(asking: Database, page: Page) -> None:
     marked = page.locator(".current-extra")
     press(page, "a")
     expect(marked).to_have_count(1)
     page.locator('.set[data-side="2"] .option').nth(1).click()
     expect(marked).to_have_count(0)
-    server.stop()

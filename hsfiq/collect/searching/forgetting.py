@@ -25,8 +25,8 @@ SEARCH_TABLES = (*OF_QUESTIONS, *OF_TURNS)
 def forget_searches(session: Session, questions: Select[int]) -> None:
     """Delete the turns, endings and pictures of these questions (database keys).
 
-    Their responses have been deleted before, and SQLite gives the highest keys again: searches that
-    end later are to count for the next publication of a leaderboard.
+    Call it after their responses are deleted. SQLite then reuses the highest keys of responses, so
+    `last_response` of leaderboards is lowered: searches that end later must count as new.
     """
     turns = select(SearchTurn.id).where(SearchTurn.question_id.in_(questions))
     for table in OF_TURNS:

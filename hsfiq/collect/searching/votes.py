@@ -40,6 +40,10 @@ FEWEST_PEOPLE, FEWEST_OTHER_VOTES = 5, 20
 that have ended, of which at least `FEWEST_OTHER_VOTES` are not from the person who voted most."""
 
 
+ENDED = (Response.question_id == Question.id) & (Response.revision == 1)
+"""Joins the search of a question with the response that ended it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vote:
     """A participant's vote between the two lists of a turn, with outside ids.
@@ -87,7 +91,7 @@ def read_votes(session: Session, study: Study) -> list[Vote]:
         .join(system_2, second.system_id == system_2.id)
         .join(SearchTurn, SearchTurn.question_id == Question.id)
         .join(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
-        .outerjoin(Response, (Response.question_id == Question.id) & (Response.revision == 1))
+        .outerjoin(Response, ENDED)
         .where(
             Form.study_id == study.id,
             Participant.status != "excluded",
@@ -112,7 +116,7 @@ def read_votes(session: Session, study: Study) -> list[Vote]:
 class Published:
     """What everybody sees; nothing yet if `number` is 0.
 
-    `last_response` is the key of the response to the search that ended last of those it counts.
+    `last_response` is the key of the newest response that ended one of the counted searches.
     """
 
     number: int = 0
@@ -137,7 +141,7 @@ def is_next_batch_complete(session: Session, study: Study, published: Published)
         .join(Question, SearchTurn.question_id == Question.id)
         .join(Form, Question.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
-        .join(Response, (Response.question_id == Question.id) & (Response.revision == 1))
+        .join(Response, ENDED)
         .where(
             Form.study_id == study.id,
             Participant.status != "excluded",

@@ -207,8 +207,8 @@ class PublishedLeaderboard(Base):
     """What everybody sees of an arena's leaderboard until enough others have voted.
 
     `figures` do not change with the votes, not even when votes are deleted. `number` counts the
-    publications from 1; `last_response` is the key of the response to the search that ended last of
-    those whose votes the figures contain.
+    publications from 1; `last_response` is the key of the newest response that ended one of the
+    searches counted in the figures.
     """
 
     __tablename__ = "published_leaderboards"

@@ -26,8 +26,8 @@ HPFIQ, QRELS, RECORDS, TEXTS = (
     "text_versions.json",
 )
 
-FEW = 100
-"""Question sets without a question, in a release of any size."""
+SPARE_EMPTY_SETS = 100
+"""Empty question sets allowed in addition to one for each row of `preferences`."""
 OF_SYSTEMS = ("system", "system_1", "system_2")
 
 
@@ -101,10 +101,10 @@ def published_answers(release: ReleaseFolder) -> Iterator[dict[str, Any]]:
     """The questions of the published layout.
 
     Raises:
-        UnreadableInput: a user or a question set has no name that is stored, or more sets are empty
-            than the release has questions: a published study may have some.
+        UnreadableInput: the name of a user or a question set cannot be stored, a user has no
+            question set, or too many sets are empty (a published study may have some).
     """
-    n_empty, most_empty = 0, release.n_rows("preferences") + FEW
+    n_empty, most_empty = 0, release.n_rows("preferences") + SPARE_EMPTY_SETS
     for participant, forms in users_in(release):
         Place(participant, f"{HPFIQ}: ").name(LONGEST_PERSON)
         if not forms:

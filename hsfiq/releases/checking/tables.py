@@ -56,7 +56,7 @@ class Batch:
 class ReleaseFolder:
     """A release on disk: its manifest, its kind, and the tables whose Parquet files are readable.
 
-    `broken` has the reason for each Parquet file that is not, those of parts and layouts, too.
+    `broken` says why each other Parquet file cannot be read, including files of parts and layouts.
     """
 
     path: Path

@@ -28,6 +28,9 @@ from tests.drawings import shared_subset
 
 pytestmark = pytest.mark.xdist_group("full report")
 
+needs_latex = pytest.mark.skipif(
+    shutil.which("pdflatex") is None, reason="no pdflatex: install texlive"
+)
 N_METRICS = 12
 PREAMBLE = r"""\documentclass[10pt]{article}
 \usepackage[textwidth=5.5in,textheight=9in]{geometry}
@@ -97,7 +100,7 @@ def tables(report: Report) -> dict:
     return {table.name: table for table in report.document.tables()}
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex: install texlive")
+@needs_latex
 def test_latex_compiles_and_fits_the_text(many: Report, tmp_path: Path) -> None:
     assert too_wide(many.document.tables(), tmp_path) == []
 
@@ -109,7 +112,7 @@ LONG_NAMES = (
 )
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex: install texlive")
+@needs_latex
 def test_long_names_are_broken_in_latex(tmp_path: Path) -> None:
     columns = (Column("metric", "Metric"), *(Column(f"n{n}", f"Number {n}") for n in range(6)))
     table = Table(

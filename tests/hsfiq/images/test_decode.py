@@ -46,7 +46,7 @@ def encoded(kind: str = "JPEG", size: tuple[int, int] = (60, 80)) -> bytes:
 
 
 def progressive(n_more: int) -> bytes:
-    """A JPEG of usual passes, and so many more that are empty."""
+    """A JPEG with the usual scans, and so many more that are empty."""
     file = BytesIO()
     Image.new("L", (60, 80)).save(file, "JPEG", progressive=True)
     whole = file.getvalue()
@@ -67,7 +67,7 @@ def tiff_of_one_tile(side: int) -> bytes:
 
 
 @pytest.mark.parametrize(("usual", "hostile", "reason"), [
-    (lambda: progressive(0), lambda: progressive(200), "more than 100 passes"),
+    (lambda: progressive(0), lambda: progressive(200), "more than 100 scans"),
     (lambda: tiff_of_one_tile(112), lambda: tiff_of_one_tile(2000), "more than 1,000,000 pixels"),
     (lambda: encoded("PNG"), lambda: encoded("PNG", (70_000, 1)), "65,535 pixels on a side"),
 ])  # fmt: skip

@@ -243,7 +243,7 @@ def nested(depth: int) -> list[Any]:
 
 
 def deep_list(release: OnDisk) -> None:
-    """A list of a million values, the last of which is wrong, below 20 keys of 250 characters."""
+    """A list of a million zeros and one wrong value, below 20 keys of 250 characters."""
     value: Any = [0] * 10**6 + ["\0"]
     for _ in range(20):
         value = {"k" * 250: value}
@@ -505,7 +505,7 @@ STEERING = "\x1b[2J\x1b]0;x\x07\x9b31m\u202e\u2066"
 
 
 def steered(release: OnDisk) -> None:
-    """What steers a terminal, in a participant's id and in systems, texts and categories."""
+    """Control characters in a participant's id, and in systems, texts and categories."""
 
     def change(rows: list[dict[str, Any]]) -> None:
         for row in rows:
