@@ -56,6 +56,12 @@ def expect_step(page: Page, step: str, count: str) -> None:
     expect(page.locator(".next.waiting")).to_have_count(0)
 
 
+def resize(page: Page, width: int, height: int) -> None:
+    """Resize the window, and wait for the frame in which the page rearranges its controls."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def press(page: Page, *keys: str) -> None:
     """Press the keys; Enter only once all images have loaded, because Next waits for them."""
     for key in keys:

@@ -13,7 +13,7 @@ from hsfiq.annotate.gradio_page import VERSION
 from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
 from hsfiq.study.languages.standard import worded_texts
 from tests.annotate.conftest import running
-from tests.annotate.question_page import boxes, expect_step, press
+from tests.annotate.question_page import boxes, expect_step, press, resize
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import ThreadServer, newcomer
 
@@ -202,7 +202,7 @@ def shown_with(page: Page, options: dict[str, Any]) -> None:
 def faults_at_each_size(page: Page, root: str) -> Iterator[str]:
     page.add_style_tag(content="html { opacity: 0 }")  # laid out at each size, but not painted
     for width, height in SIZES:
-        page.set_viewport_size({"width": width, "height": height})
+        resize(page, width, height)
         for fault in page.evaluate(FAULTS, root):
             yield f"{width} x {height}: {fault}"
 
@@ -247,7 +247,7 @@ def test_nothing_covers_the_consent_text(page: Page) -> None:
     """The row for notices is there only when there is one."""
     opening = opening_of(page.evaluate("fetch('../question').then((r) => r.json())"), {"k": 5})
     opening["view"] |= {"step": "consent", "text": f"<p>{LONG_TEXT * 8}</p>"}
-    page.set_viewport_size({"width": 1280, "height": 720})
+    resize(page, 1280, 720)
     page.evaluate(SHOW, [VERSION, opening, False])
     expect(page.locator(".page[data-step=consent] .agree")).to_be_visible()
     expect(page.locator(".bottom")).to_be_hidden()
@@ -255,7 +255,7 @@ def test_nothing_covers_the_consent_text(page: Page) -> None:
 
 def test_what_is_used_together_is_close_together(question: Page) -> None:
     for size in SIZES:
-        question.set_viewport_size({"width": size[0], "height": size[1]})
+        resize(question, *size)
         scores, preference, following = (
             question.locator(selector).bounding_box()
             for selector in (".set[data-side='2'] .likert", ".preference", ".next")
@@ -271,21 +271,21 @@ def test_what_is_used_together_is_close_together(question: Page) -> None:
 
 
 def test_extra_questions_come_after_the_main_answer(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
+    resize(page, 390, 844)
     shown_with(page, {"k": 5, "extra": EXTRA})
     tops = [
         page.locator(part).bounding_box()["y"]  # type: ignore[index]
         for part in (".set[data-side='2']", ".preference", ".extra-questions", ".next")
     ]
     assert tops == sorted(tops)
-    page.set_viewport_size({"width": 1280, "height": 800})
+    resize(page, 1280, 800)
     expect(page.locator(".question > .extra-questions")).to_have_count(1)
 
 
 def test_images_use_large_screens_and_small_ones(question: Page) -> None:
     least = {(2560, 1440): (360, 480), (1920, 1080): (270, 330), (768, 1024): (110, 140)}
     for size, (width, height) in least.items():
-        question.set_viewport_size({"width": size[0], "height": size[1]})
+        resize(question, *size)
         box = question.locator(".set .frame").first.bounding_box()
         assert box
         assert (box["width"], box["height"]) > (width, height), size
@@ -307,11 +307,11 @@ def test_images_of_other_kinds_use_large_screens(page: Page) -> None:
     for options, sizes in least:
         shown_with(page, options)
         for (width, height), lowest in sizes.items():
-            page.set_viewport_size({"width": width, "height": height})
+            resize(page, width, height)
             box = page.locator(".set .frame").first.bounding_box()
             assert box
             assert min(box["height"], box["width"] * 4 / 3) > lowest, (options, width)
-    page.set_viewport_size({"width": 1280, "height": 800})
+    resize(page, 1280, 800)
     for kind, controls in (("query", ".verdicts"), ("ranking", ".set[data-side='3'] .ranks")):
         shown_with(page, {"kind": kind, "sets": 1 if kind == "query" else 3, "k": 1})
         box, foot = (page.locator(part).bounding_box() for part in (controls, ".foot"))
@@ -321,7 +321,7 @@ def test_images_of_other_kinds_use_large_screens(page: Page) -> None:
 
 
 def test_the_foot_takes_little_of_a_phone(question: Page) -> None:
-    question.set_viewport_size({"width": 390, "height": 844})
+    resize(question, 390, 844)
     covered = question.evaluate(
         "[...Array(844).keys()].map((y) => document.elementFromPoint(195, y))"
         ".filter((element) => element?.closest('.foot')).length"
@@ -332,7 +332,7 @@ def test_the_foot_takes_little_of_a_phone(question: Page) -> None:
 def test_the_reason_box_covers_no_image(question: Page) -> None:
     press(question, "r")
     for size in SIZES:
-        question.set_viewport_size({"width": size[0], "height": size[1]})
+        resize(question, *size)
         (box,) = boxes(question, ".reason-panel")
         images = boxes(question, ".frame")
         assert images
@@ -362,7 +362,7 @@ def test_the_reason_box_opens_in_view(page: Page, options: dict[str, Any]) -> No
     shown_with(page, options)
     expect(page.locator(".next.waiting")).to_have_count(0)
     for width, height in [*SIZES, (1024, 700)]:
-        page.set_viewport_size({"width": width, "height": height})
+        resize(page, width, height)
         page.evaluate("scrollTo(0, 0)")
         press(page, "r")
         (panel,) = boxes(page, ".reason-panel")
@@ -382,7 +382,7 @@ def test_all_sets_of_a_ranking_are_in_view(page: Page) -> None:
         shown_with(page, {"kind": "ranking", "sets": n_sets, "k": k})
         expect(page.locator(".next.waiting")).to_have_count(0)
         for width, height in sizes:
-            page.set_viewport_size({"width": width, "height": height})
+            resize(page, width, height)
             page.evaluate("scrollTo(0, 0)")
             (bottom,) = boxes(page, ".bottom")
             sets = boxes(page, ".set")
@@ -392,7 +392,7 @@ def test_all_sets_of_a_ranking_are_in_view(page: Page) -> None:
 
 
 def test_the_key_hint_of_a_ranking_is_on_the_set_that_the_keys_rank(page: Page) -> None:
-    page.set_viewport_size({"width": 1280, "height": 720})
+    resize(page, 1280, 720)
     shown_with(page, {"kind": "ranking", "sets": 5, "k": 5})
     expect(page.locator(".next.waiting")).to_have_count(0)
     hints = page.locator(".set h3 kbd")
@@ -404,5 +404,5 @@ def test_the_key_hint_of_a_ranking_is_on_the_set_that_the_keys_rank(page: Page) 
 
 def test_key_hints_are_there_for_a_mouse_whatever_the_size(question: Page) -> None:
     for width, height in SIZES:
-        question.set_viewport_size({"width": width, "height": height})
+        resize(question, width, height)
         assert len(boxes(question, ".set h3 kbd, .picks kbd, .next kbd")) == 5, (width, height)

@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.annotate.conftest import running
 from tests.annotate.page_requests import stored
-from tests.annotate.question_page import TEXT, OpenPage, expect_step, press
+from tests.annotate.question_page import TEXT, OpenPage, expect_step, press, resize
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, ThreadServer, make_study
 from tests.annotate.test_layout import SIZES, first_question, shown_with
@@ -63,8 +63,7 @@ def test_no_text_is_cut_without_a_sign(page: Page, kind: str) -> None:
         shown_with(page, options_of(kind, LONG * n_times))
         expect(page.locator(".next.waiting")).to_have_count(0)
         for width, height in SIZES:
-            page.set_viewport_size({"width": width, "height": height})
-            page.evaluate("new Promise((r) => requestAnimationFrame(() => setTimeout(r)))")
+            resize(page, width, height)
             page.locator(".user-text").scroll_into_view_if_needed()
             faults += [f"{width} x {height}, {n_times}: {f}" for f in page.evaluate(UNSIGNED)]
     assert faults == []
@@ -75,7 +74,7 @@ def test_no_text_is_cut_without_a_sign(page: Page, kind: str) -> None:
 def test_the_reference_shrinks_before_a_text_scrolls(
     page: Page, kind: str, size: tuple[int, int]
 ) -> None:
-    page.set_viewport_size({"width": size[0], "height": size[1]})
+    resize(page, *size)
     shown_with(page, options_of(kind, LONG))
     expect(page.locator(".text-more")).to_be_hidden()
     box = page.locator(".reference .frame").bounding_box()
