@@ -21,7 +21,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from hsfiq.model.encoders.blip2_architectures import CLIP_L, EVA_G, Vit
-from hsfiq.model.encoders.hf.encoder import Blip2Hf, import_hf_model
+from hsfiq.model.encoders.hf.encoder import Blip2Hf
+from hsfiq.model.encoders.hf.model import build, config_of, require_transformers, tokenizer_of
 from hsfiq.model.evaluation.rankings.top_k import TopK, scored_blocks
 from hsfiq.model.negatives.mining import draw_negatives
 from hsfiq.model.negatives.redefinition import CHUNK
@@ -164,8 +165,8 @@ class Stepper:
 
 def scorer_of(vit: Vit, size: Size, seed: int) -> Scorer:
     """BLIP-2 of this shape; weights have BERT's deviation, norms are 1, biases 0."""
-    model = import_hf_model()
-    hf = model.build(model.config_of(vit, size.bert, size.n_words), "benchmark")
+    require_transformers("blip2-hf")
+    hf = build(config_of(vit, size.bert, size.n_words), "benchmark")
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in hf.named_parameters():
         if name.endswith("bias"):
@@ -174,7 +175,7 @@ def scorer_of(vit: Vit, size: Size, seed: int) -> Scorer:
             parameter.data.normal_(std=0.02, generator=generator)
         else:
             parameter.data.fill_(1.0)
-    return Scorer(Blip2Hf(hf, vit, model.tokenizer_of(WORDS)), "max")
+    return Scorer(Blip2Hf(hf, vit, tokenizer_of(WORDS)), "max")
 
 
 def steps_case(

@@ -60,7 +60,7 @@ def report_systems(
 
     if options.release is not None:
         with requires("analysis"):
-            import hsfiq.model.evaluation.systems.rates  # noqa: F401
+            from hsfiq.model.evaluation.systems import rates  # noqa: F401
     uncertainty = options.uncertainty
     uncertainty.check(benchmark, ())
     request = SystemsRequest(

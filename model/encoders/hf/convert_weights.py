@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -24,7 +25,15 @@ from hsfiq.model.encoders.blip2_weights import (
     require_shapes,
 )
 from hsfiq.model.encoders.hf import weight_files
-from hsfiq.model.encoders.hf.encoder import import_hf_model
+from hsfiq.model.encoders.hf.model import (
+    QFORMER,
+    config_of,
+    read_config,
+    require_transformers,
+    shapes,
+    tokenizer_of,
+    vit_of,
+)
 from hsfiq.model.encoders.hf.tensor_names import (
     VIT,
     lavis_names,
@@ -48,18 +57,18 @@ def lavis_to_hf(architecture: Architecture, source: Path, out: Path) -> int:
         )
     require_files(architecture, source)
     require_new(out)
-    model = import_hf_model()
+    require_transformers("blip2-hf")
     words = read_words(source / BERT_VOCABULARY)
     bert = weight_files.read_json(source / BERT_CONFIG)
-    config = model.config_of(architecture.vit, bert, len(words) + 1)
-    wanted = model.shapes(config, str(source / BERT_CONFIG))
+    config = config_of(architecture.vit, bert, len(words) + 1)
+    wanted = shapes(config, str(source / BERT_CONFIG))
     tensors = lavis_tensors(architecture, source, wanted)
     checkpoint = source / architecture.checkpoint
     converted = to_hf(tensors, str(checkpoint))
     require_shapes(converted, wanted, checkpoint)
     with atomic_folder(out) as draft:
         config.save_pretrained(draft)
-        model.tokenizer_of(words).save_pretrained(draft)
+        tokenizer_of(words).save_pretrained(draft)
         (draft / weight_files.VOCABULARY).write_text("\n".join(words) + "\n", encoding="utf-8")
         for part, name in (
             (converted, weight_files.WEIGHTS),
@@ -99,23 +108,24 @@ def hf_to_lavis(source: Path, out: Path) -> Architecture:
     """
     weight_files.require_files(source)
     require_new(out)
-    model = import_hf_model()
-    config = model.read_config(source)
-    vit = model.vit_of(config)
+    require_transformers("blip2-hf")
+    config = read_config(source)
+    vit = vit_of(config)
     architecture = next((known for known in ARCHITECTURES.values() if known.vit == vit), None)
     if architecture is None:
         raise UnreadableInput(
             str(source / weight_files.CONFIG), f"LAVIS publishes no BLIP-2 with {vit}"
         )
-    wanted = model.shapes(config, str(source / weight_files.CONFIG))
+    wanted = shapes(config, str(source / weight_files.CONFIG))
     tensors, weights = weight_files.read_weights(source), source / weight_files.WEIGHTS
     require_names(wanted, tensors, str(weights))
     converted = to_lavis(tensors, str(weights))
     require_shapes({name: tensors[name] for name in tensors if name in wanted}, wanted, weights)
     converted |= weight_files.read_lavis_only(source)
     words = weight_files.vocabulary(source)
-    qformer = config.qformer_config.to_dict()
-    bert = {"model_type": "bert", **{key: qformer[key] for key in model.QFORMER}}
+    qformer_config: Any = config.qformer_config
+    qformer = qformer_config.to_dict()
+    bert = {"model_type": "bert", **{key: qformer[key] for key in QFORMER}}
     with atomic_folder(out) as draft:
         (draft / BERT_CONFIG).parent.mkdir()
         settings = json.dumps({**bert, "vocab_size": len(words)}, indent=2) + "\n"

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
-from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.blip2_architectures import Vit
 from hsfiq.model.encoders.blip2_weights import fill, frozen_id
 from hsfiq.model.encoders.hf import weight_files
+from hsfiq.model.encoders.hf.model import (
+    build,
+    read_config,
+    require_transformers,
+    tokenizer_of,
+    vit_of,
+)
 from hsfiq.model.encoders.hf.tensor_names import HF_VIT, VIT, to_lavis
 from hsfiq.model.encoders.preprocessing import Preprocessing
 from hsfiq.model.encoders.query_vectors import pooled_query
@@ -132,32 +138,22 @@ def load(folder: Path | None) -> Blip2Hf:
     """Load a model from a folder of transformers' layout; the usual folder if None."""
     folder = folder or weight_files.usual_folder()
     weight_files.require_files(folder)
-    model = import_hf_model()
-    config = model.read_config(folder)
-    tokenizer = model.tokenizer_of(weight_files.vocabulary(folder))
-    n_words = config.qformer_config.vocab_size
+    require_transformers("blip2-hf")
+    config = read_config(folder)
+    tokenizer = tokenizer_of(weight_files.vocabulary(folder))
+    qformer: Any = config.qformer_config
+    n_words = qformer.vocab_size
     if len(tokenizer) > n_words:
         raise UnreadableInput(
             str(folder), f"its tokenizer has {len(tokenizer)} words, and its model {n_words}"
         )
-    hf = model.build(config, str(folder / weight_files.CONFIG))
+    hf = build(config, str(folder / weight_files.CONFIG))
     fill(hf, weight_files.read_weights(folder), folder / weight_files.WEIGHTS)
-    encoder = Blip2Hf(hf, model.vit_of(config), tokenizer)
+    encoder = Blip2Hf(hf, vit_of(config), tokenizer)
     temperature = weight_files.read_lavis_only(folder).get("temp")
     if temperature is not None:
         encoder.temperature.data.copy_(temperature)
     return encoder
-
-
-def import_hf_model() -> ModuleType:
-    """Import transformers with our model; HsfiqError if it is not installed or has no BLIP-2."""
-    try:
-        from hsfiq.model.encoders.hf import model as hf_model  # noqa: PLC0415 -- transformers takes seconds
-    except ImportError as error:
-        raise HsfiqError(
-            f"blip2-hf needs transformers 5 ({error}): pip install 'hsfiq[hf]'"
-        ) from error
-    return hf_model
 
 
 def freeze(hf: Any) -> None:

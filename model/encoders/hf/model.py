@@ -1,23 +1,23 @@
 """transformers' BLIP-2, built from local files instead of downloads.
 
-Importing this imports transformers (some seconds), so `hsfiq.model.encoders.hf.encoder` imports it
-only when it builds a model.
+The functions import transformers, which takes some seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from torch import nn
-from transformers import BertTokenizer, Blip2Config, Blip2ForImageTextRetrieval
 
-from hsfiq.errors import UnreadableInput
+from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.model.encoders.blip2_architectures import EVA_MLP_RATIO, PATCH, Vit
 from hsfiq.model.encoders.hf.weight_files import CONFIG, read_json
+
+if TYPE_CHECKING:
+    from transformers import BertTokenizer, Blip2Config, Blip2ForImageTextRetrieval
 
 LN_VISION_EPS = 1e-5
 """LAVIS' value, torch's default; transformers uses the image encoder's 1e-6 here too."""
@@ -33,11 +33,23 @@ QFORMER = (
 """The settings that BERT and the Q-Former share."""
 
 
+def require_transformers(model: str) -> None:
+    """Raise HsfiqError for this model if transformers is not installed or has no BLIP-2."""
+    try:
+        from transformers import Blip2ForImageTextRetrieval  # noqa: F401, PLC0415 (an extra)
+    except ImportError as error:
+        raise HsfiqError(
+            f"{model} needs transformers 5 ({error}): pip install 'hsfiq[hf]'"
+        ) from error
+
+
 def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
     """The config of the model that LAVIS builds from an EVA image encoder and BERT's config.
 
     `n_words` counts the Q-Former's vocabulary: BERT's words and LAVIS' own.
     """
+    from transformers import Blip2Config  # noqa: PLC0415 (an extra)
+
     qformer = {key: bert[key] for key in QFORMER if key in bert}
     return Blip2Config(
         vision_config={
@@ -58,6 +70,9 @@ def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
 
 def read_config(folder: Path) -> Blip2Config:
     """Read the config of a BLIP-2 whose Q-Former takes texts; UnreadableInput otherwise."""
+    from huggingface_hub.errors import StrictDataclassError  # noqa: PLC0415 (an extra)
+    from transformers import Blip2Config  # noqa: PLC0415 (an extra)
+
     file = folder / CONFIG
     values = read_json(file)
     try:
@@ -113,6 +128,8 @@ def shapes(config: Blip2Config, where: str) -> dict[str, torch.Tensor]:
 
 def meta_model(config: Blip2Config, where: str) -> Blip2ForImageTextRetrieval:
     """The model on the meta device, without memory for its weights; raises as `build`."""
+    from transformers import Blip2ForImageTextRetrieval  # noqa: PLC0415 (an extra)
+
     try:
         with torch.device("meta"):
             model = Blip2ForImageTextRetrieval(config)
@@ -129,6 +146,8 @@ def tokenizer_of(words: Sequence[str]) -> BertTokenizer:
     The folder's own tokenizer settings are ignored: the published ones add `<image>` and put 32 of
     them before each text.
     """
+    from transformers import BertTokenizer  # noqa: PLC0415 (an extra)
+
     tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(words)})
     tokenizer.add_special_tokens({"bos_token": "[DEC]"})
     return tokenizer

@@ -71,7 +71,7 @@ class UncertaintyRequest:
             require_per_query_file(self.per_query)
         if self.needs_resamples:
             try:
-                import hsfiq.model.evaluation.uncertainty.comparison  # noqa: F401, PLC0415
+                from hsfiq.model.evaluation.uncertainty import comparison  # noqa: F401, PLC0415
             except ModuleNotFoundError as error:
                 raise HsfiqError(
                     f"{error.name} is not installed, and intervals and comparisons need it",

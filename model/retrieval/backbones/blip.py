@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.blip2_weights import BERT_STORE, BERT_VOCABULARY, frozen_id, read_words
+from hsfiq.model.encoders.hf.model import require_transformers
 from hsfiq.model.encoders.preprocessing import Preprocessing
+from hsfiq.model.retrieval.backbones.blip_model import (
+    fill_positions,
+    text_model,
+    tokenizer_of,
+    vision_model,
+)
 from hsfiq.model.retrieval.backbones.blip_sizes import SIZES, BlipSizes
 from hsfiq.model.retrieval.backbones.initial_weights import draw_weights
 
@@ -47,17 +53,16 @@ class Blip(nn.Module):
 
     frozen: tuple[str, ...] = ("image.encoder.",)
 
-    def __init__(self, sizes: BlipSizes, tokenizer: Any, model: ModuleType) -> None:
-        """`model` is the module hsfiq.model.retrieval.backbones.blip_model."""
+    def __init__(self, sizes: BlipSizes, tokenizer: Any) -> None:
         super().__init__()
         self.name = sizes.name
         self.preprocessing = Preprocessing(size=sizes.size, squeeze=sizes.squeeze)
         self.tokens_shape = (sizes.n_tokens if self.READS_IMAGES else 1, sizes.width)
         self.dim = sizes.dim
         self.text_width = sizes.text_width
-        self.image = Side(model.vision_model(sizes), sizes.width, sizes.dim)
+        self.image = Side(vision_model(sizes), sizes.width, sizes.dim)
         self.image.requires_grad_(requires_grad=False)
-        text = model.text_model(sizes, len(tokenizer), reads_images=self.READS_IMAGES)
+        text = text_model(sizes, len(tokenizer), reads_images=self.READS_IMAGES)
         self.text = Side(text, sizes.text_width, sizes.dim)
         self._tokenizer = tokenizer
         self._sizes = sizes
@@ -160,21 +165,12 @@ def sized(
     kind: type[_Blip], sizes: BlipSizes, words: Sequence[str], generator: torch.Generator | None
 ) -> _Blip:
     """A model of any size, with BERT's words; the generator as in `build`."""
-    model = import_blip_model()
-    tokenizer = model.tokenizer_of(words)
+    require_transformers("BLIP")
+    tokenizer = tokenizer_of(words)
     with torch.device("meta"):
-        blip = kind(sizes, tokenizer, model)
+        blip = kind(sizes, tokenizer)
     blip.to_empty(device="cpu")
-    model.fill_positions(blip.text.encoder)
+    fill_positions(blip.text.encoder)
     if generator is not None:
         draw_weights(blip, generator)
     return blip.eval()
-
-
-def import_blip_model() -> ModuleType:
-    """Import transformers with our model; HsfiqError if it is not installed."""
-    try:
-        from hsfiq.model.retrieval.backbones import blip_model  # noqa: PLC0415 -- takes seconds
-    except ImportError as error:
-        raise HsfiqError(f"BLIP needs transformers 5 ({error}): pip install 'hsfiq[hf]'") from error
-    return blip_model

@@ -1,24 +1,20 @@
 """The two encoders of BLIP (arXiv 2201.12086) through transformers, from settings, not downloads.
 
-Importing this imports transformers (some seconds), so `hsfiq.model.retrieval.backbones.blip`
-imports it only when it builds a model.
+The functions import transformers, which takes some seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from transformers import (
-    BertTokenizer,
-    BlipTextConfig,
-    BlipTextModel,
-    BlipVisionConfig,
-    BlipVisionModel,
-)
 
 from hsfiq.model.retrieval.backbones.blip_sizes import BlipSizes
+
+if TYPE_CHECKING:
+    from transformers import BertTokenizer
 
 VIT_EPS = 1e-6
 """Of the image encoder's norms, as in BLIP's code; transformers' default is 1e-5."""
@@ -29,6 +25,8 @@ DROPOUT = 0.1
 
 def vision_model(sizes: BlipSizes) -> nn.Module:
     """The image encoder on the current device, its weights uninitialised."""
+    from transformers import BlipVisionConfig, BlipVisionModel  # noqa: PLC0415 (an extra)
+
     config = BlipVisionConfig(
         hidden_size=sizes.width,
         intermediate_size=4 * sizes.width,
@@ -47,6 +45,8 @@ def text_model(sizes: BlipSizes, n_words: int, *, reads_images: bool) -> nn.Modu
 
     It reads in both directions; cross-attention is left out where it never reads an image.
     """
+    from transformers import BlipTextConfig, BlipTextModel  # noqa: PLC0415 (an extra)
+
     config = BlipTextConfig(
         vocab_size=n_words,
         hidden_size=sizes.text_width,
@@ -71,6 +71,8 @@ def fill_positions(text: nn.Module) -> None:
 
 def tokenizer_of(words: Sequence[str]) -> BertTokenizer:
     """BLIP's tokenizer: BERT's words, then [DEC] and [ENC]."""
+    from transformers import BertTokenizer  # noqa: PLC0415 (an extra)
+
     tokenizer = BertTokenizer(vocab={word: i for i, word in enumerate(words)})
     tokenizer.add_special_tokens({"bos_token": "[DEC]"})
     tokenizer.add_special_tokens({"additional_special_tokens": ["[ENC]"]})

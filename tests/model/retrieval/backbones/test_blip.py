@@ -16,9 +16,9 @@ from hsfiq.model.retrieval.backbones.blip import (
     Blip,
     BlipCrossAttention,
     build,
-    import_blip_model,
     sized,
 )
+from hsfiq.model.retrieval.backbones.blip_model import tokenizer_of
 from hsfiq.model.retrieval.backbones.blip_sizes import BASE, LARGE, BlipSizes
 from tests.model.retrieval.backbones.blip_reference import (
     BlipReference,
@@ -194,12 +194,11 @@ def test_the_true_sizes_have_the_known_numbers_of_parameters() -> None:
         Blip: (86_859_496 - 769_000, bert),
         BlipCrossAttention: (304_715_752 - 1_025_000, bert + cross),
     }
-    model = import_blip_model()
-    tokenizer = model.tokenizer_of(thirty_thousand_words())
+    tokenizer = tokenizer_of(thirty_thousand_words())
     assert len(tokenizer) == 30_524
     for kind, sizes in ((Blip, BASE), (BlipCrossAttention, LARGE)):
         with torch.device("meta"):
-            blip = kind(sizes, tokenizer, model)
+            blip = kind(sizes, tokenizer)
         assert (n_parameters(blip.image.encoder), n_parameters(blip.text.encoder)) == expected[kind]
         assert n_parameters(blip.image.proj) == 256 * sizes.width + 256
         assert n_parameters(blip.text.proj) == 256 * 768 + 256
