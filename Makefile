@@ -76,7 +76,7 @@ lint: $(VENV)/.dev node_modules/.installed  ## Check style, types and import con
 
 docs: $(VENV)/.dev  ## Write the reference of the commands (docs/cli.md) and of the Python API (build/api)
 	$(BIN)/python -m hsfiq.cli.reference > docs/cli.md
-	$(BIN)/python -W ignore -m pdoc --docformat google --output-directory build/api hsfiq '!hsfiq.model.encoders.lavis.model'
+	$(BIN)/python -W ignore -m pdoc --docformat google --output-directory build/api hsfiq '!hsfiq.model.encoders.lavis_model'
 
 # Of the public index, whatever mirror this machine has. hatchling makes the wheel of hsfiq where it is installed.
 LOCK := $(BIN)/uv pip compile --quiet --no-config --default-index https://pypi.org/simple \

@@ -46,8 +46,7 @@ from benchmarks.ablation_trials import (
 )
 from benchmarks.agreement import interval
 from hsfiq.model.evaluation.drawn import Split
-from hsfiq.model.recipes.recipe import DRAWN
-from hsfiq.model.recipes.values import SIZED, Strategy
+from hsfiq.model.recipes import DRAWN, SIZED, Strategy
 
 STRATEGIES: tuple[Strategy, ...] = (
     *("corpus", "top-k", "after-target", "cirqrs"),

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hsfiq.atomic_files import write_whole
-from hsfiq.model.recipes.recipe import DRAWN
+from hsfiq.model.recipes import DRAWN
 
 Row = dict[str, Any]
 Panels = dict[tuple[str, str], Axes]

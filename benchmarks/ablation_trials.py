@@ -21,20 +21,19 @@ from hsfiq.analysis.data.release import read_release
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
 from hsfiq.demo.folder import IMAGE_FOLDER, database_url
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.data import datasets
+from hsfiq.model import checkpoints
+from hsfiq.model import data as datasets
+from hsfiq.model.data import draw_dataset, draw_pictures, drawn_size
 from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists
 from hsfiq.model.evaluation.drawn import Catalogue, Split, drawn
 from hsfiq.model.evaluation.metrics import target_of
-from hsfiq.model.evaluation.rankings.scorer_lists import rank_with_scorer
-from hsfiq.model.recipes.recipe import Recipe, on_drawn, recipe
-from hsfiq.model.recipes.values import SIZED, Strategy
-from hsfiq.model.release_scores.score_release import score_release
-from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import run
+from hsfiq.model.evaluation.rankings import rank_with_scorer
+from hsfiq.model.recipes import SIZED, Recipe, Strategy, on_drawn, recipe
+from hsfiq.model.release_scores import score_release
+from hsfiq.model.runtime import Distributed
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.scorer.run import run
 
 SPLITS: tuple[Split, ...] = ("val", "test")
 RECIPE = "cirqrs-fashioniq"
@@ -150,9 +149,9 @@ def one_thread() -> None:
 
 def draw_catalogue(folder: Path, trial: Trial) -> None:
     """Draw the pictures of a trial's catalogue, including held-out garments."""
-    size = datasets.drawn_size(trial.limit)
-    garments, _ = datasets.draw_dataset(trial.recipe.seed, *size)
-    datasets.draw_pictures(garments, folder / PICTURES)
+    size = drawn_size(trial.limit)
+    garments, _ = draw_dataset(trial.recipe.seed, *size)
+    draw_pictures(garments, folder / PICTURES)
 
 
 def simulate(folder: Path, seed: int, split: Split, answers: int) -> None:
@@ -177,7 +176,7 @@ def study_folder(folder: Path, seed: int, split: Split) -> Path:
 def train(folder: Path, trial: Trial) -> Trained:
     """Train, rank the queries of each split, and score the studies of the same seed."""
     settings, cache = trial.recipe, folder / FEATURES
-    size = datasets.drawn_size(trial.limit)
+    size = drawn_size(trial.limit)
     data = datasets.drawn(folder / PICTURES, settings.seed, *size, settings.pool)
     out = folder / "runs" / f"{trial.name}-{trial.seed}"
     start = folder / "runs" / f"corpus-{trial.seed}" if trial.start == "corpus" else None
@@ -185,7 +184,7 @@ def train(folder: Path, trial: Trial) -> Trained:
     run(settings, TrainingJob(data, out, paths, Distributed(CPU), Callback()))
     for split in SPLITS:
         score(study_folder(folder, trial.seed, split), out, cache, trial.name)
-    catalogue = Catalogue(*datasets.draw_dataset(settings.seed, *size))
+    catalogue = Catalogue(*draw_dataset(settings.seed, *size))
     paths = ScorerPaths(out, folder / PICTURES, cache=cache)
     progress = checkpoints.read(out / "last.json").about["progress"]
     return Trained(

@@ -36,27 +36,29 @@ from hsfiq.drawn import (
     set_utility,
 )
 from hsfiq.drawn.garments import CATEGORIES
-from hsfiq.model.active.choice import choose_pairs
-from hsfiq.model.active.opinions import opinions
-from hsfiq.model.active.priors import FITTED, AnswerPrior, ExpectedAnswers
-from hsfiq.model.active.uncertainty import Uncertainty, latents_of_answers
-from hsfiq.model.data.datasets import draw_pictures, drawn, drawn_size
-from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.active import (
+    FITTED,
+    AnswerPrior,
+    ExpectedAnswers,
+    Uncertainty,
+    choose_pairs,
+    latents_of_answers,
+    opinions,
+)
+from hsfiq.model.data import draw_pictures, drawn, drawn_size
+from hsfiq.model.features import FeatureCache
+from hsfiq.model.preference.answer_model import AnswerModel
 from hsfiq.model.preference.answers import Question, answer_tensors
-from hsfiq.model.preference.response_model import AnswerModel
-from hsfiq.model.preference.settings import Settings
-from hsfiq.model.preference.training_loop import Retraining, set_scores
-from hsfiq.model.recipes.recipe import Recipe, on_drawn, recipe
-from hsfiq.model.release_scores.set_scores import indexed
-from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.runtime.seeds import generator as torch_generator
+from hsfiq.model.preference.training import Retraining, Settings, set_scores
+from hsfiq.model.recipes import Recipe, on_drawn, recipe
+from hsfiq.model.release_scores import indexed
+from hsfiq.model.runtime import Distributed
+from hsfiq.model.runtime import generator as torch_generator
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
+from hsfiq.model.scorer.run import run as train
 from hsfiq.model.scorer.scorer import Scorer
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import run as train
 from hsfiq.releases.reader import ReleasedSet
 
 CPU = Distributed(torch.device("cpu"))

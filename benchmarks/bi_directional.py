@@ -31,25 +31,21 @@ from benchmarks.ablation import recall
 from benchmarks.ablation_trials import Lists, Sampled, one_thread
 from benchmarks.agreement import interval
 from benchmarks.trained_systems import prepare_backbone
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.data.datasets import drawn
-from hsfiq.model.data.triplets import Example, TrainingData, rows_by_pool
-from hsfiq.model.encoders.protocol import Retriever
-from hsfiq.model.features.cache import default_root
-from hsfiq.model.features.tokens import TokenSource
-from hsfiq.model.recipes.system_recipe import STAGED, SystemRecipe
-from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
+from hsfiq.model import checkpoints
+from hsfiq.model.data import Example, TrainingData, drawn, rows_by_pool
+from hsfiq.model.encoders.encoder import Retriever
+from hsfiq.model.features import TokenSource, default_root
+from hsfiq.model.retrieval.bi_blip4cir import BiBlip4cir
 from hsfiq.model.retrieval.loading import load_system
-from hsfiq.model.retrieval.systems.bi_blip4cir import BiBlip4cir
-from hsfiq.model.retrieval.systems.system import System
-from hsfiq.model.retrieval.training_run import train_system
-from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.retrieval.system import System
+from hsfiq.model.retrieval.training import train_system
+from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import tokens_of
-from hsfiq.model.training.validation import ranks
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.scorer.run import tokens_of
+from hsfiq.model.scorer.training import ranks
+from hsfiq.model.system_recipes import STAGED, SystemRecipe, system_on_drawn, system_recipe
 
 CATALOGUE_SEED, GARMENTS, TRIPLETS = 1000, 600, 18_000
 """Of the drawn catalogue, the same for every seed: 9,000 training and 600 validation triplets."""

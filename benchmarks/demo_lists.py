@@ -28,9 +28,9 @@ from hsfiq.demo.study import (
     served_design,
 )
 from hsfiq.drawn import Garment
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.data.datasets import draw_pictures
-from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model import checkpoints
+from hsfiq.model.data import draw_pictures
+from hsfiq.model.scorer.loading import ScorerPaths
 
 SEED, K = 0, 5
 """The served study's seed, and the size of its sets."""

@@ -28,15 +28,21 @@ from hsfiq.drawn.fisd.scenes import SCENE_ATTRIBUTES, Scene
 from hsfiq.drawn.fisd.triplets import SceneTriplet, draw_aspects
 from hsfiq.model.evaluation import benchmarks
 from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists
-from hsfiq.model.evaluation.fisd.figures import Figures, fisd_figures, size_of
-from hsfiq.model.evaluation.fisd.measures import CANDIDATES, FIGURES, TITLES, column
-from hsfiq.model.evaluation.rankings.scorer_lists import rank_with_scorer
-from hsfiq.model.recipes.recipe import on_drawn, recipe
-from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import run as train_scorer
+from hsfiq.model.evaluation.fisd import (
+    CANDIDATES,
+    FIGURES,
+    TITLES,
+    Figures,
+    column,
+    fisd_figures,
+    size_of,
+)
+from hsfiq.model.evaluation.rankings import rank_with_scorer
+from hsfiq.model.recipes import on_drawn, recipe
+from hsfiq.model.runtime import Distributed
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.scorer.run import run as train_scorer
 
 PICTURES = Path("runs/fisd-drawn")
 SCORERS = ("cirqrs", "qure")

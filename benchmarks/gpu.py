@@ -20,18 +20,15 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from hsfiq.model.encoders.blip2_architectures import CLIP_L, EVA_G, Vit
-from hsfiq.model.encoders.hf.encoder import Blip2Hf
-from hsfiq.model.encoders.hf.model import build, config_of, require_transformers, tokenizer_of
-from hsfiq.model.evaluation.rankings.top_k import TopK, scored_blocks
-from hsfiq.model.negatives.mining import draw_negatives
-from hsfiq.model.negatives.redefinition import CHUNK
-from hsfiq.model.negatives.rules import NegativeRule
-from hsfiq.model.recipes.recipe import recipe
-from hsfiq.model.runtime.distributed import device_of
+from hsfiq.model.encoders.blip2_weights import CLIP_L, EVA_G, Vit
+from hsfiq.model.encoders.hf import Blip2Hf, build, config_of, require_transformers, tokenizer_of
+from hsfiq.model.evaluation.rankings import TopK, scored_blocks
+from hsfiq.model.recipes import recipe
+from hsfiq.model.runtime import device_of
 from hsfiq.model.scorer.inference import autocast
+from hsfiq.model.scorer.job import Optimizer
+from hsfiq.model.scorer.negatives import CHUNK, NegativeRule, draw_negatives
 from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, relevance, trained_parameters
-from hsfiq.model.training.optimizer import Optimizer
 
 BERT = {
     "hidden_size": 768,

@@ -25,15 +25,14 @@ from torch import Tensor
 from hsfiq.http_server import listening
 from hsfiq.live.client import LiveRetriever
 from hsfiq.live.protocol import Search, Turn
-from hsfiq.model.checkpoints.checkpoint import Checkpoint
-from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer
-from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
-from hsfiq.model.retrieval.loading import LoadedRetriever
-from hsfiq.model.retrieval.systems.registry import new_system
-from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.checkpoints import Checkpoint
+from hsfiq.model.evaluation.rankings import PreparedScorer
+from hsfiq.model.ranker import CorpusRanker
+from hsfiq.model.retrieval.loading import LoadedRetriever, new_system
+from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.serving.ranker import CorpusRanker
-from hsfiq.model.serving.server import serve
+from hsfiq.model.serving import serve
+from hsfiq.model.system_recipes import system_on_drawn, system_recipe
 
 PEOPLE = 10
 IMAGES = 6_000

@@ -30,15 +30,13 @@ from benchmarks.agreement import hsfiq
 from benchmarks.held_out import HeldOut, mean_agreement, mean_difference, measure_held_out
 from benchmarks.information_vs_random import compare_follow_ups, summarise
 from hsfiq.demo.folder import IMAGE_FOLDER, database_url
-from hsfiq.model.data.datasets import CATALOGUE, read_training_data
-from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.data import CATALOGUE, TrainingData, read_training_data
 from hsfiq.model.preference.retrain import retrain
-from hsfiq.model.preference.settings import Settings
-from hsfiq.model.release_scores.score_release import score_release
-from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.preference.training import Settings
+from hsfiq.model.release_scores import score_release
+from hsfiq.model.runtime import Distributed
+from hsfiq.model.scorer.job import Callback
+from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.releases.splits import verify_no_leak
 
 METRICS = ("recall@5", "before", "after")

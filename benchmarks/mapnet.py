@@ -29,19 +29,16 @@ import torch
 from benchmarks.ablation_trials import one_thread
 from benchmarks.agreement import interval
 from benchmarks.trained_systems import prepare_backbone
-from hsfiq.model.data import datasets
-from hsfiq.model.data.triplets import TrainingData, rows_by_pool
-from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.recipes.system_recipe import SystemRecipe
-from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
+from hsfiq.model.data import TrainingData, drawn, drawn_size, rows_by_pool
+from hsfiq.model.features import FeatureCache
 from hsfiq.model.retrieval.loading import load_retriever
-from hsfiq.model.retrieval.training_run import train_system
-from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.retrieval.training import train_system
+from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.validation import ranks
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.scorer.training import ranks
+from hsfiq.model.system_recipes import SystemRecipe, system_on_drawn, system_recipe
 
 CPU = torch.device("cpu")
 KS = (1, 10)
@@ -185,8 +182,8 @@ def prepare(folder: Path, trial: Trial) -> None:
 
 
 def data_of(folder: Path, trial: Trial) -> TrainingData:
-    size, recipe = datasets.drawn_size(trial.plan.limit), trial.recipe
-    return datasets.drawn(folder / f"pictures-{trial.seed}", recipe.seed, *size, recipe.pool)
+    size, recipe = drawn_size(trial.plan.limit), trial.recipe
+    return drawn(folder / f"pictures-{trial.seed}", recipe.seed, *size, recipe.pool)
 
 
 def cache_of(folder: Path, trial: Trial) -> Path:

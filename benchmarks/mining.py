@@ -20,8 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from hsfiq.model.negatives.mining import Drawn, draw_from_scores, draw_negatives
-from hsfiq.model.negatives.rules import NegativeRule, negative_mask
+from hsfiq.model.scorer.negatives import (
+    Drawn,
+    NegativeRule,
+    draw_from_scores,
+    draw_negatives,
+    negative_mask,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hsfiq.model.evaluation.rankings.top_k import TopK, scored_blocks
+from hsfiq.model.evaluation.rankings import TopK, scored_blocks
 from hsfiq.model.scorer.inference import CHUNK
 
 if TYPE_CHECKING:

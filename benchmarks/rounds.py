@@ -25,11 +25,10 @@ from hsfiq.analysis.sessions.measure import SessionAnalysis, measure_rows
 from hsfiq.analysis.sessions.rules import Rules
 from hsfiq.live.protocol import History
 from hsfiq.model.evaluation.drawn import drawn
-from hsfiq.model.recipes.system_recipe import SystemName
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.serving.part_rankers import part_rankers
-from hsfiq.model.serving.ranker import CorpusRanker
-from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.ranker import CorpusRanker, part_rankers
+from hsfiq.model.scorer.job import Callback
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.system_recipes import SystemName
 from hsfiq.sessions.choosers import chooser_of
 from hsfiq.sessions.play import Query, Settings, play
 from hsfiq.sessions.record import Session

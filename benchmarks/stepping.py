@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 from torch.overrides import TorchFunctionMode
 
-from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, Architecture
-from hsfiq.model.encoders.lavis.encoder import Blip2
-from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, Architecture
+from hsfiq.model.encoders.lavis import Blip2
+from hsfiq.model.features import FeatureCache
 from hsfiq.model.scorer.scorer import paired_relevance
 
 SIDES = ("theirs", "ours")

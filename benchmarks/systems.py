@@ -32,10 +32,10 @@ from hsfiq.analysis.systems.systems import win_rates
 from hsfiq.drawn import DrawnTriplet, draw_annotators, garment_of, generator, set_utility
 from hsfiq.model.evaluation.drawn import Split, drawn
 from hsfiq.model.evaluation.metrics import target_of
-from hsfiq.model.evaluation.rankings.scorer_lists import rank_with_scorer
-from hsfiq.model.recipes.system_recipe import SystemName
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.evaluation.rankings import rank_with_scorer
+from hsfiq.model.scorer.job import Callback
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.system_recipes import SystemName
 
 SPLITS: tuple[Split, ...] = ("val", "test")
 KS = (1, 5, 10, 50)

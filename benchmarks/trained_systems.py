@@ -18,19 +18,16 @@ from time import process_time
 import torch
 
 from hsfiq.atomic_files import write_whole
-from hsfiq.model.data import datasets
-from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.data import CATALOGUE, TrainingData, draw_dataset, draw_pictures, drawn, drawn_size
 from hsfiq.model.evaluation.drawn import Catalogue
-from hsfiq.model.recipes.system_recipe import SystemName, SystemRecipe
-from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
-from hsfiq.model.retrieval.backbones.tiny import TinyQFormer, TinyTowers
-from hsfiq.model.retrieval.systems.registry import new_system
-from hsfiq.model.retrieval.training_run import BACKBONES, pretrain_on, train_system
-from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import tokens_of
+from hsfiq.model.retrieval.loading import new_system
+from hsfiq.model.retrieval.tiny import TinyQFormer, TinyTowers
+from hsfiq.model.retrieval.training import BACKBONES, pretrain_on, train_system
+from hsfiq.model.runtime import Distributed
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.scorer.run import tokens_of
+from hsfiq.model.system_recipes import SystemName, SystemRecipe, system_on_drawn, system_recipe
 
 SYSTEMS: tuple[SystemName, ...] = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
 FOLDER = Path("runs/systems")
@@ -73,7 +70,7 @@ class TrainedSystems:
 
     @property
     def pictures(self) -> Path:
-        return self.place / datasets.CATALOGUE
+        return self.place / CATALOGUE
 
     @property
     def cache(self) -> Path:
@@ -85,14 +82,14 @@ class TrainedSystems:
     @cached_property
     def catalogue(self) -> Catalogue:
         seed = self.recipe(SYSTEMS[0]).seed
-        return Catalogue(*datasets.draw_dataset(seed, *datasets.drawn_size(self.limit)))
+        return Catalogue(*draw_dataset(seed, *drawn_size(self.limit)))
 
     @cached_property
     def data(self) -> TrainingData:
         recipe = self.recipe(SYSTEMS[0])
-        datasets.draw_pictures(self.catalogue.garments, self.pictures)
-        size = datasets.drawn_size(self.limit)
-        return datasets.drawn(self.pictures, recipe.seed, *size, recipe.pool)
+        draw_pictures(self.catalogue.garments, self.pictures)
+        size = drawn_size(self.limit)
+        return drawn(self.pictures, recipe.seed, *size, recipe.pool)
 
     def trained(self, system: SystemName) -> Trained:
         """Train a system, unless the folder has it already."""

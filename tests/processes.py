@@ -28,7 +28,7 @@ PRELOADED = {
         "anyio._backends._asyncio",
     ],
     "psycopg": ["psycopg"],
-    "torch": ["hsfiq.model.training.run", "torch._dynamo"],
+    "torch": ["hsfiq.model.scorer.run", "torch._dynamo"],
     "pandas": ["hsfiq.analysis.analyze"],
     "PIL": ["tests.drawn_shapes"],
 }

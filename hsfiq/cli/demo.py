@@ -278,7 +278,7 @@ def require_ready(folder: Path, port: int, seed: int) -> None:
     with requires("model"):
         for package in ("torch", "safetensors"):
             import_module(package)
-        from hsfiq.model.recipes.values import RANGES
+        from hsfiq.model.recipes import RANGES
     least, most = RANGES["seed"]
     if not least <= seed <= most:
         raise UnreadableInput(

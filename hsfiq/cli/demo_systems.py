@@ -15,7 +15,7 @@ from hsfiq.records import RankedList
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmarks import Benchmark
-    from hsfiq.model.scorer.paths import ScorerPaths
+    from hsfiq.model.scorer.loading import ScorerPaths
 
 
 def ranked_by(systems: Path, pictures: Path, cache: Path) -> Rank:
@@ -26,7 +26,7 @@ def ranked_by(systems: Path, pictures: Path, cache: Path) -> Rank:
     """
     runs = runs_in(systems)
     with requires("model"):
-        from hsfiq.model.scorer.paths import ScorerPaths
+        from hsfiq.model.scorer.loading import ScorerPaths
 
     paths = [ScorerPaths(run, pictures, cache=cache) for run in runs]
 
@@ -53,9 +53,9 @@ def lists_of(
     queries: Sequence[DrawnQuery],
 ) -> list[RankedList]:
     """Every system's lists, without the reference, on the CPU."""
-    from hsfiq.model.evaluation.rankings.scorer_lists import rank_with_scorer
-    from hsfiq.model.runtime.distributed import device_of
-    from hsfiq.model.training.callbacks import Callback
+    from hsfiq.model.evaluation.rankings import rank_with_scorer
+    from hsfiq.model.runtime import device_of
+    from hsfiq.model.scorer.job import Callback
 
     benchmark = benchmark_of(garments, queries)
     lists = []

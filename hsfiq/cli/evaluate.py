@@ -194,13 +194,13 @@ def report(
     submission: Path | None = None,
     notes: Sequence[str] = (),
 ) -> None:
-    from hsfiq.model.evaluation.evaluate_system import ScorerRequest, evaluate_system
+    from hsfiq.model.evaluation.evaluate import ScorerRequest, evaluate_system
 
     check_options(runs, scorer, images, options)
     if submission is not None and options.system:
         raise UnreadableInput("--submission", "is for one system", "leave out --system")
     if options.subset is not None:
-        from hsfiq.model.evaluation.subset.choose import subset_of
+        from hsfiq.model.evaluation.benchmarks import subset_of
 
         if submission is not None:
             raise UnreadableInput("--submission", "needs all queries", "leave out --subset")
@@ -212,7 +212,7 @@ def report(
             root = images or image_root(data)
             with requires("model"):
                 from hsfiq.cli.training_bar import TrainingBar
-                from hsfiq.model.runtime.distributed import device_of
+                from hsfiq.model.runtime import device_of
             bar = stack.enter_context(TrainingBar(typer.echo))
             request = ScorerRequest(
                 options.paths(scorer, root), device_of(options.device), bar, options.out

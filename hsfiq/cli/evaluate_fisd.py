@@ -57,14 +57,14 @@ def fisd(
         raise UnreadableInput("--run", "name ranked lists or a --scorer, one of the two")
     benchmark = benchmarks.fisd(existing_folder(data))
     with requires("analysis"):
-        from hsfiq.model.evaluation.fisd.report import evaluate_fisd
+        from hsfiq.model.evaluation.fisd import evaluate_fisd
     if scorer is None:
         report = evaluate_fisd(benchmark, data, run or (), None, options.seed)
     else:
         with requires("model"):
             from hsfiq.cli.training_bar import TrainingBar
-            from hsfiq.model.evaluation.evaluate_system import ScorerRequest
-            from hsfiq.model.runtime.distributed import device_of
+            from hsfiq.model.evaluation.evaluate import ScorerRequest
+            from hsfiq.model.runtime import device_of
         with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
             request = ScorerRequest(
                 options.paths(scorer, images or image_root(data)),

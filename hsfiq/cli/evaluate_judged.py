@@ -97,7 +97,7 @@ def icir(
 
 def report(judged_set: JudgedSet, options: JudgedOptions) -> None:
     with requires("analysis"):
-        from hsfiq.model.evaluation.judged.report import JudgedRequest, evaluate_judged
+        from hsfiq.model.evaluation.judged import JudgedRequest, evaluate_judged
     request = JudgedRequest(
         runs=tuple(tuple(Path(name) for name in names.split(",")) for names in options.run),
         ks=tuple(dict.fromkeys(options.k or DEFAULT_KS)),

@@ -12,8 +12,8 @@ from hsfiq.cli.common import JsonOption
 from hsfiq.cli.scorer_options import ScorerOptions
 
 if TYPE_CHECKING:
-    from hsfiq.model.evaluation.composition.report import CompositionRequest
-    from hsfiq.model.evaluation.uncertainty.report import UncertaintyRequest
+    from hsfiq.model.evaluation.composition import CompositionRequest
+    from hsfiq.model.evaluation.uncertainty import UncertaintyRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class EvaluateOptions(ScorerOptions):
 
     @property
     def uncertainty(self) -> UncertaintyRequest:
-        from hsfiq.model.evaluation.uncertainty.report import UncertaintyRequest
+        from hsfiq.model.evaluation.uncertainty import UncertaintyRequest
 
         return UncertaintyRequest(
             intervals=self.intervals,
@@ -107,7 +107,7 @@ class EvaluateOptions(ScorerOptions):
 
     @property
     def composition(self) -> CompositionRequest:
-        from hsfiq.model.evaluation.composition.report import CompositionRequest
+        from hsfiq.model.evaluation.composition import CompositionRequest
 
         return CompositionRequest(
             files_of(self.text_only), files_of(self.image_only), self.intervals, self.seed

@@ -12,7 +12,7 @@ from hsfiq.errors import UnreadableInput
 if TYPE_CHECKING:
     from hsfiq.cli.evaluate_options import EvaluateOptions
     from hsfiq.model.evaluation.benchmarks import Benchmark
-    from hsfiq.model.evaluation.evaluate_system import ScorerRequest
+    from hsfiq.model.evaluation.evaluate import ScorerRequest
 
 
 def named_files(systems: Sequence[str]) -> dict[str, tuple[Path, ...]]:
@@ -56,11 +56,11 @@ def report_systems(
     options: EvaluateOptions,
     notes: Sequence[str],
 ) -> None:
-    from hsfiq.model.evaluation.systems.report import SystemsRequest, evaluate_systems
+    from hsfiq.model.evaluation.systems import SystemsRequest, evaluate_systems
 
     if options.release is not None:
         with requires("analysis"):
-            from hsfiq.model.evaluation.systems import rates  # noqa: F401
+            from hsfiq.model.evaluation import comparison  # noqa: F401
     uncertainty = options.uncertainty
     uncertainty.check(benchmark, ())
     request = SystemsRequest(
@@ -68,7 +68,7 @@ def report_systems(
     )
     if options.table is not None:
         with requires("analysis"):
-            from hsfiq.model.evaluation.systems.table_files import require_table_file, write_tables
+            from hsfiq.model.evaluation.systems import require_table_file, write_tables
         require_table_file(options.table)
     report = evaluate_systems(benchmark, request, scorer, notes, uncertainty)
     lines = report.lines

@@ -70,8 +70,8 @@ class JudgeOptions:
                 raise UnreadableInput(option, "is about a judge, but none is asked", "add --judge")
 
     def build(self, device: str | None) -> Judge:
-        from hsfiq.model.judges.plugins import JudgeSettings, build_judge
-        from hsfiq.model.runtime.distributed import device_of
+        from hsfiq.model.judges.score import JudgeSettings, build_judge
+        from hsfiq.model.runtime import device_of
 
         settings = JudgeSettings(
             device=device_of(device),
@@ -86,8 +86,8 @@ class JudgeOptions:
         return judge
 
     def run(self, progress: Callable[[int, int], None]) -> Run:
+        from hsfiq.model.judges.asking import Pace
         from hsfiq.model.judges.judged_sets import Run
-        from hsfiq.model.judges.runner import Pace
 
         return Run(pace=Pace(self.per_minute), prices=self.prices(), progress=progress)
 

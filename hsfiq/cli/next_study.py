@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hsfiq.active.candidates import Candidates
-    from hsfiq.model.active.uncertainty import Uncertainty
+    from hsfiq.model.active import Uncertainty
     from hsfiq.study.config import Design
 
 STRATEGIES = ("information", "random")
@@ -105,7 +105,7 @@ def next_(
     from hsfiq.active.candidates import NOTHING, held_out_of
     from hsfiq.active.next_study import after, from_file, possibilities, store_study
     from hsfiq.audit.actors import command_line
-    from hsfiq.model.active.choice import choose_pairs, require_enough
+    from hsfiq.model.active import choose_pairs, require_enough
 
     held_out = held_out_of(existing_folder(release)) if release else NOTHING
     opened = open_chosen(ctx, database, create=False)
@@ -149,9 +149,8 @@ def uncertainty_of(
 ) -> Uncertainty:
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
-        from hsfiq.model.active.priors import ExpectedAnswers
-        from hsfiq.model.active.uncertainty import uncertainty
-        from hsfiq.model.runtime.distributed import device_of
+        from hsfiq.model.active import ExpectedAnswers, uncertainty
+        from hsfiq.model.runtime import device_of
     paths, device = options.paths(None, images), device_of(options.device)
     expected = ExpectedAnswers.of(design)
     with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:

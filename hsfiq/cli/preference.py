@@ -26,12 +26,12 @@ def retrain_scorer(options: TrainOptions) -> None:
     folder = options.folder
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
-        from hsfiq.model.checkpoints import checkpoint as checkpoints
-        from hsfiq.model.data.datasets import CATALOGUE, read_training_data
+        from hsfiq.model import checkpoints
+        from hsfiq.model.data import CATALOGUE, read_training_data
         from hsfiq.model.preference.retrain import retrain, summary
-        from hsfiq.model.preference.settings import Settings
-        from hsfiq.model.recipes.recipe import Recipe
-        from hsfiq.model.runtime.distributed import join_processes
+        from hsfiq.model.preference.training import Settings
+        from hsfiq.model.recipes import Recipe
+        from hsfiq.model.runtime import join_processes
 
     checkpoint = checkpoints.read(init)
     recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
@@ -60,7 +60,7 @@ def required(path: Path | None, option: str) -> Path:
 
 
 def as_text(result: dict[str, Any]) -> str:
-    from hsfiq.model.preference.model_card import summary_lines
+    from hsfiq.model.preference.report import summary_lines
 
     return "\n".join(
         [

@@ -91,9 +91,9 @@ def retrieve(system: str | None, options: RetrieveOptions) -> None:
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
-        from hsfiq.model.evaluation.rankings.retrieve import Request
-        from hsfiq.model.evaluation.rankings.retrieve import retrieve as write_lists
-        from hsfiq.model.runtime.distributed import device_of
+        from hsfiq.model.evaluation.retrieve import Request
+        from hsfiq.model.evaluation.retrieve import retrieve as write_lists
+        from hsfiq.model.runtime import device_of
 
     notes: tuple[str, ...] = ()
     if folder is None:
@@ -139,8 +139,8 @@ def benchmark_of(
     captions: Literal["forward", "reversed", "both"] = "forward",
 ) -> Benchmark:
     """The benchmark in a folder: of the dataset that is named, or else the checkpoint's."""
-    from hsfiq.model.checkpoints.checkpoint import read
-    from hsfiq.model.encoders.plugins import is_specification
+    from hsfiq.model.checkpoints import read
+    from hsfiq.model.encoders.registry import is_specification
     from hsfiq.model.retrieval.loading import recipe_of
 
     if dataset is None and is_specification(checkpoint):

@@ -20,7 +20,7 @@ from hsfiq.images.folder import ImageFolder
 from hsfiq.text import count_text, first_few
 
 if TYPE_CHECKING:
-    from hsfiq.model.serving.ranker import Candidates
+    from hsfiq.model.ranker import Candidates
 
 HOST, PORT = "127.0.0.1", 8100
 
@@ -92,9 +92,9 @@ def serve(
         from hsfiq.http_server import accept_connections, listening
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
-        from hsfiq.model.runtime.distributed import device_of
-        from hsfiq.model.serving.ranker import load_ranker
-        from hsfiq.model.serving.server import serve as answer
+        from hsfiq.model.ranker import load_ranker
+        from hsfiq.model.runtime import device_of
+        from hsfiq.model.serving import serve as answer
 
     with closing(listening(options.host, options.port)) as listener:
         candidates = candidates_of(checkpoint, images, options)
@@ -119,7 +119,7 @@ def serve(
 def candidates_of(checkpoint: Path, images: str, options: ServeOptions) -> Candidates:
     """The images that the options name; the catalogue's pictures are drawn."""
     from hsfiq.model.evaluation.drawn import drawn_for_scorer
-    from hsfiq.model.serving.corpora import benchmark_candidates, folder_candidates
+    from hsfiq.model.ranker import benchmark_candidates, folder_candidates
 
     if images == DRAWN:
         if options.corpus == "paths":

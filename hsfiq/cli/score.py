@@ -72,9 +72,8 @@ def score(
         raise UnreadableInput("--out", "is for a file of sets", "a release's scores are beside it")
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
-        from hsfiq.model.release_scores.score_files import require_metric_name
-        from hsfiq.model.release_scores.score_release import score_release
-        from hsfiq.model.runtime.distributed import device_of
+        from hsfiq.model.release_scores import require_metric_name, score_release
+        from hsfiq.model.runtime import device_of
     require_metric_name(name)
     paths, device = options.paths(scorer, images), device_of(options.device)
     with TrainingBar(typer.echo) as bar:
@@ -104,7 +103,7 @@ def judge(
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.judges.score import judge_file, judge_release
-        from hsfiq.model.release_scores.score_files import require_metric_name
+        from hsfiq.model.release_scores import require_metric_name
     name = str(judging.judge).partition(":")[0] if name is None else name
     require_metric_name(name)
     judging.prices()  # refused before a model is loaded
@@ -163,8 +162,8 @@ def score_plain_file(
         raise UnreadableInput(str(path), "is a file of sets", "name the file for scores with --out")
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
-        from hsfiq.model.release_scores.plain_sets import score_file
-        from hsfiq.model.runtime.distributed import device_of
+        from hsfiq.model.release_scores import score_file
+        from hsfiq.model.runtime import device_of
     paths, device = options.paths(scorer, images), device_of(options.device)
     with TrainingBar(typer.echo) as bar:
         scores = score_file(path, out, paths, device, bar)
@@ -175,8 +174,7 @@ def score_plain_file(
 
 
 def as_text(result: dict[str, Any], release: Path) -> str:
-    from hsfiq.model.release_scores.score_files import scores_folder
-    from hsfiq.model.release_scores.score_release import has_held_out_part
+    from hsfiq.model.release_scores import has_held_out_part, scores_folder
     from hsfiq.releases.reader import is_of_searches
 
     path = scores_folder(release) / f"{result['metric']}.parquet"

@@ -10,7 +10,7 @@ import typer
 from typer.models import OptionInfo
 
 if TYPE_CHECKING:
-    from hsfiq.model.scorer.paths import ScorerPaths
+    from hsfiq.model.scorer.loading import ScorerPaths
 
 
 def images_option(otherwise: str) -> OptionInfo:
@@ -37,7 +37,7 @@ class ScorerOptions:
 
     def paths(self, checkpoint: Path | None, images: Path | None) -> ScorerPaths:
         """The paths, with the default cache."""
-        from hsfiq.model.features.cache import default_root
-        from hsfiq.model.scorer.paths import ScorerPaths
+        from hsfiq.model.features import default_root
+        from hsfiq.model.scorer.loading import ScorerPaths
 
         return ScorerPaths(checkpoint, images, self.weights, self.cache or default_root())

@@ -165,8 +165,8 @@ def checkpoint_sources(
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
-        from hsfiq.model.runtime.distributed import device_of
-        from hsfiq.model.serving.part_rankers import part_rankers
+        from hsfiq.model.ranker import part_rankers
+        from hsfiq.model.runtime import device_of
     from hsfiq.sessions.playing import Part
 
     if folder is None:
@@ -193,7 +193,7 @@ def drawn_benchmark(options: SourceOptions) -> Benchmark:
     """The catalogue that training draws unless it is told otherwise."""
     with requires("model"):
         from hsfiq.model.evaluation.drawn import catalogue_of, drawn
-    from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
+    from hsfiq.model.system_recipes import system_on_drawn, system_recipe
 
     recipe = system_on_drawn(system_recipe("clip4cir-fashioniq"))
     return drawn(catalogue_of(recipe, {}), drawn_split(options.split))

@@ -15,9 +15,9 @@ from hsfiq.cli.train_options import DRAWN, TrainOptions
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.model.checkpoints.checkpoint import Checkpoint
-    from hsfiq.model.recipes.recipe import Recipe
-    from hsfiq.model.recipes.system_recipe import SystemRecipe
+    from hsfiq.model.checkpoints import Checkpoint
+    from hsfiq.model.recipes import Recipe
+    from hsfiq.model.system_recipes import SystemRecipe
 
 
 TUNED = (
@@ -36,8 +36,8 @@ def known_recipe(name: str) -> str:
     """The recipe's name, checked before anything else that may be missing."""
     if name != preference.NAME:
         with requires("model"):
-            from hsfiq.model.recipes.recipe import recipe
-            from hsfiq.model.recipes.systems import SYSTEM_RECIPES
+            from hsfiq.model.recipes import recipe
+            from hsfiq.model.system_recipes import SYSTEM_RECIPES
         if name not in SYSTEM_RECIPES:
             recipe(name, SYSTEM_RECIPES)
     return name
@@ -75,14 +75,13 @@ def train_recipe(name: str, options: TrainOptions) -> None:
     folder = options.folder
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
-        from hsfiq.model.data.datasets import CATALOGUE, read_training_data
-        from hsfiq.model.data.triplets import missing_lines
-        from hsfiq.model.recipes.recipe import Recipe
-        from hsfiq.model.recipes.system_recipe import SystemRecipe
-        from hsfiq.model.retrieval.training_run import train_system
-        from hsfiq.model.runtime.distributed import join_processes
-        from hsfiq.model.training.job import TrainingJob
-        from hsfiq.model.training.run import run
+        from hsfiq.model.data import CATALOGUE, missing_lines, read_training_data
+        from hsfiq.model.recipes import Recipe
+        from hsfiq.model.retrieval.training import train_system
+        from hsfiq.model.runtime import join_processes
+        from hsfiq.model.scorer.job import TrainingJob
+        from hsfiq.model.scorer.run import run
+        from hsfiq.model.system_recipes import SystemRecipe
 
     with join_processes(options.device) as distributed:
         # Only the first process prints.
@@ -125,8 +124,8 @@ def chosen_recipe(
     name: str, data: str, values: Mapping[str, str]
 ) -> tuple[Recipe | SystemRecipe, str | None]:
     """The recipe with the given values, and a line on what the catalogue changes in it."""
-    from hsfiq.model.recipes.recipe import on_drawn, recipe
-    from hsfiq.model.recipes.systems import SYSTEM_RECIPES, system_on_drawn
+    from hsfiq.model.recipes import on_drawn, recipe
+    from hsfiq.model.system_recipes import SYSTEM_RECIPES, system_on_drawn
 
     if name in SYSTEM_RECIPES:
         system = SYSTEM_RECIPES[name]

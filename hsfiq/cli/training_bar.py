@@ -17,10 +17,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from hsfiq.model.data.triplets import TrainingData, missing_lines
-from hsfiq.model.negatives.redefinition import Definition
-from hsfiq.model.training.callbacks import Callback, Step
-from hsfiq.model.training.run_folder import Progress as RunProgress
+from hsfiq.model.data import TrainingData, missing_lines
+from hsfiq.model.scorer.job import Callback, Step
+from hsfiq.model.scorer.job import Progress as RunProgress
+from hsfiq.model.scorer.negatives import Definition
 
 RECENT = 0.9
 """The weight of the earlier steps in the running means."""

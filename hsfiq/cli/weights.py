@@ -11,7 +11,7 @@ from hsfiq.cli.common import JsonOption, print_result, requires
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.model.checkpoints.checkpoint import Checkpoint
+    from hsfiq.model.checkpoints import Checkpoint
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -38,17 +38,17 @@ def convert(
 ) -> None:
     """Convert to the other layout: the same numbers, completely or not at all."""
     with requires("model"):
-        from hsfiq.model.encoders.hf import convert_checkpoint, convert_weights
-        from hsfiq.model.encoders.lavis.encoder import architecture_named
+        from hsfiq.model.encoders import hf_conversion
+        from hsfiq.model.encoders.lavis import architecture_named
     if not source.exists():
         raise UnreadableInput(str(source), "there is no such file or folder")
     if source.is_file() or any((source / name).is_file() for name in ("best.json", "last.json")):
-        result = converted(convert_checkpoint.convert(source, out))
+        result = converted(hf_conversion.convert(source, out))
     elif (source / "config.json").is_file():
-        architecture = convert_weights.hf_to_lavis(source, out)
+        architecture = hf_conversion.hf_to_lavis(source, out)
         result = {"from": "transformers", "to": "LAVIS", "model": architecture.name}
     else:
-        convert_weights.lavis_to_hf(architecture_named(model), source, out)
+        hf_conversion.lavis_to_hf(architecture_named(model), source, out)
         result = {"from": "LAVIS", "to": "transformers", "model": model}
     text = (
         f"{out}: {result['model']}, from the layout of {result['from']} to that of {result['to']}"
@@ -86,7 +86,7 @@ def import_(
 ) -> None:
     """Make a checkpoint of a retrieval system, or of QuRe's scorer, from its authors' files."""
     with requires("model"):
-        from hsfiq.model.retrieval.weights.import_weights import import_weights
+        from hsfiq.model.retrieval.import_weights import import_weights
     checkpoint = import_weights(files, out, dataset=dataset, weights=weights_folder)
     recipe = checkpoint.about["recipe"]
     kind, stage = recipe.get("system", "a scorer"), checkpoint.about.get("stage")

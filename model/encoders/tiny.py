@@ -21,9 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
-from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.encoders.query_vectors import pooled_query
-from hsfiq.model.encoders.text_cleaning import normalise
+from hsfiq.model.encoders.encoder import Preprocessing, normalise, pooled_query
 
 NAME = "tiny"
 
@@ -77,7 +75,7 @@ class PatchTokens:
 
 
 class Tiny(PatchTokens, nn.Module):
-    """The `tiny` encoder; `hsfiq.model.encoders.protocol.Encoder` describes the methods."""
+    """The `tiny` encoder; `hsfiq.model.encoders.encoder.Encoder` describes the methods."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()

@@ -14,24 +14,24 @@ from typing import Any, Literal
 from hsfiq.drawn import DrawnTriplet, Garment, corpus
 from hsfiq.drawn.garments import CATEGORIES
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints.checkpoint import read
-from hsfiq.model.data.datasets import (
+from hsfiq.model.checkpoints import read
+from hsfiq.model.data import (
     CATALOGUE,
     VALIDATION,
     draw_dataset,
     draw_pictures,
     drawn_parts,
     drawn_size,
+    mining_text,
     shown_of,
+    with_files,
 )
-from hsfiq.model.data.parts import with_files
-from hsfiq.model.data.texts import mining_text
-from hsfiq.model.encoders.plugins import is_specification
+from hsfiq.model.encoders.registry import is_specification
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query
-from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.recipes.system_recipe import SystemRecipe
+from hsfiq.model.recipes import Recipe
 from hsfiq.model.retrieval.loading import recipe_of
-from hsfiq.model.training.run import content_sha256
+from hsfiq.model.scorer.run import content_sha256
+from hsfiq.model.system_recipes import SystemRecipe
 
 Split = Literal["val", "test"]
 

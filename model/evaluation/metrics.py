@@ -5,13 +5,20 @@ If a list ends too early to determine a value, the value is None, never a guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import csv
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from io import BytesIO, StringIO
 from math import fsum
+from pathlib import Path
 from typing import Any
 
-from hsfiq.model.evaluation.benchmarks import Benchmark, Part, Query, SystemLists
+from hsfiq.atomic_files import require_new, write_whole
+from hsfiq.errors import UnreadableInput
+from hsfiq.model.evaluation.benchmarks import TITLES, Benchmark, Part, Query, SystemLists
+from hsfiq.text import spreadsheet_text
 
 RECALL_KS = (1, 5, 10, 50)
 CIRCO_KS = (5, 10, 25, 50)
@@ -303,3 +310,182 @@ def average_precision(
 def is_settled(ranked: Sequence[str], k: int, n_candidates: int | None) -> bool:
     """Whether no image outside the list can be among the first k."""
     return len(ranked) >= k or len(ranked) == n_candidates
+
+
+# An evaluation as plain text for a terminal: the only place where figures are rounded.
+
+COLUMN_WIDTH = 9
+
+
+def to_table(evaluation: Evaluation, system: str) -> str:
+    """Format an evaluation: a row for each figure, in per cent."""
+    benchmark = evaluation.benchmark
+    order = f", captions {benchmark.captions}" if benchmark.captions else ""
+    subset = f", subset {benchmark.subset}" if benchmark.subset else ""
+    prompt = f", texts {benchmark.prompt!r}" if benchmark.prompt else ""
+    lines = [f"{TITLES[benchmark.name]} {benchmark.split}{order}{prompt}{subset}: {system}"]
+    columns = list(evaluation.parts)
+    if len(columns) > 1:
+        columns.append(evaluation.overall)
+    lines += rows(evaluation, columns)
+    for name, figure in named_figures(evaluation.overall):
+        if figure.value is None:
+            lines.append(f"{name} is undefined: {figure.reason}")
+    if evaluation.overall.corpus_size is None:
+        lines.append(f"the size of the corpus is unknown: {NO_SIZE}")
+    for kind, count in (
+        ("list", evaluation.n_missing),
+        ("ranking of the image set", evaluation.n_missing_subset),
+    ):
+        if count:
+            queries = "1 query" if count == 1 else f"{count:,} queries"
+            lines.append(f"MISSING: {queries} without a {kind}, each counted as a miss")
+    return "\n".join(lines + [f"note: {note}" for note in evaluation.notes])
+
+
+def rows(evaluation: Evaluation, columns: Sequence[PartFigures]) -> Iterator[str]:
+    cells = {
+        "queries": [f"{part.n_queries:,}" for part in columns],
+        f"corpus: {columns[0].corpus}": [
+            "-" if part.corpus_size is None else f"{part.corpus_size:,}" for part in columns
+        ],
+    }
+    for name, figure in named_figures(evaluation.overall):
+        if name == "mean":
+            label = f"mean of {' and '.join(SUMMARY[evaluation.benchmark.name])}"
+            cells[label] = [*[""] * (len(columns) - 1), percent(figure)]
+        else:
+            cells[name] = [percent(dict(named_figures(part))[name]) for part in columns]
+    width = max(map(len, cells))
+    if len(columns) > 1:
+        yield " " * width + "".join(part.name.rjust(COLUMN_WIDTH) for part in columns)
+    for label, row in cells.items():
+        yield label.ljust(width) + "".join(cell.rjust(COLUMN_WIDTH) for cell in row)
+
+
+def named_figures(part: PartFigures) -> list[tuple[str, Figure]]:
+    aspects = {f"{SEMANTIC} {aspect}": figure for aspect, figure in part.aspects.items()}
+    return list((part.figures | aspects).items())
+
+
+def percent(figure: Figure) -> str:
+    return "-" if figure.value is None else f"{100 * figure.value:.2f}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in rows
+    ]
+
+
+# The value of each query's list, of which a figure is the mean; and writing them to a file.
+#
+# Pure Python, without numpy.
+
+FORMATS = (".csv", ".jsonl", ".parquet")
+MEAN = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRow:
+    """The values of one query's list; None where the list does not determine it.
+
+    Attributes:
+        part: FashionIQ's category, or the benchmark.
+        cluster: the reference image, or in CIRR the image set: queries with the same one depend on
+            each other, since a system that fails on its images fails on all of them.
+    """
+
+    query_id: str
+    part: str
+    cluster: str
+    values: dict[str, float | None]
+
+
+def query_rows(benchmark: Benchmark, answers: Mapping[str, SystemLists]) -> list[QueryRow]:
+    """The values of a system's lists, in the order of the benchmark's queries."""
+    rows = []
+    for part in benchmark.parts:
+        measures = measures_of(benchmark, part, answers[part.name])
+        for query in part.queries:
+            values = {name: measure.value(query) for name, measure in measures.items()}
+            if benchmark.name in SUMMARY:
+                values[MEAN] = mean_of_two(*(values[name] for name in SUMMARY[benchmark.name]))
+            rows.append(QueryRow(query.query_id, part.name, cluster_of(benchmark, query), values))
+    return rows
+
+
+def with_values(row: QueryRow, by_query: Mapping[str, Mapping[str, float]]) -> QueryRow:
+    """The row with further values, by figure and query id; None where a query has none."""
+    more = {name: values.get(row.query_id) for name, values in by_query.items()}
+    return replace(row, values=row.values | more)
+
+
+def mean_of_two(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else (first + second) / 2
+
+
+def cluster_of(benchmark: Benchmark, query: Query) -> str:
+    if benchmark.name == "cirr":
+        return " ".join(sorted((query.reference, *query.subset)))
+    return query.reference
+
+
+def require_per_query_file(path: Path) -> None:
+    """Refuse an existing file, and an unknown extension."""
+    if path.suffix.lower() not in FORMATS:
+        raise UnreadableInput(
+            str(path), f"its extension is {path.suffix or 'missing'}", f"use {', '.join(FORMATS)}"
+        )
+    require_new(path)
+
+
+def write_rows(path: Path, rows_of: Mapping[str, Sequence[QueryRow]]) -> None:
+    """Write the values of every run: a row for each run and query, empty where undefined."""
+    entries = [
+        {"run": run, "query_id": row.query_id, "part": row.part, "cluster": row.cluster}
+        | row.values
+        for run, rows in rows_of.items()
+        for row in rows
+    ]
+    write_whole(path, CONTENTS[path.suffix.lower()](entries))
+
+
+Entries = list[dict[str, str | float | None]]
+
+
+def to_csv(entries: Entries) -> bytes:
+    text = StringIO(newline="")
+    writer = csv.DictWriter(text, list(entries[0]))
+    writer.writeheader()
+    writer.writerows(
+        {
+            key: spreadsheet_text(value) if isinstance(value, str) else value
+            for key, value in entry.items()
+        }
+        for entry in entries
+    )
+    return text.getvalue().encode()
+
+
+def to_jsonl(entries: Entries) -> bytes:
+    return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries).encode()
+
+
+def to_parquet(entries: Entries) -> bytes:
+    import pyarrow as pa  # noqa: PLC0415 (evaluating without this file does not need it)
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    texts = ("run", "query_id", "part", "cluster")
+    schema = pa.schema(
+        [(name, pa.string() if name in texts else pa.float64()) for name in entries[0]]
+    )
+    sink = BytesIO()
+    pq.write_table(pa.Table.from_pylist(entries, schema=schema), sink)
+    return sink.getvalue()
+
+
+CONTENTS = {".csv": to_csv, ".jsonl": to_jsonl, ".parquet": to_parquet}

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
-from hsfiq.model.encoders.dual.libraries import load_towers
-from hsfiq.model.features.images import open_image
+from hsfiq.model.encoders.towers import load_towers
+from hsfiq.model.features import open_image
 from hsfiq.model.judges.judge import Answer, Asks, Judge, Question
 
 WEIGHT: Final = 2.5

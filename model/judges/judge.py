@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
-from hsfiq.errors import HsfiqError
+from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.readers.files import read_text
 
 Asks = Literal["images", "sets", "pairs"]
 """What one question is about: a single image, a retrieved set, or two sets of one query."""
@@ -93,3 +98,97 @@ class Judge(ABC):
 
     def close(self) -> None:  # noqa: B027 -- most judges hold nothing open
         """Let go of what the judge holds open."""
+
+
+# What judges are asked: one TOML file for each prompt.
+#
+# `asks` is "images", "sets" or "pairs", `question` the question, with {text} for the query's text.
+# `reference` and `set` are put before the images: `reference` before the reference image, which is
+# not shown without this key, and `set`, with {number}, before each set. A prompt for sets has the
+# `lowest` and the `highest` number of its scale, one for pairs the words that answer it: `first`,
+# `second` and `tie`.
+
+NAMES = ("change", "likert", "preference", "vqascore")
+_TEXTS = ("asks", "question", "reference", "set", "first", "second", "tie")
+_NUMBERS = ("version", "lowest", "highest")
+_REQUIRED: dict[Asks, set[str]] = {
+    "images": set(),
+    "sets": {"lowest", "highest"},
+    "pairs": {"first", "second", "tie"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgePrompt:
+    """A prompt; `sha256` is that of its file, `name` the name or the path it was asked for by."""
+
+    name: str
+    sha256: str
+    asks: Asks
+    question: str
+    version: int = 1
+    reference: str | None = None
+    set: str | None = None
+    lowest: int = 0
+    highest: int = 0
+    first: str = ""
+    second: str = ""
+    tie: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "version": self.version, "sha256": self.sha256}
+
+    def filled(self, text: str) -> str:
+        return self.question.replace("{text}", text)
+
+    def value_of(self, answer: str) -> float | None:
+        """The number or the preference in an answer; None if it has none, or several."""
+        if self.asks == "sets":
+            numbers = set(re.findall(r"(?<![\d./-])\d+(?:\.\d+)?(?![\d/])", answer))
+            value = float(numbers.pop()) if len(numbers) == 1 else None
+            return value if value is not None and self.lowest <= value <= self.highest else None
+        values = {self.first: 1.0, self.second: 0.0, self.tie: 0.5}
+        named = [word for word in values if re.search(rf"(?i)\b{re.escape(word)}\b", answer)]
+        return values[named[0]] if len(named) == 1 else None
+
+
+def read_judge_prompt(name: str) -> JudgePrompt:
+    """One of our prompts by its name, or a file of the same form.
+
+    Raises:
+        UnreadableInput: there is none, or a key is missing, unknown or of the wrong type.
+    """
+    if name in NAMES:
+        file = files("hsfiq.model.judges") / "prompts" / f"{name}.toml"
+        text = file.read_text(encoding="utf-8")
+    elif name.endswith(".toml"):
+        text = read_text(Path(name))
+    else:
+        what = f"{name!r} is not known"
+        raise UnreadableInput("--prompt", what, f"use {', '.join(NAMES)}, or a .toml file")
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableInput(name, f"broken TOML ({error})") from error
+    check(name, values)
+    return JudgePrompt(name=name, sha256=sha256(text.encode()).hexdigest(), **values)
+
+
+def check(name: str, values: dict[str, Any]) -> None:
+    for key, value in values.items():
+        if key not in (*_TEXTS, *_NUMBERS):
+            raise UnreadableInput(name, f"{key} is no key of a prompt", "remove it")
+        kind, wanted = (str, "a text") if key in _TEXTS else (int, "a whole number")
+        if type(value) is not kind or value == "":
+            raise UnreadableInput(name, f"{key} is {value!r}", f"write {wanted}")
+    asks: Any = values.get("asks")
+    if asks not in get_args(Asks):
+        what = f"asks is {asks!r}" if asks is not None else "has no asks"
+        raise UnreadableInput(name, what, f"write one of {', '.join(get_args(Asks))}")
+    missing = sorted(({"question"} | _REQUIRED[asks]) - values.keys())
+    if missing:
+        raise UnreadableInput(name, f"has no {missing[0]}", f"a prompt for {asks} needs it")
+    if "{text}" not in values["question"]:
+        raise UnreadableInput(name, "question has no {text}", "put it where the text goes")
+    if asks == "sets" and values["lowest"] >= values["highest"]:
+        raise UnreadableInput(name, "lowest is not below highest", "swap them")

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import torch
 
 from hsfiq import __version__
 from hsfiq.atomic_files import require_new, write_whole
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.images.folder import usual_folder
-from hsfiq.model.checkpoints.checkpoint import sha256_of
-from hsfiq.model.judges.judge import Judge
+from hsfiq.model.checkpoints import sha256_of
+from hsfiq.model.judges.clip_score import ClipScore
+from hsfiq.model.judges.judge import Judge, read_judge_prompt
 from hsfiq.model.judges.judged_sets import SCORES, Judged, Run, Sets, judge_sets
-from hsfiq.model.release_scores.encoded_images import find_images, images_of_release
-from hsfiq.model.release_scores.plain_sets import as_lines, read_plain_sets
-from hsfiq.model.release_scores.score_files import earlier_scores, scores_folder, write_scores
-from hsfiq.model.release_scores.score_release import scored_files
-from hsfiq.model.training.run import jsonable
+from hsfiq.model.judges.yes_probability import YesProbability
+from hsfiq.model.release_scores import (
+    as_lines,
+    earlier_scores,
+    find_images,
+    images_of_release,
+    read_plain_sets,
+    scored_files,
+    scores_folder,
+    write_scores,
+)
+from hsfiq.model.scorer.run import jsonable
 from hsfiq.releases.reader import (
     ReleasedSet,
     is_of_searches,
@@ -28,6 +41,73 @@ from hsfiq.releases.reader import (
     read_sets,
 )
 from hsfiq.text import first_few
+
+# Judges by a specification `NAME:ARGUMENT`, ours and those of installed packages.
+#
+# A package adds one with an entry point of the group `hsfiq.judges`, whose object takes the
+# argument and returns a `hsfiq.model.judges.judge.Judge`; docs/judges.md has an example.
+
+GROUP: Final = "hsfiq.judges"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """Options of our own judges; `prompt` None is each judge's usual one."""
+
+    device: torch.device
+    prompt: str | None = None
+    endpoint: str | None = None
+    parallel: int = 4
+
+
+def _clip_score(argument: str, settings: JudgeSettings) -> Judge:
+    if settings.prompt is not None:
+        raise UnreadableInput("--prompt", "clipscore has none", "leave it out")
+    return ClipScore(Path(argument).expanduser(), settings.device)
+
+
+def _yes_probability(argument: str, settings: JudgeSettings) -> Judge:
+    prompt = read_judge_prompt(settings.prompt or "change")
+    return YesProbability(Path(argument).expanduser(), prompt, settings.device)
+
+
+def _chat(argument: str, settings: JudgeSettings) -> Judge:
+    try:
+        from hsfiq.model.judges.chat import ChatJudge  # noqa: PLC0415 (an extra)
+        from hsfiq.sessions.simulators.chat import Chat  # noqa: PLC0415 (an extra)
+    except ImportError:
+        what = f"chat:{argument}"
+        raise UnreadableInput(what, "needs openai", "pip install 'hsfiq[llm]'") from None
+    url = settings.endpoint or os.environ.get("OPENAI_BASE_URL")
+    if not url:
+        raise UnreadableInput("--endpoint", "is missing", "such as http://127.0.0.1:8000/v1")
+    prompt = read_judge_prompt(settings.prompt or "preference")
+    chat = Chat(url, os.environ.get("OPENAI_API_KEY"))
+    return ChatJudge(chat, argument, prompt, settings.parallel)
+
+
+OURS: Final[dict[str, Callable[[str, JudgeSettings], Judge]]] = {
+    "chat": _chat,
+    "clipscore": _clip_score,
+    "vqascore": _yes_probability,
+}
+
+
+def build_judge(specification: str, settings: JudgeSettings) -> Judge:
+    """The judge; UnreadableInput if there is none of this name, and as its maker raises."""
+    name, colon, argument = specification.partition(":")
+    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if not colon or not argument:
+        raise UnreadableInput(f"--judge {specification}", "is not NAME:ARGUMENT")
+    if name in OURS:
+        return OURS[name](argument, settings)
+    if name not in installed:
+        known = first_few(sorted({*OURS, *installed}))
+        what = f"no installed judge is called {name}"
+        raise UnreadableInput(f"--judge {specification}", what, f"there are: {known}")
+    judge: Judge = installed[name].load()(argument)
+    return judge
+
 
 COMPARED = ("metric", "release", "judge")
 """Keys of the provenance that tell one judge's scores from another's."""

@@ -19,12 +19,10 @@ from PIL import Image
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.dual.towers import digest_of
-from hsfiq.model.encoders.dual.transformers_towers import SETTINGS, VOCABULARY, WEIGHTS
-from hsfiq.model.features.images import open_image
-from hsfiq.model.features.layout import dtype_name
-from hsfiq.model.judges.judge import Answer, Asks, Judge, Question
-from hsfiq.model.judges.prompts import JudgePrompt
+from hsfiq.model.encoders.towers import SETTINGS, VOCABULARY, WEIGHTS, digest_of
+from hsfiq.model.features import open_image
+from hsfiq.model.judges.judge import Answer, Asks, Judge, JudgePrompt, Question
+from hsfiq.model.token_files import dtype_name
 
 FILES = (*WEIGHTS, *SETTINGS, *VOCABULARY, "processor_config.json", "chat_template*", "*.jinja")
 YES: Final = ("Yes", " Yes", "yes", " yes", "YES")

@@ -12,8 +12,8 @@ import torch
 
 from hsfiq.answer_rules import HIGHEST_SCORE, contradicts
 from hsfiq.errors import NothingToDo, UnreadableInput
-from hsfiq.model.checkpoints.checkpoint import sha256_of
-from hsfiq.model.preference.response_model import AnswerTensors
+from hsfiq.model.checkpoints import sha256_of
+from hsfiq.model.preference.answer_model import AnswerTensors
 from hsfiq.releases.checking.tables import require_readable
 from hsfiq.releases.manifest import MANIFEST, NAME_A_RELEASE, points_of, read_manifest
 from hsfiq.releases.reader import (

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
-from hsfiq.model.checkpoints.checkpoint import Checkpoint
-from hsfiq.model.checkpoints.model_card import write_card
-from hsfiq.model.recipes.system_recipe import SystemName, SystemRecipe
-from hsfiq.model.recipes.systems import system_recipe, system_recipe_from_json
-from hsfiq.model.retrieval.weights.origins import IMPORTED_FROM, card_section
-from hsfiq.model.training.model_card import (
+from hsfiq.model.checkpoints import Checkpoint, write_card
+from hsfiq.model.encoders.encoder import FrozenEncoder
+from hsfiq.model.retrieval.weights import PublishedFile
+from hsfiq.model.scorer.run import (
     DATA,
     DRAWN,
     NO_JUDGEMENTS,
@@ -18,6 +18,55 @@ from hsfiq.model.training.model_card import (
     provenance_lines,
     recipe_lines,
 )
+from hsfiq.model.system_recipes import (
+    SystemName,
+    SystemRecipe,
+    system_recipe,
+    system_recipe_from_json,
+)
+
+# What an imported checkpoint records: its files and its frozen image encoder.
+
+IMPORTED_FROM = "imported_from"
+"""The key of a checkpoint's JSON file for the published files."""
+
+NOT_COMPARED = (
+    "Their authors trained them; their licence and their published figures hold. Names and shapes "
+    "of all tensors were compared with the model, but its lists have not been compared with "
+    "published figures."
+)
+
+
+def encoder_of(encoder: FrozenEncoder) -> dict[str, Any]:
+    return {
+        "encoder": {
+            "name": encoder.name,
+            "frozen_sha256": encoder.frozen_id(),
+            "tokens": list(encoder.tokens_shape),
+        },
+        "preprocessing": json.loads(json.dumps(asdict(encoder.preprocessing))),
+    }
+
+
+def origins(files: Sequence[PublishedFile]) -> list[dict[str, Any]]:
+    return [
+        {
+            "file": file.path.name,
+            "sha1": file.sha1,
+            "known_as": file.known.name if file.known else None,
+        }
+        for file in files
+    ]
+
+
+def card_section(about: Mapping[str, Any]) -> dict[str, Iterable[str]]:
+    """The published files, as a section of the model card."""
+    files = [
+        f"- `{file['file']}`, SHA-1 `{file['sha1']}`: {file['known_as'] or 'not a known file'}"
+        for file in about[IMPORTED_FROM]
+    ]
+    return {"Published files": [*files, "", NOT_COMPARED]}
+
 
 PAPERS: Final[Mapping[SystemName, str]] = {
     "clip4cir": "CLIP4CIR (Baldrati et al., CVPR 2022 and TOMM 2023)",

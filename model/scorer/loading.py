@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.checkpoints.checkpoint import Checkpoint
+from hsfiq.model import checkpoints
+from hsfiq.model.checkpoints import Checkpoint
 from hsfiq.model.encoders.registry import build_encoder
-from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.runtime.seeds import generator
+from hsfiq.model.features import default_root
+from hsfiq.model.recipes import Recipe
+from hsfiq.model.runtime import generator
 from hsfiq.model.scorer.scorer import Scorer, trained_parameters
 
 
@@ -89,3 +91,29 @@ def copy_parameters(
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
+
+
+# The files that a scorer is loaded from and works on.
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerPaths:
+    """Where training, scoring, evaluation and pair selection find their files.
+
+    Attributes:
+        checkpoint: a checkpoint's JSON file or a run's folder; None for a new scorer.
+        images: the folder of the images; None for the usual places.
+        weights: the folder of BLIP-2's published files; None for the usual one.
+        cache: the feature cache's folder.
+    """
+
+    checkpoint: Path | None = None
+    images: Path | None = None
+    weights: Path | None = None
+    cache: Path = field(default_factory=default_root)
+
+    def required(self, name: Literal["checkpoint", "images"]) -> Path:
+        path: Path | None = getattr(self, name)
+        if path is None:
+            raise UnreadableInput(name, "is required")
+        return path

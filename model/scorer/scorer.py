@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
-from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.recipes.values import Pooling
+from hsfiq.model.encoders.encoder import Encoder
+from hsfiq.model.recipes import Pooling
 
 
 class Scorer(nn.Module):

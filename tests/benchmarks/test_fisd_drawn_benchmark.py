@@ -10,7 +10,7 @@ from benchmarks.fisd_drawn import LIKENESSES, case, markdown, read_lists
 from hsfiq.drawn.fisd.folder import write_drawn_fisd
 from hsfiq.drawn.fisd.triplets import draw_aspects
 from hsfiq.model.evaluation import benchmarks
-from hsfiq.model.evaluation.fisd.figures import Figures, fisd_figures
+from hsfiq.model.evaluation.fisd import Figures, fisd_figures
 
 
 @pytest.fixture(scope="module")

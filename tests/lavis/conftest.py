@@ -9,8 +9,8 @@ from typing import NoReturn
 import pytest
 import torch
 
-from hsfiq.model.encoders.blip2_architectures import Architecture
-from hsfiq.model.encoders.lavis.encoder import Blip2, from_files
+from hsfiq.model.encoders.blip2_weights import Architecture
+from hsfiq.model.encoders.lavis import Blip2, from_files
 from tests.lavis.small_blip2 import CLIP, EVA, write_weights
 
 

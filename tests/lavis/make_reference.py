@@ -19,10 +19,11 @@ from torch import Tensor
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from lavis.models.blip2_models.Qformer import BertConfig  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
-from hsfiq.model.encoders.lavis.encoder import Blip2, from_files  # noqa: E402
-from hsfiq.model.encoders.lavis.model import BertConfig, LocalBlip2Qformer  # noqa: E402
+from hsfiq.model.encoders.lavis import Blip2, from_files  # noqa: E402
+from hsfiq.model.encoders.lavis_model import LocalBlip2Qformer  # noqa: E402
 from hsfiq.model.scorer.scorer import relevance  # noqa: E402
 from tests.lavis.small_blip2 import WORDS as SOME_WORDS  # noqa: E402
 from tests.model.encoders.lavis_reference import ABOUT, SMALL, TENSORS, VIT, write_lavis_files  # noqa: E402

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import torch
+from lavis.models.blip2_models.Qformer import BertConfig
 from torch import Tensor
 
-from hsfiq.model.encoders.blip2_architectures import Architecture, Vit
-from hsfiq.model.encoders.lavis.model import BertConfig, LocalBlip2Qformer
+from hsfiq.model.encoders.blip2_weights import Architecture, Vit
+from hsfiq.model.encoders.lavis_model import LocalBlip2Qformer
 
 BERT = {
     "hidden_size": 32,

@@ -8,13 +8,14 @@ import pytest
 import torch
 from lavis.models.blip2_models.blip2 import LayerNorm
 from lavis.models.blip2_models.blip2_qformer import Blip2Qformer
+from lavis.models.blip2_models.Qformer import BertLMHeadModel
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, Architecture
-from hsfiq.model.encoders.lavis.encoder import Blip2, from_files
-from hsfiq.model.encoders.lavis.model import BertLMHeadModel, build_vit
-from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, Architecture
+from hsfiq.model.encoders.encoder import Encoder
+from hsfiq.model.encoders.lavis import Blip2, from_files
+from hsfiq.model.encoders.lavis_model import build_vit
 from tests.lavis.small_blip2 import CLIP, TEXTS, WHOLE, loss, write_weights
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]

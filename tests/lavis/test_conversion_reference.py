@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from hsfiq.model.encoders.hf.tensor_names import lavis_only, to_hf, to_lavis
-from hsfiq.model.encoders.lavis.encoder import Blip2, from_files
+from hsfiq.model.encoders.hf import lavis_only, to_hf, to_lavis
+from hsfiq.model.encoders.lavis import Blip2, from_files
 from tests.lavis.make_reference import N_IMAGES, TEXTS, computed, trained, word_ids
 from tests.model.encoders.lavis_reference import SMALL, Reference, read_reference, write_reference
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.blip2_architectures import Architecture
-from hsfiq.model.encoders.lavis import encoder as lavis_encoder
-from hsfiq.model.encoders.lavis.encoder import Blip2, from_files
-from hsfiq.model.recipes.recipe import RECIPES, recipe
-from hsfiq.model.retrieval.weights.import_weights import import_weights
+from hsfiq.model.encoders import lavis
+from hsfiq.model.encoders.blip2_weights import Architecture
+from hsfiq.model.encoders.lavis import Blip2, from_files
+from hsfiq.model.recipes import RECIPES, recipe
+from hsfiq.model.retrieval.import_weights import import_weights
 from hsfiq.model.scorer.loading import load_scorer
 from tests.lavis.small_blip2 import TEXTS, VIT
 
@@ -26,7 +26,7 @@ def published(
     architecture: Architecture, weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Tensor]:
     """What QuRe's code saves after a training of the small model, whose files LAVIS finds."""
-    monkeypatch.setattr(lavis_encoder, "load", lambda *_: from_files(architecture, weights))
+    monkeypatch.setattr(lavis, "load", lambda *_: from_files(architecture, weights))
     small = replace(recipe("qure-fashioniq"), size=architecture.vit.size)
     monkeypatch.setitem(RECIPES, small.name, small)
     draw = torch.Generator().manual_seed(3)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from hsfiq.model.encoders.lavis import encoder as lavis_encoder
-from hsfiq.model.encoders.lavis.encoder import Blip2
-from hsfiq.model.recipes.systems import system_recipe
-from hsfiq.model.retrieval.backbones.blip2 import through_lavis
-from hsfiq.model.retrieval.systems.batch import Batch
-from hsfiq.model.retrieval.systems.registry import new_system
+from hsfiq.model.encoders import lavis
+from hsfiq.model.encoders.lavis import Blip2
+from hsfiq.model.retrieval.blip2 import through_lavis
+from hsfiq.model.retrieval.loading import new_system
+from hsfiq.model.retrieval.system import Batch
+from hsfiq.model.system_recipes import system_recipe
 from tests.lavis.small_blip2 import BERT, TEXTS
 from tests.model.retrieval.backbones.text_pass import prompted_state
 
@@ -47,7 +47,7 @@ def test_without_an_image_the_pass_equals_a_literal_one(blip2: Blip2, text_first
 def test_a_systems_gradients_and_weights(
     name: str, blip2: Blip2, weights: Path, pixels: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lavis_encoder, "load", lambda *_: blip2)
+    monkeypatch.setattr(lavis, "load", lambda *_: blip2)
     system = new_system(system_recipe(name).with_values({"size": "42"}), weights)
     system.begin(1)
     system.before_training()

@@ -8,19 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from hsfiq.model.data.datasets import drawn
-from hsfiq.model.data.triplets import TrainingData
-from hsfiq.model.encoders.blip2_architectures import Architecture
-from hsfiq.model.encoders.lavis.encoder import from_files
-from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.features.tokens import EncodedTokens, TokenSource
-from hsfiq.model.recipes.recipe import Recipe, recipe
-from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.data import TrainingData, drawn
+from hsfiq.model.encoders.blip2_weights import Architecture
+from hsfiq.model.encoders.lavis import from_files
+from hsfiq.model.features import EncodedTokens, FeatureCache, TokenSource
+from hsfiq.model.recipes import Recipe, recipe
+from hsfiq.model.runtime import Distributed
+from hsfiq.model.scorer.job import Callback, RunFolder, Step, TensorBoard
 from hsfiq.model.scorer.loading import load_parameters
 from hsfiq.model.scorer.scorer import Scorer, trained_parameters
-from hsfiq.model.training.callbacks import Callback, Step, TensorBoard
-from hsfiq.model.training.run_folder import RunFolder
-from hsfiq.model.training.trainer import Trainer
+from hsfiq.model.scorer.training import Trainer
 
 CPU = torch.device("cpu")
 QURE = replace(

@@ -12,9 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, Architecture
-from hsfiq.model.encoders.blip2_weights import default_folder, read_tensors
-from hsfiq.model.encoders.lavis.encoder import from_files, load
+from hsfiq.model.encoders.blip2_weights import (
+    ARCHITECTURES,
+    Architecture,
+    default_folder,
+    read_tensors,
+)
+from hsfiq.model.encoders.lavis import from_files, load
 
 
 def complaint(architecture: Architecture, weights: Path) -> str:

@@ -9,22 +9,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from hsfiq.model.data.datasets import drawn as draw
-from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.features.tokens import TokenSource
-from hsfiq.model.retrieval.backbones import pretraining
+from hsfiq.model.data import drawn as draw
+from hsfiq.model.features import FeatureCache, TokenSource
+from hsfiq.model.retrieval import tiny
 from hsfiq.model.scorer.loading import new_scorer
 from tests.model.preference.helpers import Answered, make_answered
 from tests.model.retrieval.helpers import train
 from tests.model.training.helpers import CPU, SMALL, Drawn, Recorder
 
-PRETRAINING = replace(pretraining.STAGE, epochs=6)
+PRETRAINING = replace(tiny.STAGE, epochs=6)
 """A tenth of the epochs: tests train small backbones, and do not ask how well they retrieve."""
 
 
 @pytest.fixture(autouse=True)
 def _brief_pretraining(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretraining, "STAGE", PRETRAINING)
+    monkeypatch.setattr(tiny, "STAGE", PRETRAINING)
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def clip4cir(drawn: Drawn, losses: list[float], tmp_path_factory: pytest.TempPat
     recorder = Recorder()
     out = tmp_path_factory.mktemp("clip4cir") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pretraining, "STAGE", PRETRAINING)
+        patch.setattr(tiny, "STAGE", PRETRAINING)
         train(drawn, out, callback=recorder)
     losses.extend(recorder.losses)
     return out

@@ -114,7 +114,7 @@ def run_small_loop() -> None:
 
     The steps' processes fork from this one.
     """
-    from hsfiq.model.retrieval.backbones import pretraining  # torch is there, as in each process
+    from hsfiq.model.retrieval import tiny  # torch is there, as in each process
 
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     steps = small_loop(folder, port)
@@ -122,10 +122,10 @@ def run_small_loop() -> None:
         served, answered = serving(steps)
         steps = [served, replace(answered, words=(*answered.words, "--speed", "600"))]
     forking = SimpleNamespace(Popen=fork_step, TimeoutExpired=subprocess.TimeoutExpired)
-    brief = replace(pretraining.STAGE, epochs=6)
+    brief = replace(tiny.STAGE, epochs=6)
     with (
         patch.object(processes, "subprocess", forking),
-        patch.object(pretraining, "STAGE", brief),
+        patch.object(tiny, "STAGE", brief),
     ):
         run_loop(steps, folder, port, write, warn)
 

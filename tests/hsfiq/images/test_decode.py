@@ -25,7 +25,7 @@ from hsfiq.images import decode
 from hsfiq.images.decode import UndecodableImage, decoded
 from hsfiq.images.decoding_memory import MAX_PIXELS, PixelBudget
 from hsfiq.images.display import find_fault
-from hsfiq.model.features.images import open_image
+from hsfiq.model.features import open_image
 from tests.hsfiq.images.pictures import (
     BLACK_TO_WHITE,
     COLOURS,

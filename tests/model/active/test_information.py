@@ -11,10 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hsfiq.model.active.information import Information, preference_information, score_information
-from hsfiq.model.active.priors import FITTED, AnswerPrior, ExpectedAnswers
-from hsfiq.model.active.uncertainty import latents_of_answers
-from hsfiq.model.preference.likelihood import preference_loss, score_loss
+from hsfiq.model.active import (
+    FITTED,
+    AnswerPrior,
+    ExpectedAnswers,
+    Information,
+    latents_of_answers,
+    preference_information,
+    score_information,
+)
+from hsfiq.model.preference.answer_model import preference_loss, score_loss
 
 THRESHOLDS = torch.tensor([-1.5, -0.5, 0.4, 1.3], dtype=torch.float64)
 

@@ -17,16 +17,22 @@ from hsfiq.demo.study import NAME
 from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.active.opinions import RATE, SAMPLES, dropout_masks, opinions
-from hsfiq.model.active.priors import FITTED, OWN, ExpectedAnswers, prior_of
-from hsfiq.model.active.uncertainty import uncertainty
-from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
-from hsfiq.model.release_scores.encoded_images import encode_images
-from hsfiq.model.release_scores.set_scores import score_sets
+from hsfiq.model.active import (
+    FITTED,
+    OWN,
+    RATE,
+    SAMPLES,
+    ExpectedAnswers,
+    dropout_masks,
+    opinions,
+    prior_of,
+    uncertainty,
+)
+from hsfiq.model.checkpoints import ANSWER_MODEL
+from hsfiq.model.release_scores import encode_images, score_sets
 from hsfiq.model.retrieval.loading import retriever_of
-from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.scorer.job import Callback
+from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.releases.reader import read_sets
 from hsfiq.study.config import Design
 from tests.model.preference.helpers import QUICK, Answered

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints.checkpoint import read, save
-from hsfiq.model.training.run_folder import Progress, RunFolder
+from hsfiq.model.checkpoints import read, save
+from hsfiq.model.scorer.job import Progress, RunFolder
 from tests.model.training.helpers import Drawn, files_below, hsfiq, options
 from tests.processes import forkserver_context
 
@@ -180,7 +180,7 @@ def replaced(folder: Path, **values: object) -> None:
 
 def write_an_invalid_name(folder: Path) -> None:
     """A file that holds no tensors, with a JSON file whose digest matches it."""
-    from hsfiq.model.checkpoints.checkpoint import sha256_of
+    from hsfiq.model.checkpoints import sha256_of
 
     path = tensors_file(folder)
     path.write_bytes(b"rubbish")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from hsfiq.model.checkpoints.checkpoint import save
+from hsfiq.model.checkpoints import save
 
 
 def test_tensors_are_written_without_a_copy_in_memory(tmp_path: Path) -> None:

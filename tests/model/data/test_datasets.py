@@ -17,9 +17,19 @@ from hsfiq.drawn.garments import CatalogueTooSmall
 from hsfiq.drawn.triplets import target_split
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.folder import usual_folder
-from hsfiq.model.data.datasets import cirr, draw_dataset, drawn, fashioniq
-from hsfiq.model.data.parts import Part, available_part
-from hsfiq.model.data.triplets import Example, Incomplete, TrainingData, missing_lines, missing_text
+from hsfiq.model.data import (
+    Example,
+    Incomplete,
+    Part,
+    TrainingData,
+    available_part,
+    cirr,
+    draw_dataset,
+    drawn,
+    fashioniq,
+    missing_lines,
+    missing_text,
+)
 
 DRESSES: dict[str, tuple[str, ...]] = {
     "train": ("d1", "d2", "d3", "d4", "d5"),

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsfiq.model.data.texts import mining_text, training_text
-from hsfiq.model.encoders.text_cleaning import normalise
-from hsfiq.model.recipes.values import CaptionRule
+from hsfiq.model.data import mining_text, training_text
+from hsfiq.model.encoders.encoder import normalise
+from hsfiq.model.recipes import CaptionRule
 
 PAIR = ("is Red, with DOTS.", "Has no collar? ")
 

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import pytest
 
-from hsfiq.model.encoders.hf.convert_weights import lavis_to_hf
-from hsfiq.model.encoders.hf.encoder import Blip2Hf, load
+from hsfiq.model.encoders.hf import Blip2Hf, load
+from hsfiq.model.encoders.hf_conversion import lavis_to_hf
 from tests.model.encoders.lavis_reference import SMALL, Reference, read_reference, write_reference
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from hsfiq.model.encoders.blip2_architectures import Architecture, Vit
+from hsfiq.model.encoders.blip2_weights import Architecture, Vit
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TENSORS = FIXTURES / "blip2_small.safetensors"

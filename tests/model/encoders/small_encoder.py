@@ -11,18 +11,15 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.encoders.text_cleaning import normalise
-from hsfiq.model.features.cache import CacheReport, FeatureCache
-from hsfiq.model.features.tokens import EncodedTokens
+from hsfiq.model.encoders.encoder import Encoder, Preprocessing, normalise
+from hsfiq.model.features import CacheReport, EncodedTokens, FeatureCache
 
 CPU = torch.device("cpu")
 PATCH, WIDTH, DIMENSIONS = 4, 6, 5
 
 
 class SmallEncoder(nn.Module):
-    """Satisfies `hsfiq.model.encoders.protocol.Encoder`, and counts the images it has encoded."""
+    """Satisfies `hsfiq.model.encoders.encoder.Encoder`, and counts the images it has encoded."""
 
     def __init__(
         self, seed: int = 0, *, preprocessing: Preprocessing | None = None, scale: float = 1.0

@@ -16,13 +16,11 @@ from torch import Tensor
 from transformers import BertTokenizer, Blip2ForImageTextRetrieval
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.checkpoints.checkpoint import ANSWER_MODEL
-from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES, CLIP_L
-from hsfiq.model.encoders.blip2_weights import read_tensors
-from hsfiq.model.encoders.hf.convert_checkpoint import convert
-from hsfiq.model.encoders.hf.convert_weights import atomic_folder, hf_to_lavis, lavis_to_hf
-from hsfiq.model.encoders.hf.tensor_names import hf_name, lavis_names, lavis_only, to_hf, to_lavis
+from hsfiq.model import checkpoints
+from hsfiq.model.checkpoints import ANSWER_MODEL
+from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, CLIP_L, read_tensors
+from hsfiq.model.encoders.hf import hf_name, lavis_names, lavis_only, to_hf, to_lavis
+from hsfiq.model.encoders.hf_conversion import atomic_folder, convert, hf_to_lavis, lavis_to_hf
 from tests.model.encoders.lavis_reference import (
     SMALL,
     VIT,

@@ -15,16 +15,14 @@ from torch.nn.functional import normalize
 
 from hsfiq.demo.folder import database_url
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.encoders.hf.convert_checkpoint import convert
-from hsfiq.model.encoders.hf.encoder import Blip2Hf, load
-from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model import checkpoints
+from hsfiq.model.encoders.encoder import Encoder
+from hsfiq.model.encoders.hf import Blip2Hf, load
+from hsfiq.model.encoders.hf_conversion import convert
+from hsfiq.model.scorer.job import Step, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
+from hsfiq.model.scorer.run import run
 from hsfiq.model.scorer.scorer import Scorer, relevance, trained_parameters
-from hsfiq.model.training.callbacks import Step
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import run
 from tests.model.encoders.lavis_reference import Reference, references
 from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, Recorder, hsfiq, options
 from tests.model.training.helpers import SMALL as RECIPE

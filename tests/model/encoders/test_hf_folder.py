@@ -15,10 +15,9 @@ from safetensors.torch import load_file, save_file
 from transformers import Blip2Config
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.model.encoders import hf
-from hsfiq.model.encoders.blip2_architectures import EVA_G
-from hsfiq.model.encoders.hf import model as hf_model
-from hsfiq.model.encoders.hf.encoder import load
+from hsfiq.model.encoders import hf as hf_model
+from hsfiq.model.encoders.blip2_weights import EVA_G
+from hsfiq.model.encoders.hf import config_of, load, vit_of
 from hsfiq.model.encoders.registry import build_encoder
 from tests.model.encoders.lavis_reference import Reference, references
 
@@ -92,8 +91,8 @@ def test_half_precision_on_disk_is_single_in_memory(reference: Reference, folder
 
 
 def test_the_published_sizes() -> None:
-    config = hf_model.config_of(EVA_G, {}, 30523)
-    assert hf_model.vit_of(config) == hf_model.vit_of(Blip2Config()) == EVA_G
+    config = config_of(EVA_G, {}, 30523)
+    assert vit_of(config) == vit_of(Blip2Config()) == EVA_G
     assert config.vision_config.to_dict() == Blip2Config().vision_config.to_dict()
     shapes = hf_model.shapes(config, "here")
     assert shapes["embeddings.word_embeddings.weight"].shape == (30523, 768)
@@ -203,8 +202,6 @@ def test_a_missing_package_is_reported_in_one_line(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    monkeypatch.delitem(sys.modules, "hsfiq.model.encoders.hf.model")
-    monkeypatch.delattr(hf, "model")
     message = r"blip2-hf needs transformers 5 .*'hsfiq\[hf\]'"
     with pytest.raises(HsfiqError, match=message) as error_info:
         load(folder)

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
-from hsfiq.model.encoders.preprocessing import (
+from hsfiq.model.encoders.encoder import (
     CLIP_MEAN,
     CLIP_STD,
     Preprocessing,

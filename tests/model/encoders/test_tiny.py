@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.protocol import Encoder
+from hsfiq.model.encoders.encoder import Encoder, normalise
 from hsfiq.model.encoders.registry import build_encoder
-from hsfiq.model.encoders.text_cleaning import normalise
 from hsfiq.model.encoders.tiny import MAX_WORDS, SIZE, Tiny, word_ids
 from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
 

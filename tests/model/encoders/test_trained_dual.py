@@ -11,15 +11,12 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints.checkpoint import read
-from hsfiq.model.encoders.dual.trained import TrainedDual
-from hsfiq.model.encoders.plugins import build_retriever
-from hsfiq.model.encoders.registry import build_encoder
-from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import run
+from hsfiq.model.checkpoints import read
+from hsfiq.model.encoders.dual import TrainedDual
+from hsfiq.model.encoders.registry import build_encoder, build_retriever
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
+from hsfiq.model.scorer.run import run
 from tests.model.encoders.test_zero_shot import TEXTS, blip, clip, saved, siglip
 from tests.model.training.helpers import CPU, ONE_PROCESS, SMALL, Drawn
 

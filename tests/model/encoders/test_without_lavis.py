@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import HsfiqError
-from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES
-from hsfiq.model.encoders.blip2_weights import urls
-from hsfiq.model.encoders.lavis.encoder import load
+from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, urls
+from hsfiq.model.encoders.lavis import load
 
 
 def test_a_missing_package_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -24,12 +24,10 @@ from transformers import (
 )
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.dual.towers import digest_of
-from hsfiq.model.encoders.dual.transformers_towers import TransformersTowers, features
-from hsfiq.model.encoders.dual.zero_shot import DualEncoder
-from hsfiq.model.encoders.plugins import build_retriever, is_specification
-from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.features.images import open_image
+from hsfiq.model.encoders.dual import DualEncoder
+from hsfiq.model.encoders.registry import build_retriever, is_specification
+from hsfiq.model.encoders.towers import TransformersTowers, digest_of, features
+from hsfiq.model.features import FeatureCache, open_image
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.scorer.inference import Inference
 from tests.model.encoders.small_encoder import draw_images

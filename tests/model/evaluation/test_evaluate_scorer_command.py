@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from hsfiq.model.checkpoints.checkpoint import read
-from hsfiq.model.data.datasets import CATALOGUE
+from hsfiq.model.checkpoints import read
+from hsfiq.model.data import CATALOGUE
 from hsfiq.model.encoders.tiny import Tiny
 from tests.model.encoders.small_encoder import draw_image
 from tests.model.evaluation.helpers import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.model.data.texts import mining_text
+from hsfiq.model.data import mining_text
 from hsfiq.model.evaluation import benchmarks
 from tests.model.evaluation.helpers import (
     DRESSES,

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from hsfiq.model.evaluation.rankings.index import Index, best_images, centres_for, recall_at
-from hsfiq.model.evaluation.rankings.index_lists import searched
-from hsfiq.model.evaluation.rankings.top_k import Ranked, TopK, scored_blocks
+from hsfiq.model.evaluation.index import Index, best_images, centres_for, recall_at, searched
+from hsfiq.model.evaluation.rankings import Ranked, TopK, scored_blocks
 
 N, L, D, Q, K = 400, 3, 8, 20, 10
 

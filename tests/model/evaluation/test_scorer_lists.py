@@ -14,24 +14,34 @@ import torch
 
 from hsfiq.drawn import garment_of
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data import datasets
-from hsfiq.model.data.datasets import draw_dataset, draw_pictures, drawn_parts, drawn_size
-from hsfiq.model.data.parts import with_files
-from hsfiq.model.data.texts import mining_text
-from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.encoders.text_cleaning import normalise
+from hsfiq.model import data
+from hsfiq.model.data import (
+    draw_dataset,
+    draw_pictures,
+    drawn_parts,
+    drawn_size,
+    mining_text,
+    with_files,
+)
+from hsfiq.model.encoders.encoder import Encoder, normalise
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, SystemLists
-from hsfiq.model.evaluation.cirqrs import CirqrsAt, cirqrs_at, images_of_lists
 from hsfiq.model.evaluation.drawn import Catalogue, catalogue_of
 from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
-from hsfiq.model.evaluation.rankings.prepared_scorer import PreparedScorer, prepare_scorer
-from hsfiq.model.evaluation.rankings.scorer_lists import ScorerLists, rank_with_scorer, write_run
-from hsfiq.model.features.images import open_image
-from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.run import content_sha256
-from hsfiq.model.training.validation import ranks
+from hsfiq.model.evaluation.rankings import (
+    CirqrsAt,
+    PreparedScorer,
+    ScorerLists,
+    cirqrs_at,
+    images_of_lists,
+    prepare_scorer,
+    rank_with_scorer,
+    write_run,
+)
+from hsfiq.model.features import open_image
+from hsfiq.model.scorer.job import Callback
+from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
+from hsfiq.model.scorer.run import content_sha256
+from hsfiq.model.scorer.training import ranks
 from hsfiq.readers import runs
 from tests.model.training.helpers import CPU, SMALL, Drawn, train
 
@@ -402,8 +412,8 @@ def test_the_catalogue_of_a_training_is_recovered(limit: int, tmp_path: Path) ->
 
 
 def test_a_different_catalogue_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "TRIPLETS", 120)
-    monkeypatch.setattr(datasets, "GARMENTS", 40)
+    monkeypatch.setattr(data, "TRIPLETS", 120)
+    monkeypatch.setattr(data, "GARMENTS", 40)
     other = catalogue_of(SMALL, {"name": "drawn", "n_train": 60, "sha256": "another"})
     assert other.notes == (
         "the triplets differ from those that the scorer's training was validated on",

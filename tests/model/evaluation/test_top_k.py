@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.evaluation.rankings import top_k
-from hsfiq.model.evaluation.rankings.top_k import (
+from hsfiq.model.evaluation import rankings
+from hsfiq.model.evaluation.rankings import (
     Ranked,
     SelectedScores,
     TopK,
@@ -20,8 +20,8 @@ from hsfiq.model.evaluation.rankings.top_k import (
     scored_blocks,
     scores_of,
 )
-from hsfiq.model.recipes.values import Pooling
-from hsfiq.model.scorer.ranks import target_ranks
+from hsfiq.model.recipes import Pooling
+from hsfiq.model.scorer.inference import target_ranks
 from hsfiq.model.scorer.scorer import relevance
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -92,7 +92,7 @@ def test_streamed_ranking_equals_a_stable_sort(
     scores = relevance(queries, gallery, pooling, chunk=len(gallery))
     expected = literal(scores.tolist(), k, None if excluded is None else excluded.tolist())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(top_k, "QUERIES", together)
+        patch.setattr(rankings, "QUERIES", together)
         ranked = streamed(queries, gallery, pooling, k, sizes, excluded)
     assert ranked.columns.tolist() == expected
     assert ranked.scores.equal(scores.gather(1, ranked.columns))
@@ -110,7 +110,7 @@ def test_scores_of_every_size_and_sign_keep_their_order() -> None:
 
 
 def test_queries_beyond_one_block_keep_their_rows() -> None:
-    n = top_k.QUERIES + 3
+    n = rankings.QUERIES + 3
     queries = torch.nn.functional.one_hot(torch.arange(n) % 5).float()
     gallery = torch.eye(5).unsqueeze(1)
     assert streamed(queries, gallery, "max", 1, [2]).columns[:, 0].tolist() == [

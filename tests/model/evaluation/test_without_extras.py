@@ -68,10 +68,7 @@ def test_the_benchmarks_run_without_extras(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [
-        *("benchmarks", "evaluate_system", "metrics", "submission", "table"),
-        *("composition.report", "lists.match", "subset.choose", "systems.report"),
-    ],
+    ["benchmarks", "metrics", "lists", "evaluate", "composition", "systems"],
 )
 def test_no_module_of_ranked_lists_imports_torch(module: str) -> None:
     code = (

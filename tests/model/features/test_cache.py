@@ -13,11 +13,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.features.cache import CacheReport, FeatureCache, default_root, rotated
-from hsfiq.model.features.token_files import HEADER_BYTES
-from hsfiq.model.features.tokens import EncodedTokens, TokenSource
-from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.encoders.encoder import Preprocessing
+from hsfiq.model.features import (
+    CacheReport,
+    EncodedTokens,
+    FeatureCache,
+    TokenSource,
+    default_root,
+    rotated,
+)
+from hsfiq.model.runtime import Distributed
+from hsfiq.model.token_files import HEADER_BYTES
 from tests.model.encoders.small_encoder import (
     CPU,
     SmallEncoder,

@@ -21,9 +21,9 @@ from PIL import Image
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.decoding_memory import MAX_PIXELS
-from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.features.content_hashes import ContentMemo
-from hsfiq.model.features.images import open_image, prepare_all
+from hsfiq.model.encoders.encoder import Preprocessing
+from hsfiq.model.features import open_image, prepare_all
+from hsfiq.model.token_files import ContentMemo
 from tests.model.encoders.small_encoder import draw_image, draw_images
 
 

@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.model.encoders.preprocessing import Preprocessing
-from hsfiq.model.features.cache import CacheReport, FeatureCache
-from hsfiq.model.features.token_files import HEADER_BYTES
+from hsfiq.model.encoders.encoder import Preprocessing
+from hsfiq.model.features import CacheReport, FeatureCache
+from hsfiq.model.token_files import HEADER_BYTES
 from tests.model.encoders.small_encoder import (
     SmallEncoder,
     assert_cached_equals_encoded,

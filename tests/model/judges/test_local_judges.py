@@ -16,11 +16,10 @@ from torch.nn import functional as F  # noqa: N812 -- the usual name
 from hsfiq.drawn import catalogue, garment_of, generator
 from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.dual.transformers_towers import TransformersTowers
-from hsfiq.model.encoders.dual.zero_shot import load
-from hsfiq.model.features.images import open_image
-from hsfiq.model.judges.judge import Question
-from hsfiq.model.judges.prompts import NAMES, read_judge_prompt
+from hsfiq.model.encoders.dual import load_zero_shot
+from hsfiq.model.encoders.towers import TransformersTowers
+from hsfiq.model.features import open_image
+from hsfiq.model.judges.judge import NAMES, Question, read_judge_prompt
 from hsfiq.model.judges.yes_probability import FeatureMemo, YesProbability
 from hsfiq.releases.reader import read_sets
 from tests.model.encoders.test_zero_shot import clip, saved
@@ -51,7 +50,7 @@ def test_clipscore_is_the_published_formula(release: Path, tmp_path: Path) -> No
     first = sets[0]
     (tmp_path / "one").mkdir()
     write_images([garment_of(first.images[0])], tmp_path / "one")
-    towers = load("hf", str(model)).towers
+    towers = load_zero_shot("hf", str(model)).towers
     assert isinstance(towers, TransformersTowers)
     with open_image(next((tmp_path / "one").iterdir())) as image, torch.no_grad():
         vector = towers.image_vectors(towers.preprocessing(image).unsqueeze(0))

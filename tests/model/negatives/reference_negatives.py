@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from hsfiq.model.negatives.rules import NegativeRule
+    from hsfiq.model.scorer.negatives import NegativeRule
 
     Scores = Sequence[np.float32]
 

@@ -10,8 +10,7 @@ import torch
 from scipy.stats import skew
 
 from hsfiq.cli.training_bar import TrainingBar
-from hsfiq.model.negatives.hardness import FAR, Hardness, hardness_of, skewness, summary
-from hsfiq.model.negatives.redefinition import Definition
+from hsfiq.model.scorer.negatives import FAR, Definition, Hardness, hardness_of, skewness, summary
 
 TAU = 0.07
 

@@ -12,9 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.negatives.mining import Drawn, draw_from_corpus, draw_from_scores, draw_negatives
-from hsfiq.model.negatives.rules import NegativeRule, negative_mask
-from hsfiq.model.recipes.values import Pooling
+from hsfiq.model.recipes import Pooling
+from hsfiq.model.scorer.negatives import (
+    Drawn,
+    NegativeRule,
+    draw_from_corpus,
+    draw_from_scores,
+    draw_negatives,
+    negative_mask,
+)
 from tests.model.negatives import reference_negatives
 
 Batch = tuple[torch.Tensor, torch.Tensor]

@@ -9,20 +9,23 @@ from typing import Any
 import pytest
 import torch
 
-from hsfiq.model.data.texts import mining_text, training_text
-from hsfiq.model.encoders.protocol import Encoder
-from hsfiq.model.encoders.text_cleaning import normalise
-from hsfiq.model.features.tokens import TokenSource
-from hsfiq.model.negatives.hardness import Hardness
-from hsfiq.model.negatives.redefinition import Definition, defined_at, from_tensors, rule_at
-from hsfiq.model.negatives.rules import NegativeRule
-from hsfiq.model.recipes.recipe import RECIPES, Recipe, recipe
-from hsfiq.model.recipes.values import Strategy
-from hsfiq.model.runtime.seeds import generator
+from hsfiq.model.data import mining_text, training_text
+from hsfiq.model.encoders.encoder import Encoder, normalise
+from hsfiq.model.features import TokenSource
+from hsfiq.model.recipes import RECIPES, Recipe, Strategy, recipe
+from hsfiq.model.runtime import generator
+from hsfiq.model.scorer.job import RunFolder
 from hsfiq.model.scorer.loading import new_scorer
+from hsfiq.model.scorer.negatives import (
+    Definition,
+    Hardness,
+    NegativeRule,
+    defined_at,
+    from_tensors,
+    rule_at,
+)
 from hsfiq.model.scorer.scorer import Scorer
-from hsfiq.model.training.run_folder import RunFolder
-from hsfiq.model.training.trainer import Batch, Trainer
+from hsfiq.model.scorer.training import Batch, Trainer
 from tests.model.negatives import reference_negatives
 from tests.model.training.helpers import ONE_PROCESS, SMALL, Drawn, Recorder, train
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model.features import FeatureCache
 from hsfiq.model.preference.answers import answer_tensors, read_answers
-from hsfiq.model.preference.training_loop import Retraining
+from hsfiq.model.preference.training import Retraining
 from hsfiq.model.scorer.loading import load_scorer
 from tests.model.preference.helpers import QUICK, Answered
 from tests.model.training.helpers import CPU, ONE_PROCESS

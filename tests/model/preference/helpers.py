@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hsfiq.demo.folder import database_url
-from hsfiq.model.checkpoints.checkpoint import Checkpoint
-from hsfiq.model.data.triplets import TrainingData
+from hsfiq.model.checkpoints import Checkpoint
+from hsfiq.model.data import TrainingData
 from hsfiq.model.preference.retrain import retrain
-from hsfiq.model.preference.settings import Settings
-from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.preference.training import Settings
+from hsfiq.model.runtime import Distributed
+from hsfiq.model.scorer.job import Callback
+from hsfiq.model.scorer.loading import ScorerPaths
 from tests.model.training.helpers import ONE_PROCESS, Drawn, hsfiq, options
 
 QUICK = replace(Settings.for_encoder("tiny"), epochs=2, batch=16, lr=1e-3, folds=0)

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from hsfiq.model.features.tokens import TokenSource
-from hsfiq.model.preference import cross_fitting
+from hsfiq.model.features import TokenSource
+from hsfiq.model.preference import retrain
 from hsfiq.model.preference.answers import Question, answer_tensors, read_answers
-from hsfiq.model.preference.cross_fitting import DoneFolds, cross_fitted_scores, folds_of
-from hsfiq.model.preference.training_loop import Retraining, set_scores
+from hsfiq.model.preference.retrain import DoneFolds, cross_fitted_scores, folds_of
+from hsfiq.model.preference.training import Retraining, set_scores
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.model.scorer.scorer import trained_parameters
 from tests.model.preference.helpers import QUICK, Answered, report_of
@@ -109,7 +109,7 @@ def test_a_killed_run_computes_only_the_folds_that_are_missing(
             raise Killed
         return set_scores(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cross_fitting, "set_scores", killed_at_the_second)
+    monkeypatch.setattr(retrain, "set_scores", killed_at_the_second)
     with pytest.raises(Killed):
         cross_fitted_scores(training, weights_of(questions), done)
     assert list(done.read()) == [0]
@@ -139,4 +139,4 @@ def test_the_final_answer_model_is_fitted_to_them(answered: Answered, tmp_path: 
     assert measured["after"]["used"] == pytest.approx(own)
     assert measured["after_without_folds"]["used"] == pytest.approx(without)
     assert measured["after"]["held_out"] == measured["after_without_folds"]["held_out"]
-    assert not (tmp_path / "out" / cross_fitting.FILE).exists()
+    assert not (tmp_path / "out" / retrain.FILE).exists()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.checkpoints.lineage import trained_on
+from hsfiq.model import checkpoints
+from hsfiq.model.checkpoints import trained_on
 from tests.model.preference.helpers import QUICK, Answered, report_of
 from tests.model.training.helpers import Drawn, files_below, hsfiq, options
 

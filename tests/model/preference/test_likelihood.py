@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsfiq.model.preference.likelihood import preference_loss, score_loss
+from hsfiq.model.preference.answer_model import preference_loss, score_loss
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from hsfiq.errors import NothingToDo
-from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model import checkpoints
+from hsfiq.model.preference.answer_model import fit_answers
 from hsfiq.model.preference.answers import (
     PRIOR_ANSWERS,
     Question,
@@ -19,8 +20,7 @@ from hsfiq.model.preference.answers import (
     dropped_contradictions,
     reliability_weights,
 )
-from hsfiq.model.preference.response_model import fit_answers
-from hsfiq.model.preference.training_loop import Retraining, set_scores
+from hsfiq.model.preference.training import Retraining, set_scores
 from hsfiq.releases.reader import ReleasedSet
 from tests.model.preference.helpers import QUICK, Answered
 

@@ -11,7 +11,7 @@ import pytest
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.model.preference.model_card import (
+from hsfiq.model.preference.report import (
     figure_table,
     figures_worst_first,
     summary_lines,

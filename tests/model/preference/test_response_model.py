@@ -15,23 +15,21 @@ from torch import Tensor
 
 from hsfiq.drawn import Population, draw_annotators, generator
 from hsfiq.drawn.annotators import SLOPE
-from hsfiq.model.preference.likelihood import score_loss
-from hsfiq.model.preference.response_fit import (
-    ArrowheadHessian,
-    Fit,
-    dense_derivatives,
-    minimise,
-)
-from hsfiq.model.preference.response_model import (
+from hsfiq.model.preference.answer_model import (
     BARRIER,
     LOGIT_SD,
     MIN_SLOPE,
     SLOPE_SD,
     AnswerTensors,
+    ArrowheadHessian,
+    Fit,
+    dense_derivatives,
     fit_answers,
+    minimise,
     score_derivatives,
+    score_loss,
 )
-from hsfiq.model.runtime.diagnosis import Diverged
+from hsfiq.model.runtime import Diverged
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -14,12 +14,17 @@ import pytest
 import torch
 
 from hsfiq.errors import NothingToDo, UnreadableInput
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.encoders.text_cleaning import normalise
-from hsfiq.model.features.cache import FeatureCache
+from hsfiq.model import checkpoints
+from hsfiq.model.encoders.encoder import normalise
+from hsfiq.model.features import FeatureCache
 from hsfiq.model.preference.answers import ReleaseAnswers, read_answers
-from hsfiq.model.preference.inputs import draw_negative, without_held_out
-from hsfiq.model.preference.training_loop import Retraining, set_scores, split_parameters
+from hsfiq.model.preference.training import (
+    Retraining,
+    draw_negative,
+    set_scores,
+    split_parameters,
+    without_held_out,
+)
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import load_scorer
 from hsfiq.releases.reader import ReleasedSet

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.active.priors import prior_of
+from hsfiq.model.active import prior_of
 from hsfiq.model.scorer.loading import load_scorer
 from tests.model.preference.helpers import Answered
 from tests.model.training.helpers import CPU, CommandResult, files_below, hsfiq

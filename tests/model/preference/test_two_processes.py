@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model import checkpoints
 from tests.model.preference.helpers import QUICK, Answered, report_of, retrain_shared
 from tests.model.training.helpers import Drawn, in_processes
 

@@ -15,16 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.negatives.rules import DESCRIPTIONS
-from hsfiq.model.recipes.recipe import (
+from hsfiq.model.recipes import (
     DRAWN,
+    RANGES,
     RECIPES,
+    SIZED,
     Recipe,
+    Strategy,
     on_drawn,
+    parsed,
     recipe,
+    shown,
 )
-from hsfiq.model.recipes.systems import SYSTEM_RECIPES
-from hsfiq.model.recipes.values import RANGES, SIZED, Strategy, parsed, shown
+from hsfiq.model.scorer.negatives import DESCRIPTIONS
+from hsfiq.model.system_recipes import SYSTEM_RECIPES
 
 PAPERS = Path(__file__).parents[3] / "PAPERS.md"
 QURE = RECIPES["qure-fashioniq"]
@@ -183,7 +187,7 @@ def test_every_strategy_has_a_rule() -> None:
 
 
 def test_an_unknown_name_is_reported_without_importing_torch() -> None:
-    code = "import sys, hsfiq.model.recipes.recipe; sys.exit('torch' in sys.modules)"
+    code = "import sys, hsfiq.model.recipes; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.recipes.systems import (
+from hsfiq.model.system_recipes import (
     SYSTEM_RECIPES,
     system_on_drawn,
     system_recipe,

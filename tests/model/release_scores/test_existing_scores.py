@@ -16,11 +16,11 @@ import torch
 
 from hsfiq import __version__
 from hsfiq import atomic_files as whole_files
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.features.cache import ENCODER_BATCH
-from hsfiq.model.release_scores.score_release import score_release
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
+from hsfiq.model import checkpoints
+from hsfiq.model.features import ENCODER_BATCH
+from hsfiq.model.release_scores import score_release
+from hsfiq.model.scorer.job import Callback
+from hsfiq.model.scorer.loading import ScorerPaths
 from tests.model.release_scores.scored_release import (
     NAMES,
     Loop,

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hsfiq.model.checkpoints import checkpoint as checkpoints
+from hsfiq.model import checkpoints
 from tests.model.release_scores.scored_release import Loop, assert_refused, score, set_scores
 from tests.model.training.helpers import files_below
 

@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from hsfiq import __version__
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.encoders.text_cleaning import normalise
-from hsfiq.model.features.images import open_image
+from hsfiq.model import checkpoints
+from hsfiq.model.encoders.encoder import normalise
+from hsfiq.model.features import open_image
 from hsfiq.model.scorer.loading import load_scorer
 from tests.model.release_scores.scored_release import (
     NAMES,

@@ -13,11 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.recipes.values import Pooling
-from hsfiq.model.release_scores.score_files import are_complete, earlier_scores, write_scores
-from hsfiq.model.release_scores.set_scores import SetScores, score_sets
-from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.features import FeatureCache
+from hsfiq.model.recipes import Pooling
+from hsfiq.model.release_scores import (
+    SetScores,
+    are_complete,
+    earlier_scores,
+    score_sets,
+    write_scores,
+)
+from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.releases.reader import ReleasedSet
 from hsfiq.text import first_few

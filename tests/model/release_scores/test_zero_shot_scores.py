@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import run
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.scorer.run import run
 from tests.model.encoders.test_zero_shot import blip, clip, saved, siglip
 from tests.model.release_scores.scored_release import Loop, about, assert_refused, score, set_scores
 from tests.model.training.helpers import ONE_PROCESS, SMALL, Drawn, hsfiq

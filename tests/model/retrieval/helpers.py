@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hsfiq.model.checkpoints.checkpoint import Checkpoint
-from hsfiq.model.recipes.system_recipe import SystemRecipe
-from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
-from hsfiq.model.retrieval.training_run import train_system
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback, Step
-from hsfiq.model.training.job import TrainingJob
+from hsfiq.model.checkpoints import Checkpoint
+from hsfiq.model.retrieval.training import train_system
+from hsfiq.model.scorer.job import Callback, Step, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.system_recipes import SystemRecipe, system_on_drawn, system_recipe
 from tests.model.training.helpers import ONE_PROCESS, Drawn, Recorder
 
 SMALL = replace(

@@ -28,7 +28,7 @@ from benchmarks.bi_directional import (
     t_interval,
     train,
 )
-from hsfiq.model.recipes.bi_blip4cir import BiBlip4cirRecipe
+from hsfiq.model.system_recipes import BiBlip4cirRecipe
 from tests.model.training.helpers import Drawn
 
 SMALL = Plan(seeds=1, triplets=40, epochs=(1, 1), covr_epochs=1)

@@ -10,9 +10,9 @@ import torch
 from hsfiq.cli.demo_systems import benchmark_of, lists_of
 from hsfiq.demo.lists import DrawnQuery
 from hsfiq.drawn import Garment
-from hsfiq.model.data.datasets import draw_dataset, drawn_size, shown_of
+from hsfiq.model.data import draw_dataset, drawn_size, shown_of
 from hsfiq.model.retrieval.loading import load_retriever
-from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.scorer.loading import ScorerPaths
 from tests.model.retrieval.test_retrieve import DEPTH, slow_lists
 from tests.model.training.helpers import CPU, Drawn
 

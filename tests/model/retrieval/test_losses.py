@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hsfiq.model.retrieval.losses import contrastive, hn_nce
+from hsfiq.model.retrieval.backbone import contrastive, hn_nce
 
 
 def random_logits(n: int) -> Tensor:

@@ -12,16 +12,16 @@ import torch
 from PIL import Image
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data.datasets import draw_dataset, drawn_size
-from hsfiq.model.encoders.protocol import Retriever
+from hsfiq.model.data import draw_dataset, drawn_size
+from hsfiq.model.encoders.encoder import Retriever
 from hsfiq.model.evaluation.benchmarks import Benchmark
 from hsfiq.model.evaluation.drawn import Catalogue
 from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
-from hsfiq.model.evaluation.rankings.retrieve import BLANK, Halves, Request, retrieve
-from hsfiq.model.features.images import open_image
+from hsfiq.model.evaluation.retrieve import BLANK, Halves, Request, retrieve
+from hsfiq.model.features import open_image
 from hsfiq.model.retrieval.loading import load_retriever
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.scorer.job import Callback
+from hsfiq.model.scorer.loading import ScorerPaths
 from tests.model.training.helpers import CPU, Drawn, hsfiq
 
 pytestmark = pytest.mark.usefixtures("one_thread")

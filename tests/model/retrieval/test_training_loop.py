@@ -9,24 +9,18 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints.checkpoint import read
-from hsfiq.model.encoders.text_cleaning import normalise
-from hsfiq.model.features.cache import FeatureCache
-from hsfiq.model.features.tokens import TokenSource
-from hsfiq.model.recipes.systems import SYSTEM_RECIPES
-from hsfiq.model.retrieval.loading import load_retriever
+from hsfiq.model.checkpoints import read
+from hsfiq.model.encoders.encoder import normalise
+from hsfiq.model.features import FeatureCache, TokenSource
+from hsfiq.model.retrieval import clip4cir
+from hsfiq.model.retrieval.clip4cir import Clip4cir
+from hsfiq.model.retrieval.loading import load_retriever, new_system
 from hsfiq.model.retrieval.system_card import PAPERS, VARIANTS
-from hsfiq.model.retrieval.systems import clip4cir as clip4cir_module
-from hsfiq.model.retrieval.systems.clip4cir import Clip4cir
-from hsfiq.model.retrieval.systems.registry import new_system
-from hsfiq.model.retrieval.training_loop import StageTrainer
-from hsfiq.model.retrieval.training_run import with_fewer_triplets
-from hsfiq.model.runtime.diagnosis import Diverged
-from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run_folder import RunFolder
+from hsfiq.model.retrieval.training import StageTrainer, with_fewer_triplets
+from hsfiq.model.runtime import Distributed, Diverged
+from hsfiq.model.scorer.job import Callback, RunFolder, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.system_recipes import SYSTEM_RECIPES
 from tests.model.retrieval.helpers import SMALL, StopAt, Stopped, train, train_system
 from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, Recorder, files_below
 
@@ -155,7 +149,7 @@ def test_a_resumed_epoch_reads_the_batches_that_are_left(
 def test_a_loss_that_is_not_finite_ends_the_run(
     drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clip4cir_module, "contrastive", lambda logits: logits.sum() * torch.nan)
+    monkeypatch.setattr(clip4cir, "contrastive", lambda logits: logits.sum() * torch.nan)
     with pytest.raises(Diverged, match=r"stage 1, epoch 0, step 0: .* in contrastive; try a lower"):
         train(drawn, tmp_path / "run")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from torch import Tensor
 
-from hsfiq.model.retrieval.transport import squared_distances, squared_mmd, transport_plan
+from hsfiq.model.retrieval.mapnet import squared_distances, squared_mmd, transport_plan
 
 
 def similarities(seed: int, n_samples: int, n_queries: int) -> Tensor:

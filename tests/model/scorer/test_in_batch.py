@@ -9,12 +9,11 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.runtime.distributed import Distributed
-from hsfiq.model.scorer.paths import ScorerPaths
+from hsfiq.model.runtime import Distributed
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.scorer.run import run
 from hsfiq.model.scorer.scorer import bradley_terry_loss, in_batch_margins
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import run
 from tests.model.training.helpers import CPU, ONE_PROCESS, SMALL, Drawn
 
 IN_BATCH = replace(SMALL, strategy="in-batch", n_neg=None, epochs=2, n_def=1)

@@ -13,9 +13,8 @@ import pytest
 import torch
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES
-from hsfiq.model.encoders.blip2_weights import urls
+from hsfiq.model import checkpoints
+from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, urls
 from hsfiq.model.scorer.loading import load_scorer, new_scorer
 from hsfiq.model.scorer.scorer import Scorer, trained_parameters
 from tests.model.training.helpers import CPU, SMALL, Drawn, FinishedRun, train

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.recipes.values import Pooling
-from hsfiq.model.scorer.ranks import target_ranks
+from hsfiq.model.recipes import Pooling
+from hsfiq.model.scorer.inference import target_ranks
 from hsfiq.model.scorer.scorer import paired_relevance, relevance
 
 POOLINGS = get_args(Pooling)

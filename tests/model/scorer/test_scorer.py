@@ -15,7 +15,7 @@ from scipy.stats import entropy
 from torch.nn import functional as F  # noqa: N812
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.recipes.values import Pooling
+from hsfiq.model.recipes import Pooling
 from hsfiq.model.scorer.inference import autocast, evaluating
 from hsfiq.model.scorer.loading import copy_parameters
 from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters

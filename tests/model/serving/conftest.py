@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.serving.corpora import folder_candidates
-from hsfiq.model.serving.ranker import CorpusRanker, load_ranker
-from hsfiq.model.training.callbacks import Callback
+from hsfiq.model.ranker import CorpusRanker, folder_candidates, load_ranker
+from hsfiq.model.scorer.job import Callback
+from hsfiq.model.scorer.loading import ScorerPaths
 from tests.model.training.helpers import CPU, Drawn
 
 

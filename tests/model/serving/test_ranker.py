@@ -23,10 +23,9 @@ from hsfiq.live.protocol import (
     as_base64,
     corpus_sha256,
 )
-from hsfiq.model.features.images import open_image
+from hsfiq.model.features import open_image
+from hsfiq.model.ranker import HISTORIES, CorpusRanker, folder_candidates
 from hsfiq.model.retrieval.loading import load_retriever
-from hsfiq.model.serving.corpora import folder_candidates
-from hsfiq.model.serving.ranker import HISTORIES, CorpusRanker
 from tests.model.training.helpers import CPU, Drawn
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -22,11 +22,10 @@ from hsfiq.live.certificates import certificates
 from hsfiq.live.client import LiveRetriever
 from hsfiq.live.conformance import check_conformance
 from hsfiq.live.protocol import LARGEST_IMAGE, RetrieverUnavailable, Search, Turn, as_base64
+from hsfiq.model import serving as server
 from hsfiq.model.evaluation.drawn import drawn_for_scorer
-from hsfiq.model.serving import app
-from hsfiq.model.serving.app import LARGEST_BODY, build_app
-from hsfiq.model.serving.corpora import benchmark_candidates
-from hsfiq.model.serving.ranker import HISTORIES, CorpusRanker
+from hsfiq.model.ranker import HISTORIES, CorpusRanker, benchmark_candidates
+from hsfiq.model.serving import LARGEST_BODY, build_app
 from tests.live_servers import serving
 from tests.model.training.helpers import Drawn
 from tests.processes import start_command
@@ -84,7 +83,7 @@ def test_the_largest_image_fits_into_a_request(ranker: CorpusRanker) -> None:
 def test_an_overloaded_server_says_when_to_ask_again(
     ranker: CorpusRanker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app, "MOST_WAITING", 1)
+    monkeypatch.setattr(server, "MOST_WAITING", 1)
     search = Search(turns=(Turn(reference=ranker.corpus()[0], text=""),))
     with serving(build_app(ranker)) as url, LiveRetriever(url) as retriever:
         arrived = threading.Event()

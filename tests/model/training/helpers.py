@@ -19,15 +19,14 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from hsfiq import cli
-from hsfiq.model.checkpoints.checkpoint import Checkpoint, read
-from hsfiq.model.data.triplets import TrainingData
-from hsfiq.model.negatives.redefinition import Definition
-from hsfiq.model.recipes.recipe import Recipe, on_drawn, recipe
-from hsfiq.model.runtime.distributed import Distributed, join_processes
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback, Step
-from hsfiq.model.training.job import TrainingJob
-from hsfiq.model.training.run import run
+from hsfiq.model.checkpoints import Checkpoint, read
+from hsfiq.model.data import TrainingData
+from hsfiq.model.recipes import Recipe, on_drawn, recipe
+from hsfiq.model.runtime import Distributed, join_processes
+from hsfiq.model.scorer.job import Callback, Step, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.scorer.negatives import Definition
+from hsfiq.model.scorer.run import run
 from tests.processes import forkserver_context
 
 CPU = torch.device("cpu")

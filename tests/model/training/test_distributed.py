@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from hsfiq.model.checkpoints.checkpoint import read
+from hsfiq.model.checkpoints import read
 from hsfiq.model.encoders.tiny import Tiny
-from hsfiq.model.recipes.recipe import Recipe
-from hsfiq.model.runtime.distributed import Distributed
+from hsfiq.model.recipes import Recipe
+from hsfiq.model.runtime import Distributed
 from tests.model.training.helpers import (
     SMALL,
     Drawn,

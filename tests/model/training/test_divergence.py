@@ -13,15 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints.checkpoint import read
-from hsfiq.model.features.tokens import TokenSource
-from hsfiq.model.runtime.diagnosis import Diverged, first_not_finite
-from hsfiq.model.runtime.prefetch import prefetched
+from hsfiq.model.checkpoints import read
+from hsfiq.model.features import TokenSource
+from hsfiq.model.runtime import Diverged, first_not_finite, prefetched
+from hsfiq.model.scorer.job import RunFolder, Step
 from hsfiq.model.scorer.loading import new_scorer
 from hsfiq.model.scorer.scorer import Scorer
-from hsfiq.model.training.callbacks import Step
-from hsfiq.model.training.run_folder import RunFolder
-from hsfiq.model.training.trainer import Trainer
+from hsfiq.model.scorer.training import Trainer
 from tests.model.training.helpers import (
     ONE_PROCESS,
     SMALL,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hsfiq.model.checkpoints.checkpoint import Checkpoint
-from hsfiq.model.training.model_card import judgements
+from hsfiq.model.checkpoints import Checkpoint
+from hsfiq.model.scorer.run import judgements
 
 
 def test_answers_that_the_initial_scorer_learned_from_are_named() -> None:

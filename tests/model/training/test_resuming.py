@@ -16,7 +16,7 @@ import torch
 
 from hsfiq.cli.training_bar import TrainingBar
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints.checkpoint import read
+from hsfiq.model.checkpoints import read
 from tests.model.training.helpers import (
     SMALL,
     CommandResult,

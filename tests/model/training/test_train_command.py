@@ -15,9 +15,8 @@ import pytest
 from PIL import Image
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.blip2_architectures import ARCHITECTURES
-from hsfiq.model.encoders.blip2_weights import urls
-from hsfiq.model.runtime.distributed import device_of
+from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, urls
+from hsfiq.model.runtime import device_of
 from tests.model.training.helpers import CommandResult, Drawn, files_below, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -10,14 +10,13 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data.texts import mining_text
-from hsfiq.model.data.triplets import Example, TrainingData
-from hsfiq.model.encoders.text_cleaning import normalise
-from hsfiq.model.features.tokens import EncodedTokens
-from hsfiq.model.recipes.values import Pooling
-from hsfiq.model.runtime.diagnosis import Diverged
+from hsfiq.model.data import Example, TrainingData, mining_text
+from hsfiq.model.encoders.encoder import normalise
+from hsfiq.model.features import EncodedTokens
+from hsfiq.model.recipes import Pooling
+from hsfiq.model.runtime import Diverged
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.training.validation import ranks, validate
+from hsfiq.model.scorer.training import ranks, validate
 from tests.model.encoders.small_encoder import SmallEncoder, draw_images
 from tests.model.training.helpers import CPU, ONE_PROCESS, SMALL
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, SystemLists
-from hsfiq.model.evaluation.composition.gap import (
+from hsfiq.model.evaluation.comparison import RESAMPLES
+from hsfiq.model.evaluation.composition import (
     LABELS,
     ThreeAnswers,
+    composition_intervals,
     figures_of,
     ks_of,
     query_values,
 )
-from hsfiq.model.evaluation.composition.report import composition_intervals
-from hsfiq.model.evaluation.uncertainty.comparison import RESAMPLES
 from tests.model.evaluation.helpers import (
     SHIRT_TRIPLETS,
     SHIRTS,

@@ -11,8 +11,7 @@ import pytest
 from hsfiq.cli import run
 from hsfiq.drawn.fisd.folder import write_drawn_fisd
 from hsfiq.model.evaluation.benchmarks import Query
-from hsfiq.model.evaluation.fisd.measures import query_values
-from hsfiq.model.evaluation.fisd.report import published_table
+from hsfiq.model.evaluation.fisd import published_table, query_values
 from hsfiq.readers.fisd import ASPECTS
 from tests.model.training.helpers import Drawn
 

@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hsfiq.model.evaluation.judged.figures import judged_figures
-from hsfiq.model.evaluation.judged.measures import (
+from hsfiq.model.evaluation.comparison import RESAMPLES
+from hsfiq.model.evaluation.judged import (
     AP_ICIR,
+    judged_figures,
+    judged_intervals,
     trapezoidal_precision,
     values_by_query,
 )
-from hsfiq.model.evaluation.judged.report import judged_intervals
-from hsfiq.model.evaluation.uncertainty.comparison import RESAMPLES
 from hsfiq.readers.judged.judged_set import JudgedQuery, JudgedSet
 
 Grades = Mapping[str, int]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq.model.evaluation import benchmarks
-from hsfiq.model.evaluation.subset.choose import key_of, subset_of
+from hsfiq.model.evaluation.benchmarks import key_of, subset_of
 from tests.model.evaluation.helpers import (
     MEMBERS,
     evaluate,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hsfiq.model.evaluation import benchmarks
-from hsfiq.model.evaluation.systems.published import (
+from hsfiq.model.evaluation.systems import (
     contents,
     published_rates,
     published_rows,

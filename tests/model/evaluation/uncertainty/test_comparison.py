@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.model.evaluation.uncertainty.comparison import (
+from hsfiq.model.evaluation.comparison import (
     OVERALL,
     RESAMPLES,
     UNSETTLED,
     compare_runs,
     figure_intervals,
 )
-from hsfiq.model.evaluation.uncertainty.per_query import QueryRow
+from hsfiq.model.evaluation.metrics import QueryRow
 
 Rows = list[QueryRow]
 

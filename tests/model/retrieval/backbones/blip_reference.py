@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 from safetensors.torch import load_file
 from torch import Tensor
 
-from hsfiq.model.retrieval.backbones.blip import Blip, sized
-from hsfiq.model.retrieval.backbones.blip_sizes import BlipSizes
-from hsfiq.model.retrieval.weights.blip_names import blip_tensors
+from hsfiq.model.retrieval.blip import Blip, BlipSizes, sized
+from hsfiq.model.retrieval.weights import blip_tensors
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

@@ -10,11 +10,15 @@ from typing import Any
 from safetensors.torch import load_file
 from torch import Tensor
 
-from hsfiq.model.retrieval.backbones.clip.model import Clip, sized
-from hsfiq.model.retrieval.backbones.clip.resnet import ResNetSizes
-from hsfiq.model.retrieval.backbones.clip.text import TextSizes
-from hsfiq.model.retrieval.backbones.clip.words import read_merges, tokenizer_of
-from hsfiq.model.retrieval.weights.clip_names import clip_tensors
+from hsfiq.model.retrieval.clip import (
+    Clip,
+    ResNetSizes,
+    TextSizes,
+    read_merges,
+    sized,
+    tokenizer_of,
+)
+from hsfiq.model.retrieval.weights import clip_tensors
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 MERGES = FIXTURES / "clip_small_merges.txt.gz"

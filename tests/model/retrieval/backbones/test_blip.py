@@ -10,16 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.retrieval.backbones.blip import (
+from hsfiq.model.retrieval.blip import (
+    BASE,
+    LARGE,
     MAX_FUSED_TOKENS,
     MAX_FUSED_TOKENS_TRAINING,
     Blip,
     BlipCrossAttention,
+    BlipSizes,
     build,
     sized,
+    tokenizer_of,
 )
-from hsfiq.model.retrieval.backbones.blip_model import tokenizer_of
-from hsfiq.model.retrieval.backbones.blip_sizes import BASE, LARGE, BlipSizes
 from tests.model.retrieval.backbones.blip_reference import (
     BlipReference,
     empty_blip,

@@ -9,20 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.encoders.blip2_architectures import EVA_G
-from hsfiq.model.encoders.hf import model as hf_model
-from hsfiq.model.encoders.hf.convert_weights import lavis_to_hf
-from hsfiq.model.encoders.hf.encoder import Blip2Hf
-from hsfiq.model.recipes.system_recipe import SystemRecipe
-from hsfiq.model.recipes.systems import system_recipe
-from hsfiq.model.retrieval.backbones.blip2 import Blip2, through_transformers
-from hsfiq.model.retrieval.backbones.registry import build_qformer
-from hsfiq.model.retrieval.systems.batch import Batch
-from hsfiq.model.retrieval.systems.mapnet import Mapnet
-from hsfiq.model.retrieval.systems.registry import new_system
-from hsfiq.model.retrieval.systems.sprc import Sprc
-from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model import checkpoints
+from hsfiq.model.encoders.blip2_weights import EVA_G
+from hsfiq.model.encoders.hf import Blip2Hf, config_of, meta_model
+from hsfiq.model.encoders.hf_conversion import lavis_to_hf
+from hsfiq.model.retrieval.blip2 import Blip2, through_transformers
+from hsfiq.model.retrieval.loading import build_qformer, new_system
+from hsfiq.model.retrieval.mapnet import Mapnet
+from hsfiq.model.retrieval.sprc import Sprc
+from hsfiq.model.retrieval.system import Batch, System
+from hsfiq.model.system_recipes import SystemRecipe, system_recipe
 from tests.model.encoders.lavis_reference import (
     SMALL,
     Reference,
@@ -210,8 +206,8 @@ def test_unusable_sizes(weights: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Sprc, Mapnet])
 def test_parameters_at_the_published_sizes(kind: type[System]) -> None:
-    config = hf_model.config_of(EVA_G, BERT_BASE, n_words=30523)
-    hf = hf_model.meta_model(config, "the test")
+    config = config_of(EVA_G, BERT_BASE, n_words=30523)
+    hf = meta_model(config, "the test")
     recipe: SystemRecipe = system_recipe(f"{kind.name}-fashioniq")
     with torch.device("meta"):
         system = kind(through_transformers(Blip2Hf(hf, EVA_G, None)), recipe)  # type: ignore[arg-type, call-arg]

@@ -10,14 +10,18 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.retrieval.backbones.clip.model import RN50X4_IMAGE, RN50X4_TEXT, Clip, build, sized
-from hsfiq.model.retrieval.backbones.clip.resnet import ResNetSizes
-from hsfiq.model.retrieval.backbones.clip.text import TextSizes
-from hsfiq.model.retrieval.backbones.clip.words import (
+from hsfiq.model.retrieval.clip import (
     MERGES_FILE,
     N_MERGES,
+    RN50X4_IMAGE,
+    RN50X4_TEXT,
+    Clip,
+    ResNetSizes,
+    TextSizes,
+    build,
     find_merges,
     read_merges,
+    sized,
     tokenizer_of,
 )
 from tests.model.retrieval.backbones.clip_reference import (

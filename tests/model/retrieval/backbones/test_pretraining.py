@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from hsfiq.drawn import garment_of
-from hsfiq.model.features.tokens import TokenSource
-from hsfiq.model.retrieval.backbones.pretraining import equalise_lengths
-from hsfiq.model.retrieval.backbones.tiny import TinyTowers
+from hsfiq.model.features import TokenSource
+from hsfiq.model.retrieval.tiny import TinyTowers, equalise_lengths
 from tests.model.training.helpers import Drawn
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsfiq.model.retrieval.systems.batch import Batch
+from hsfiq.model.retrieval.system import Batch
 from tests.model.retrieval.systems.helpers import BATCH
 
 

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from hsfiq.model.encoders.tiny import N_PATCHES, PATCH_WIDTH
-from hsfiq.model.retrieval.systems.batch import Batch
-from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.retrieval.system import Batch, System
 
 TEXTS = (
     "is red and has longer sleeves",

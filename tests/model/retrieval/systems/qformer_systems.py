@@ -7,10 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
-from hsfiq.model.retrieval.systems.batch import Losses
-from hsfiq.model.retrieval.systems.registry import new_system
-from hsfiq.model.retrieval.systems.system import System
+from hsfiq.model.retrieval.loading import new_system
+from hsfiq.model.retrieval.system import Losses, System
+from hsfiq.model.system_recipes import system_on_drawn, system_recipe
 
 
 def small_system(name: str, **values: str) -> System:

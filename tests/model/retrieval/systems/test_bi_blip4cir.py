@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.recipes.bi_blip4cir import BiBlip4cirRecipe
-from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
-from hsfiq.model.retrieval.systems.batch import Batch
-from hsfiq.model.retrieval.systems.bi_blip4cir import BiBlip4cir, Direction, directed_text
-from hsfiq.model.retrieval.systems.registry import new_system
+from hsfiq.model.retrieval.bi_blip4cir import BiBlip4cir, Direction, directed_text
+from hsfiq.model.retrieval.loading import new_system
+from hsfiq.model.retrieval.system import Batch
+from hsfiq.model.system_recipes import BiBlip4cirRecipe, system_on_drawn, system_recipe
 from tests.model.retrieval.systems.helpers import (
     BATCH,
     TEXTS,

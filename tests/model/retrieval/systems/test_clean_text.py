@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
-from hsfiq.model.retrieval.systems.registry import new_system
+from hsfiq.model.retrieval.loading import new_system
+from hsfiq.model.system_recipes import system_on_drawn, system_recipe
 
 TEXT = "Is red (not blue). Has dots"
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hsfiq.model.retrieval.systems.combiner import Combiner
+from hsfiq.model.retrieval.system import Combiner
 
 
 @pytest.fixture(scope="module")

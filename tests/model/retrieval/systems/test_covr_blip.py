@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from hsfiq.model.recipes.covr_blip import CovrBlipRecipe
-from hsfiq.model.recipes.systems import system_on_drawn, system_recipe
-from hsfiq.model.retrieval.systems.covr_blip import CovrBlip
-from hsfiq.model.retrieval.systems.registry import new_system
+from hsfiq.model.retrieval.covr_blip import CovrBlip
+from hsfiq.model.retrieval.loading import new_system
+from hsfiq.model.system_recipes import CovrBlipRecipe, system_on_drawn, system_recipe
 from tests.model.retrieval.systems.helpers import (
     BATCH,
     TEXTS,

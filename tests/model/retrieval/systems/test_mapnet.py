@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from hsfiq.model.recipes.mapnet import Proximity
-from hsfiq.model.retrieval.systems.batch import Batch
-from hsfiq.model.retrieval.systems.mapnet import Mapnet, proximity_loss
+from hsfiq.model.retrieval.mapnet import Mapnet, proximity_loss
+from hsfiq.model.retrieval.system import Batch
+from hsfiq.model.system_recipes import Proximity
 from tests.model.retrieval.systems.qformer_systems import (
     backward,
     literal_contrastive,

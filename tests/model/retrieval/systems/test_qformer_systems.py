@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from hsfiq.model.recipes.systems import system_recipe
-from hsfiq.model.retrieval.systems.batch import Batch
+from hsfiq.model.retrieval.system import Batch
+from hsfiq.model.system_recipes import system_recipe
 from tests.model.retrieval.systems.helpers import losses_of_steps
 from tests.model.retrieval.systems.qformer_systems import small_system
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hsfiq.model.retrieval.systems.batch import Batch
-from hsfiq.model.retrieval.systems.sprc import Sprc, alignment
+from hsfiq.model.retrieval.sprc import Sprc, alignment
+from hsfiq.model.retrieval.system import Batch
 from tests.model.retrieval.systems.qformer_systems import (
     backward,
     literal_contrastive,

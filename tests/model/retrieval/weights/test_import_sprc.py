@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.encoders.hf.convert_weights import lavis_to_hf
-from hsfiq.model.recipes import systems
-from hsfiq.model.recipes.systems import system_recipe
-from hsfiq.model.retrieval.loading import load_retriever
-from hsfiq.model.retrieval.systems.registry import new_system
-from hsfiq.model.retrieval.systems.sprc import Sprc
-from hsfiq.model.retrieval.weights.import_weights import import_weights
+from hsfiq.model import system_recipes
+from hsfiq.model.encoders.hf_conversion import lavis_to_hf
+from hsfiq.model.retrieval.import_weights import import_weights
+from hsfiq.model.retrieval.loading import load_retriever, new_system
+from hsfiq.model.retrieval.sprc import Sprc
+from hsfiq.model.system_recipes import system_recipe
 from tests.model.encoders.lavis_reference import (
     SMALL,
     VIT,
@@ -63,7 +62,7 @@ def trained(reference: Reference) -> dict[str, Tensor]:
 @pytest.fixture(autouse=True)
 def small_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     small = replace(system_recipe("sprc-fashioniq"), size=SMALL.vit.size)
-    monkeypatch.setitem(systems.SYSTEM_RECIPES, small.name, small)
+    monkeypatch.setitem(system_recipes.SYSTEM_RECIPES, small.name, small)
 
 
 def sprc_file(tensors: dict[str, Tensor], folder: Path) -> Path:

@@ -15,33 +15,31 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints import checkpoint as checkpoints
-from hsfiq.model.checkpoints.checkpoint import read
-from hsfiq.model.data.datasets import draw_dataset, drawn_size
+from hsfiq.model import checkpoints, system_recipes
+from hsfiq.model.checkpoints import read
+from hsfiq.model.data import draw_dataset, drawn_size
 from hsfiq.model.encoders.blip2_weights import BERT_VOCABULARY
 from hsfiq.model.evaluation.drawn import Catalogue
 from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
-from hsfiq.model.evaluation.rankings.retrieve import Request, retrieve
-from hsfiq.model.recipes import systems
-from hsfiq.model.recipes.systems import system_recipe
-from hsfiq.model.release_scores.provenance import scorer_provenance
-from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
-from hsfiq.model.retrieval.backbones.blip_sizes import SIZES, BlipSizes
-from hsfiq.model.retrieval.backbones.clip import model as clip_backbone
-from hsfiq.model.retrieval.backbones.clip.resnet import ResNetSizes
-from hsfiq.model.retrieval.backbones.clip.text import TextSizes
-from hsfiq.model.retrieval.backbones.clip.words import MERGES_FILE
+from hsfiq.model.evaluation.retrieve import Request, retrieve
+from hsfiq.model.release_scores import scorer_provenance
+from hsfiq.model.retrieval import clip as clip_module
+from hsfiq.model.retrieval.blip import SIZES, Blip, BlipCrossAttention, BlipSizes
+from hsfiq.model.retrieval.clip import MERGES_FILE, ResNetSizes, TextSizes
+from hsfiq.model.retrieval.import_weights import (
+    LAYOUTS,
+    backbone_tensors,
+    dataset_of,
+    import_weights,
+    layout_of,
+)
 from hsfiq.model.retrieval.loading import load_retriever
-from hsfiq.model.retrieval.systems.combiner import Combiner
-from hsfiq.model.retrieval.training_run import train_system
-from hsfiq.model.retrieval.weights import published_files
-from hsfiq.model.retrieval.weights.blip_names import blip_tensors
-from hsfiq.model.retrieval.weights.import_weights import backbone_tensors, import_weights
-from hsfiq.model.retrieval.weights.layouts import LAYOUTS, dataset_of, layout_of
-from hsfiq.model.retrieval.weights.published_files import Known, PublishedFile, read_published
-from hsfiq.model.scorer.paths import ScorerPaths
-from hsfiq.model.training.callbacks import Callback
-from hsfiq.model.training.job import TrainingJob
+from hsfiq.model.retrieval.system import Combiner
+from hsfiq.model.retrieval.training import train_system
+from hsfiq.model.retrieval.weights import KNOWN, Known, PublishedFile, blip_tensors, read_published
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths
+from hsfiq.model.system_recipes import system_recipe
 from tests.in_process import run_command
 from tests.model.retrieval.backbones.blip_reference import (
     BlipReference,
@@ -80,10 +78,10 @@ def weights(clip: ClipReference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         text["layers"],
         dim,
     )
-    monkeypatch.setattr(clip_backbone, "RN50X4_IMAGE", image)
-    monkeypatch.setattr(clip_backbone, "RN50X4_TEXT", words)
+    monkeypatch.setattr(clip_module, "RN50X4_IMAGE", image)
+    monkeypatch.setattr(clip_module, "RN50X4_TEXT", words)
     small = replace(system_recipe("clip4cir-fashioniq"), size=64, projection=12, hidden=20)
-    monkeypatch.setitem(systems.SYSTEM_RECIPES, small.name, small)
+    monkeypatch.setitem(system_recipes.SYSTEM_RECIPES, small.name, small)
     folder = tmp_path / "weights"
     folder.mkdir()
     (folder / MERGES_FILE).write_bytes(MERGES.read_bytes())
@@ -272,7 +270,7 @@ def blip_weights(blip: BlipReference, tmp_path: Path, monkeypatch: pytest.Monkey
         ("covr-blip-fashioniq", {}),
     ):
         small = replace(system_recipe(name), size=sizes.size, **widths)
-        monkeypatch.setitem(systems.SYSTEM_RECIPES, name, small)
+        monkeypatch.setitem(system_recipes.SYSTEM_RECIPES, name, small)
     file = tmp_path / "weights" / BERT_VOCABULARY
     file.parent.mkdir(parents=True)
     file.write_text("\n".join(blip.about["words"]) + "\n", encoding="utf-8")
@@ -330,7 +328,7 @@ def test_a_known_file_is_named_and_says_its_dataset(
     assert unknown.description == f"unknown file, SHA-1 {digest}"
     with pytest.raises(UnreadableInput, match="--dataset fashioniq or --dataset cirr"):
         dataset_of([unknown], None)
-    monkeypatch.setitem(published_files.KNOWN, digest, Known("someone's combiner", "cirr"))
+    monkeypatch.setitem(KNOWN, digest, Known("someone's combiner", "cirr"))
     known = read_published(path)
     assert known.description == "someone's combiner"
     assert dataset_of([known], None) == "cirr"
@@ -345,7 +343,7 @@ def test_files_of_two_trainings_are_refused(
     for dataset in ("fashioniq", "cirr"):
         path = published(tmp_path / f"{dataset}.pt", "Combiner", {dataset: torch.zeros(1)})
         digest = sha1(path.read_bytes()).hexdigest()
-        monkeypatch.setitem(published_files.KNOWN, digest, Known(f"one of {dataset}", dataset))
+        monkeypatch.setitem(KNOWN, digest, Known(f"one of {dataset}", dataset))
         files.append(read_published(path))
     with pytest.raises(UnreadableInput, match=r"one of fashioniq and one of cirr.*different data"):
         dataset_of(files, None)
@@ -413,5 +411,5 @@ def test_only_tensors_are_kept(tmp_path: Path) -> None:
 
 
 def test_every_system_with_a_recipe_has_a_layout() -> None:
-    names = {recipe.system for recipe in systems.SYSTEM_RECIPES.values()}
+    names = {recipe.system for recipe in system_recipes.SYSTEM_RECIPES.values()}
     assert names - {"mapnet"} <= {layout.system for layout in LAYOUTS}

@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
-from hsfiq.model.retrieval.weights.blip_names import POSITIONS
-from hsfiq.model.retrieval.weights.pretrained import filled_blip, filled_clip, load_towers
+from hsfiq.model.retrieval.blip import Blip, BlipCrossAttention
+from hsfiq.model.retrieval.loading import filled_blip, filled_clip, load_towers
+from hsfiq.model.retrieval.weights import POSITIONS
 from tests.model.retrieval.backbones.blip_reference import (
     BlipReference,
     empty_blip,

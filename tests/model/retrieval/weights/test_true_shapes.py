@@ -12,16 +12,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from hsfiq.model.retrieval.backbones.blip import Blip, BlipCrossAttention
-from hsfiq.model.retrieval.backbones.blip_model import tokenizer_of
-from hsfiq.model.retrieval.backbones.blip_sizes import BASE, LARGE, BlipSizes
-from hsfiq.model.retrieval.backbones.clip.model import RN50X4_IMAGE, RN50X4_TEXT, Clip
-from hsfiq.model.retrieval.systems.combiner import Combiner
-from hsfiq.model.retrieval.weights.blip_names import blip_tensors
-from hsfiq.model.retrieval.weights.checks import matched
-from hsfiq.model.retrieval.weights.clip_names import clip_tensors
-from hsfiq.model.retrieval.weights.import_weights import BLIP_TEXT
-from hsfiq.model.retrieval.weights.published_files import read_published
+from hsfiq.model.retrieval.blip import (
+    BASE,
+    LARGE,
+    Blip,
+    BlipCrossAttention,
+    BlipSizes,
+    tokenizer_of,
+)
+from hsfiq.model.retrieval.clip import RN50X4_IMAGE, RN50X4_TEXT, Clip
+from hsfiq.model.retrieval.import_weights import BLIP_TEXT
+from hsfiq.model.retrieval.system import Combiner
+from hsfiq.model.retrieval.weights import blip_tensors, clip_tensors, matched, read_published
 
 Shapes = dict[str, tuple[int, ...]]
 

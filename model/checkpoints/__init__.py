@@ -1,1 +1,0 @@
-"""Checkpoints: JSON files, their tensors, and what a scorer was trained on."""

@@ -1,1 +1,0 @@
-"""What training reads: triplets, candidates, images and texts."""

@@ -1,1 +1,0 @@
-"""Image-text models with one encoder for images and one for texts, untrained or trained further."""

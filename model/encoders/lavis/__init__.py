@@ -1,1 +1,0 @@
-"""BLIP-2 through LAVIS."""

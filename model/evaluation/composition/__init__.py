@@ -1,1 +1,0 @@
-"""How much a system needs both inputs: the composition gap of CIRCUS."""

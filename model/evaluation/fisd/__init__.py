@@ -1,1 +1,0 @@
-"""FISD's figures: six aspects, each with a corpus of its own, with and without the reference."""

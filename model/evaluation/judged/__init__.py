@@ -1,1 +1,0 @@
-"""Figures of ranked lists on queries with judged images, graded and negative."""

@@ -1,1 +1,0 @@
-"""A system's ranked lists: matching them to a benchmark, and checking them."""

@@ -1,1 +1,0 @@
-"""Ranking with a scorer or a retrieval system, and writing its lists."""

@@ -1,1 +1,0 @@
-"""Evaluating on some of a benchmark's queries."""

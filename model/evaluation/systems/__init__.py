@@ -1,1 +1,0 @@
-"""Several systems in one table, with published figures beside them."""

@@ -1,1 +1,0 @@
-"""How sure figures of ranked lists are: values by query, intervals, and tests between runs."""

@@ -1,0 +1,430 @@
+"""The papers' training recipes for scorers; PAPERS.md says where each value comes from."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from types import NoneType
+from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints
+
+from hsfiq.errors import UnreadableInput
+
+# The values that a recipe's settings take, and how they are written as text.
+#
+# Nothing here imports torch, so that a wrong value on the command line is reported at once.
+
+NONE: Final = "none"
+
+EncoderName = Literal["blip2-vitL", "blip2-vitg", "blip2-hf", "hf", "hf-lora", "openclip", "tiny"]
+
+Pooling = Literal["max", "mean"]
+"""How an image's score comes from those of its L vectors."""
+
+Strategy = Literal[
+    "corpus", "top-k", "after-target", "cirqrs", "qure", "qure-code", "qure-bounded", "in-batch"
+]
+"""How negative sets are defined (`hsfiq.model.scorer.negatives`)."""
+
+UNSCORED: Final = ("corpus", "in-batch")
+"""The strategies whose negatives do not depend on the scorer."""
+
+SIZED: Final = ("top-k", "after-target", "cirqrs", "qure-bounded")
+"""The strategies that take a number of images from the recipe."""
+
+PoolRule = Literal["targets", "corpus"]
+"""Which images can be a training triplet's negatives: the targets of its category's training
+triplets (QuRe's code for FashionIQ), or all images of the training split there (both papers'
+"corpus", and QuRe's code for CIRR, where the references are in it)."""
+
+CaptionRule = Literal["joined", "four-way"]
+"""`joined`: always both captions in order (QuRe). `four-way`: one of four (CLIP4Cir, SPRC)."""
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "size": (1, 4096),
+    "pad_ratio": (1, 100),
+    "epochs": (1, 100_000),
+    "batch": (1, 1_000_000),
+    "accumulate": (1, 1_000_000),
+    "lr": (1e-12, 10),
+    "final_lr_share": (0, 1),
+    "weight_decay": (0, 10),
+    "betas": (0, 0.999999),
+    "eps": (1e-30, 1),
+    "clip_norm": (1e-12, 1e12),
+    "schedule_epochs": (1, 100_000),
+    "max_words": (1, 10_000),
+    "warmup": (0, 1),
+    "start_divisor": (1, 1e6),
+    "temperature": (1e-4, 100),
+    "triplets": (1, 1_000_000_000),
+    "proj_lr": (1e-12, 10),
+    "alpha": (0, 1000),
+    "beta": (0, 1000),
+    "projection": (1, 1_000_000),
+    "hidden": (1, 1_000_000),
+    "dropout": (0, 0.999999),
+    "regularisation": (0, 1e6),
+    "alignment": (0, 1e6),
+    "contrastive_weight": (0, 1e6),
+    "msi_weight": (0, 1e6),
+    "rp_weight": (0, 1e6),
+    "n_queries": (1, 100_000),
+    "kernel_temperature": (1e-4, 100),
+    "sweeps": (1, 1_000_000),
+    "mmd_width": (1e-4, 1e4),
+    "proximity_width": (1e-4, 1e4),
+    "gamma": (0, 1),
+    "seed": (0, 2**63 - 1),
+    "n_def": (1, 100_000),
+    "n_neg": (1, 1_000_000_000),
+    "threshold": (1, 1_000_000_000),
+    "val_recall": (1, 1_000_000_000),
+}
+"""The smallest and the largest value of each number; none is infinite or NaN."""
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+
+
+def shown(value: object) -> str:
+    """The value as `parsed` takes it: `30`, `5e-06`, `0.9,0.999`, `none`, `max`."""
+    if value is None:
+        return NONE
+    if isinstance(value, list | tuple):
+        return ",".join(map(shown, value))
+    return str(value)
+
+
+def read_values(values: Mapping[str, str], kinds: Mapping[str, Any], recipe: str) -> dict[str, Any]:
+    """The values of `--set KEY=VALUE`, by the kinds of a recipe's settings.
+
+    UnreadableInput for an unknown key or a value of another kind.
+    """
+    read = {}
+    for key, text in values.items():
+        if key not in kinds:
+            raise UnreadableInput(
+                f"{key}={text}",
+                f"{recipe} has no setting {key!r} that can be changed",
+                known_names(key, kinds),
+            )
+        try:
+            read[key] = parsed(text, kinds[key])
+        except ValueError as error:
+            raise UnreadableInput(f"{key}={text}", f"{text!r} {error}") from error
+    return read
+
+
+def known_names(name: str, known: Iterable[str]) -> str:
+    """The remedy for an unknown name: the nearest known one first."""
+    names = tuple(known)
+    near = get_close_matches(name, names, n=1)
+    return (f"did you mean {near[0]!r}? " if near else "") + f"choose from {', '.join(names)}"
+
+
+def cosine_lr(epoch: int, epochs: int, lr: float, final_share: float) -> float:
+    """The learning rate of an epoch, counted from 0, that decays from `lr` (QuRe's schedule)."""
+    least = lr * final_share
+    return least + (lr - least) * (1 + math.cos(math.pi * epoch / epochs)) / 2
+
+
+def parsed(text: str, kind: Any) -> Any:
+    """Read a value from text as `shown` writes it; ValueError says what it is not.
+
+    The kind is int, float, str, a Literal of texts, a tuple of these, or any of them or None.
+    """
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        if text not in inside:
+            raise ValueError(f"is not one of {', '.join(inside)}")
+        return text
+    if origin is tuple:
+        return _parsed_tuple(text, inside)
+    if NoneType in inside:
+        return None if text == NONE else parsed(text, inside[0])
+    if kind is str:
+        return text
+    return _parsed_number(text, kind)
+
+
+def _parsed_tuple(text: str, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    parts = text.split(",")
+    if Ellipsis in kinds:
+        kinds = (kinds[0],) * len(parts)
+    if len(parts) != len(kinds):
+        raise ValueError(f"is not {len(kinds)} values with a comma between them")
+    return tuple(parsed(part.strip(), kind) for part, kind in zip(parts, kinds, strict=True))
+
+
+def _parsed_number(text: str, kind: type[int] | type[float]) -> int | float:
+    try:
+        if kind is int and not _WHOLE.fullmatch(text):
+            raise ValueError  # int() would take 1_000 as well
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"is not a {'whole ' if kind is int else ''}number") from None
+
+
+# What every recipe can do: be changed by `--set`, be written as JSON, and be read back.
+
+
+class RecipeBase:
+    """The base of the frozen dataclasses of recipes; each has a `name`."""
+
+    __slots__ = ()
+
+    FIXED: ClassVar[tuple[str, ...]] = ("name", "dataset")
+    """The settings that a command line cannot change."""
+
+    name: str
+
+    def with_values(self, values: Mapping[str, str]) -> Self:
+        """The recipe with other values, as written on a command line; raises as the constructor."""
+        kinds = {key: kind for key, kind in self.kinds().items() if key not in self.FIXED}
+        return replace(self, **read_values(values, kinds, self.name))  # type: ignore[type-var]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self).items()  # type: ignore[call-overload]
+        }
+
+    @classmethod
+    def from_json(cls, value: object, where: str) -> Self:
+        """The recipe that `to_json` wrote; UnreadableInput if it is not one of this version."""
+        kinds = cls.kinds()
+        if not isinstance(value, dict) or set(value) != set(kinds):
+            keys = set(value) if isinstance(value, dict) else set()
+            differing = sorted(set(kinds) ^ keys)
+            raise UnreadableInput(
+                where,
+                "is not a recipe of this version",
+                f"lacking or unknown: {', '.join(differing)}",
+            )
+        read = {}
+        for key, kind in kinds.items():
+            try:
+                read[key] = parsed(shown(value[key]), kind)
+            except ValueError as error:
+                raise UnreadableInput(f"{where}: {key}", f"{value[key]!r} {error}") from error
+        return cls(**read)
+
+    @classmethod
+    def kinds(cls) -> dict[str, Any]:
+        """The type of each setting."""
+        hints = get_type_hints(cls)
+        return {key: kind for key, kind in hints.items() if get_origin(kind) is not ClassVar}
+
+    def out_of_range(self) -> Iterator[str]:
+        """Yield what is wrong with each number that is not in `RANGES`."""
+        kinds = self.kinds()
+        for key, (least, most) in RANGES.items():
+            value = getattr(self, key) if key in kinds else None
+            for number in value if isinstance(value, tuple) else (value,):
+                if number is not None and not least <= number <= most:
+                    yield f"{key} is {shown(value)}, not from {least} to {most}"
+
+    def changes(self, other: Self) -> dict[str, tuple[str, str]]:
+        """The settings in which another recipe differs, with both values as text."""
+        pairs = ((key, getattr(self, key), getattr(other, key)) for key in self.kinds())
+        return {key: (shown(a), shown(b)) for key, a, b in pairs if a != b}
+
+
+# The papers' training recipes, by name; PAPERS.md says where each value comes from.
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe(RecipeBase):
+    """Every number that training depends on, besides the data.
+
+    Attributes:
+        encoder: BLIP-2 with ViT-L or ViT-g (through LAVIS or, `blip2-hf`, transformers), a model
+            with two encoders of transformers (`hf`, or `hf-lora` to
+            tune its image encoder, too) or open_clip (`openclip`), or the small one.
+        size: the side of the square that an image becomes, in pixels.
+        pad_ratio: of an image's sides, from which on it is padded; `hf` and `openclip` do not.
+        batch: triplets per step of the optimiser, all processes and parts together.
+        accumulate: equal parts in which a batch is computed, to save memory.
+        lr: the learning rate of the first epoch.
+        final_lr_share: the share of `lr` that the cosine decay, once an epoch, goes towards.
+        clip_norm: the gradient norm above which gradients are clipped.
+        precision: of the trained part; `auto` is bf16 on a GPU that has it, else fp16 with a
+            gradient scaler, and fp32 on a CPU.
+        strategy: how negative sets are defined, after the warm-up on the whole pool.
+        n_def: periods that the epochs are divided into; each but the first redefines the sets.
+        n_neg: the first size of a set, for the strategies in `SIZED`; of `qure-bounded`, how many
+            images below the target its drops lie among.
+        threshold: of `qure-code`: its two drops are more than this many places apart.
+        pool: which images can be negatives.
+        captions: how two captions become one text in training.
+        pooling: how an image's score comes from those of its vectors.
+        val_recall: the ks of the recall@k whose mean over the corpora selects the best epoch;
+            on CIRR with Recall_subset@1.
+
+    Raises:
+        UnreadableInput: a value out of range, or one that contradicts another.
+    """
+
+    name: str
+    dataset: Literal["fashioniq", "cirr", "drawn"]
+    encoder: EncoderName
+    size: int
+    pad_ratio: float
+    epochs: int
+    batch: int
+    accumulate: int
+    lr: float
+    final_lr_share: float
+    weight_decay: float
+    betas: tuple[float, float]
+    eps: float
+    clip_norm: float | None
+    precision: Literal["auto", "fp32", "bf16", "fp16"]
+    seed: int
+    strategy: Strategy
+    n_def: int
+    n_neg: int | None
+    threshold: int
+    pool: PoolRule
+    captions: CaptionRule
+    pooling: Pooling
+    val_recall: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        problem = next(self._problems(), None)
+        if problem is not None:
+            raise UnreadableInput(f"recipe {self.name}", problem)
+
+    @property
+    def period(self) -> int:
+        """Epochs between two definitions, floor(epochs / n_def); the first are the warm-up."""
+        return self.epochs // self.n_def
+
+    @property
+    def definitions(self) -> tuple[int, ...]:
+        """The epochs, counted from 0, before which the negative sets are redefined.
+
+        None for `corpus`, whose sets are always the whole pool (both papers, Algorithm 1), and for
+        `in-batch`.
+        """
+        if self.strategy in UNSCORED:
+            return ()
+        return tuple(range(self.period, self.epochs, self.period))
+
+    def lr_at(self, epoch: int) -> float:
+        """The learning rate throughout an epoch, counted from 0 (QuRe's `cosine_lr_schedule`)."""
+        return cosine_lr(epoch, self.epochs, self.lr, self.final_lr_share)
+
+    def _problems(self) -> Iterator[str]:
+        yield from self.out_of_range()
+        if self.n_def > self.epochs:
+            yield f"n_def is {self.n_def}, more than its {self.epochs} epochs"
+        if self.batch % self.accumulate:
+            yield f"a batch of {self.batch} has no {self.accumulate} equal parts (accumulate)"
+        if self.strategy == "in-batch" and self.accumulate > 1:
+            yield "strategy in-batch needs accumulate=1: a part of a batch has fewer negatives"
+        if self.strategy in SIZED and self.n_neg is None:
+            yield f"strategy {self.strategy} needs n_neg, a number of images"
+
+
+RETRAINING: Final = "preference"
+"""The recipe that starts from a scorer and a release; its numbers: `model.preference.settings`."""
+
+
+def recipe(name: str, others: Iterable[str] = ()) -> Recipe:
+    """The scorer's recipe of this name; `others` are further names that an error offers."""
+    if name not in RECIPES:
+        known = (*RECIPES, RETRAINING, *others)
+        raise UnreadableInput(repr(name), "there is no such recipe", known_names(name, known))
+    return RECIPES[name]
+
+
+def on_drawn(stated: Recipe) -> Recipe:
+    """The same strategy, definitions and loss for the small encoder and the drawn catalogue."""
+    sized = stated.n_neg is not None
+    return replace(
+        stated, **{key: value for key, value in DRAWN.items() if sized or key != "n_neg"}
+    )
+
+
+_QURE_FASHIONIQ = Recipe(
+    name="qure-fashioniq",
+    dataset="fashioniq",
+    encoder="blip2-vitL",
+    size=224,
+    pad_ratio=1.25,
+    epochs=30,
+    batch=32,
+    accumulate=1,
+    lr=5e-6,
+    final_lr_share=0.01,
+    weight_decay=0.05,
+    betas=(0.9, 0.999),
+    eps=1e-8,
+    clip_norm=None,
+    precision="auto",
+    seed=1000,
+    strategy="qure",
+    n_def=6,
+    n_neg=None,
+    threshold=1,
+    pool="targets",
+    captions="joined",
+    pooling="max",
+    val_recall=(10, 50),
+)
+_QURE_CIRR = replace(
+    _QURE_FASHIONIQ,
+    name="qure-cirr",
+    dataset="cirr",
+    epochs=50,
+    lr=1e-5,
+    pool="corpus",
+    val_recall=(5,),
+)
+_CIRQRS_FASHIONIQ = replace(
+    _QURE_FASHIONIQ,
+    name="cirqrs-fashioniq",
+    encoder="blip2-vitg",
+    pad_ratio=1.5,
+    strategy="cirqrs",
+    n_def=5,
+    n_neg=50,
+    pool="corpus",
+)
+_CIRQRS_CIRR = replace(
+    _CIRQRS_FASHIONIQ,
+    name="cirqrs-cirr",
+    dataset="cirr",
+    epochs=50,
+    lr=1e-5,
+    n_def=6,
+    n_neg=100,
+    val_recall=(5,),
+)
+
+RECIPES: Final = {
+    stated.name: stated for stated in (_CIRQRS_FASHIONIQ, _CIRQRS_CIRR, _QURE_FASHIONIQ, _QURE_CIRR)
+}
+
+DRAWN: Final[Mapping[str, Any]] = {
+    "dataset": "drawn",
+    "encoder": "tiny",
+    "size": 96,
+    "pad_ratio": 1.25,
+    "epochs": 12,
+    "batch": 32,
+    "lr": 2e-3,
+    "weight_decay": 0.01,
+    "clip_norm": 1.0,
+    "precision": "fp32",
+    "n_neg": 12,
+    "val_recall": (10, 50),
+}
+"""The values for training the small encoder from scratch on the drawn catalogue.
+
+`n_neg` suits the pools, of about 300 images each: 50 would be a sixth of one, but are less than a
+hundredth of FashionIQ's.
+"""

@@ -1,1 +1,0 @@
-"""Training recipes and the values of their settings."""

@@ -1,1 +1,0 @@
-"""Scoring the retrieved sets of a release with a trained scorer."""

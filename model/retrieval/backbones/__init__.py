@@ -1,1 +1,0 @@
-"""The pre-trained encoders that the retrieval systems start from."""

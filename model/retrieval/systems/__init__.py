@@ -1,1 +1,0 @@
-"""One module for each system, named as its paper names it."""

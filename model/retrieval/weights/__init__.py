@@ -1,1 +1,0 @@
-"""The published weights of the retrieval systems: reading, checking and renaming them."""

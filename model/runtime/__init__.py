@@ -1,1 +1,0 @@
-"""What every run needs: processes, random generators, prefetching and diagnosis."""

@@ -1,1 +1,0 @@
-"""What surrounds the training loop: the run, its folder, optimizer, validation and callbacks."""
