@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import ir_measures
 import numpy as np
 import pandas as pd
-from ir_measures import P, nDCG
 
 from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.data.judged import JudgedRelease
@@ -95,6 +93,12 @@ def per_query(
     of_system: pd.DataFrame, labels: pd.DataFrame, k: int
 ) -> Mapping[str, Mapping[str, float]]:
     """Each measure's value by query."""
+    import ir_measures  # noqa: PLC0415
+    from ir_measures import (  # noqa: PLC0415
+        P,
+        nDCG,
+    )
+
     run = pd.DataFrame(
         [
             (str(query), image, float(-rank))

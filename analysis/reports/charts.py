@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isnan
-from typing import cast
-
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, cast
 
 from hsfiq.analysis.reports.document import Chart, NumberCell
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008), "Color Universal Design"."""
@@ -148,6 +148,8 @@ def draw_reference(axes: Axes, value: float, label: str) -> None:
 
 
 def draw_legend(figure: Figure, axes: Axes) -> None:
+    import matplotlib as mpl  # noqa: PLC0415
+
     handles, labels = axes.get_legend_handles_labels()
     longest = max((len(label) for label in labels), default=1)
     letter = 0.52 * float(mpl.rcParams["font.size"]) / 72  # inches

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from io import StringIO
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from hsfiq.analysis.analyze import Analysis, analyze, details
 from hsfiq.analysis.counts import count_text
@@ -43,6 +43,9 @@ from hsfiq.analysis.reports.sections.systems.ranks import metric_ranks_section
 from hsfiq.analysis.reports.sections.systems.systems import systems_section
 from hsfiq.analysis.reports.sections.within_query import within_query_section
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)

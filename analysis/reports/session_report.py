@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports.cells import estimate_cell, number_cell
@@ -33,6 +31,10 @@ from hsfiq.analysis.resampling.estimate import Estimate
 from hsfiq.analysis.sessions.measure import SessionAnalysis, SystemMeasures
 from hsfiq.analysis.sessions.people import Compared, Comparison, PeopleAndSimulators
 from hsfiq.analysis.sessions.rules import Rules
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ByRound = Mapping[str, Sequence[Estimate]]
 """Figures by name, one value a round."""
@@ -250,6 +252,12 @@ def curve_chart(
     is_log: bool = False,
 ) -> Chart:
     """A panel for each figure, with a line for each system."""
+    from matplotlib.ticker import (  # noqa: PLC0415
+        LogLocator,
+        MaxNLocator,
+        NullLocator,
+        StrMethodFormatter,
+    )
 
     def paint(figure: Figure) -> None:
         for axes, (key, label) in zip(panels(figure, len(figures)), figures.items(), strict=True):

@@ -10,7 +10,6 @@ import warnings
 from dataclasses import dataclass
 
 import pandas as pd
-import pingouin
 
 from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_number, with_reason
 
@@ -90,5 +89,7 @@ def _why_undefined(present: pd.Series[float]) -> str | None:
 
 
 def _statistic_and_p(present: pd.Series[float], method: str) -> tuple[float, float]:
+    import pingouin  # noqa: PLC0415
+
     table = pingouin.normality(present, method=method)
     return float(table["W"].iloc[0]), float(table["pval"].iloc[0])

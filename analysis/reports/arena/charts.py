@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from hsfiq.analysis.arena.arena import Arena
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import estimate_cell
 from hsfiq.analysis.reports.document import Chart
 from hsfiq.analysis.systems.win_matrix import Duel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLOURS = "PuOr"
 """Purple and orange, which colour-blind readers can distinguish."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from typing import TYPE_CHECKING
 
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.reports.cells import cell_text, value_and_interval
@@ -12,6 +11,9 @@ from hsfiq.analysis.reports.document import Document, NumberCell
 from hsfiq.analysis.reports.formats.fit import fit
 from hsfiq.analysis.reports.formats.images import to_inline
 from hsfiq.analysis.reports.sections.methods import METHOD_NUMBERS, METHODS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 LONG_TABLE = 25
 """Tables with more rows are collapsed; a click opens them, and print shows them."""
@@ -30,6 +32,12 @@ def to_html(document: Document, svgs: Mapping[str, bytes]) -> str:
 
 
 def _environment() -> Environment:
+    from jinja2 import (  # noqa: PLC0415
+        Environment,
+        PackageLoader,
+        StrictUndefined,
+    )
+
     environment = Environment(
         loader=PackageLoader("hsfiq.analysis.reports"),
         autoescape=True,

@@ -5,19 +5,16 @@ from __future__ import annotations
 import io
 import re
 from math import ceil
-from typing import Any
-
-import matplotlib as mpl
-from matplotlib.backend_bases import FigureCanvasBase
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.typing import RcKeyType
+from typing import TYPE_CHECKING, Any
 
 from hsfiq.analysis.reports.charts import COLOURS, INK
 from hsfiq.analysis.reports.document import Chart
 from hsfiq.analysis.reports.venues import PAGE, Venue
+
+if TYPE_CHECKING:
+    from matplotlib.backend_bases import FigureCanvasBase
+    from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
 
 DOTS_PER_INCH = 200
 SIMULATED = "SIMULATED answers, not people's"
@@ -41,12 +38,8 @@ STYLE: dict[RcKeyType, Any] = {
     "pdf.fonttype": TRUETYPE,
     "text.parse_math": False,  # names may hold dollar signs
 }
-CANVASES: dict[str, tuple[type[FigureCanvasBase], int]] = {
-    "png": (FigureCanvasAgg, DOTS_PER_INCH),
-    "svg": (FigureCanvasSVG, 72),
-    "pdf": (FigureCanvasPdf, 72),
-}
-"""What draws each kind of file, and its dots per inch."""
+RESOLUTIONS = {"png": DOTS_PER_INCH, "svg": 72, "pdf": 72}
+"""Dots per inch by kind of file."""
 NO_DATES: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": dict.fromkeys(("Date", "Creator", "Type", "Format")),
@@ -57,6 +50,9 @@ NO_DATES: dict[str, dict[str, None]] = {
 
 def draw(chart: Chart, *, simulated: bool, venue: Venue = PAGE) -> Figure:
     """Draw a chart as a figure without a window; `simulated` adds a heading that says so."""
+    import matplotlib as mpl  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     with mpl.rc_context(style_of(venue)):
         figure = Figure(figsize=venue.size_of(chart), layout="constrained")
         chart.paint(figure)
@@ -117,13 +113,22 @@ def _saved(figure: Figure, kind: str, venue: Venue) -> bytes:
 
     It is laid out here, since `savefig` would draw it once more, without an effect, only for that.
     """
-    canvas, dots_per_inch = CANVASES[kind]
+    import matplotlib as mpl  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf  # noqa: PLC0415
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415
+
+    canvases: dict[str, type[FigureCanvasBase]] = {
+        "png": FigureCanvasAgg,
+        "svg": FigureCanvasSVG,
+        "pdf": FigureCanvasPdf,
+    }
     engine = figure.get_layout_engine()
     places = [(axes, axes.get_position(original=True)) for axes in figure.axes]
     out = io.BytesIO()
     with mpl.rc_context(style_of(venue)):
-        canvas(figure)  # the widths of letters depend on the kind
-        figure.set_dpi(dots_per_inch)
+        canvases[kind](figure)  # the widths of letters depend on the kind
+        figure.set_dpi(RESOLUTIONS[kind])
         if engine is not None:
             engine.execute(figure)
         figure.set_layout_engine(None)

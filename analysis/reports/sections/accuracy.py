@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isnan
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.reports import charts
@@ -14,6 +12,10 @@ from hsfiq.analysis.reports.cells import number_cell, number_text
 from hsfiq.analysis.reports.document import MANY, Chart, Row, Section, Table
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.statistics.margin import BINS, AccuracyByMargin
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def accuracy_section(analysis: Analysis) -> Section:

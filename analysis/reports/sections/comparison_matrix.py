@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import MINUS
 from hsfiq.analysis.reports.document import Chart
 from hsfiq.analysis.statistics.compare import Comparison
 from hsfiq.analysis.statistics.difference import Difference
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 COLOURS = "PuOr"
 """Purple and orange, which colour-blind readers can distinguish."""

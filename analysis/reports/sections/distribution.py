@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.counts import count_text
@@ -15,6 +13,10 @@ from hsfiq.analysis.reports.document import MANY, Cell, Chart, Column, Row, Tabl
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.score_distribution import ScoreDistribution, ValuesAtScore
 from hsfiq.analysis.statistics.normality import SHAPIRO_MAX, Normality
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def distribution_chart(distribution: ScoreDistribution) -> Chart:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil, isnan
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from hsfiq.analysis.analyze import Analysis
 from hsfiq.analysis.counts import count_text
@@ -16,6 +14,10 @@ from hsfiq.analysis.reports.document import MANY, Block, Chart, Section, Table
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.reports.rules import RULES, SOURCES, base_rates, rates_by_rule
 from hsfiq.analysis.statistics.preference import PreferenceRates, Rate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LABELS = {rule: f"{label}{SOURCES.get(rule, '')}" for rule, label in RULES.items()}
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from math import isnan
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.cells import DASH, estimate_cell, number_cell
@@ -14,6 +13,9 @@ from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.sensitivity.conclusions import CHANCE, STATISTICS, Statistic
 from hsfiq.analysis.sensitivity.jackknife import UNDEFINED_REASON
 from hsfiq.analysis.sensitivity.sensitivity import FilteredConclusions, Sensitivity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METHODS: dict[Statistic, str] = {"rho": "spearman", "tie_half": "tie_half"}
 

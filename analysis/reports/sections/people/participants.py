@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from hsfiq.analysis.counts import count_text
 from hsfiq.analysis.people.agreement import MIN_UNITS
@@ -27,6 +27,9 @@ from hsfiq.analysis.reports.document import (
 )
 from hsfiq.analysis.reports.layout import table
 from hsfiq.analysis.statistics.position import PositionBias
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURES = {
     "n": "Questions",
