@@ -10,14 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hsfiq.analysis.analyze import load_inputs
     from hsfiq.analysis.data.release import read_release, release_of_tables
-    from hsfiq.analysis.inputs import load_inputs
     from hsfiq.analysis.reports.report import report
 
 __all__ = ["load_inputs", "read_release", "release_of_tables", "report"]
 
 MODULES = {
-    "load_inputs": "hsfiq.analysis.inputs",
+    "load_inputs": "hsfiq.analysis.analyze",
     "read_release": "hsfiq.analysis.data.release",
     "release_of_tables": "hsfiq.analysis.data.release",
     "report": "hsfiq.analysis.reports.report",

@@ -3,49 +3,275 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pandas as pd
 
-from hsfiq.analysis.answer_model.scores import AnswerModel, answer_model
-from hsfiq.analysis.counts import count_text
-from hsfiq.analysis.data.judged import AnalysedRelease
-from hsfiq.analysis.data.metrics import Metric, MetricValues
-from hsfiq.analysis.data.parts import PARTS
-from hsfiq.analysis.data.provenance import judge_notes, judges_among, training_notes
-from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.data.shared_triplets import SharedTriplets
+from hsfiq.analysis.answer_model import AnswerModel, answer_model
+from hsfiq.analysis.data.columns import looked_up
+from hsfiq.analysis.data.judged import (
+    AnalysedRelease,
+    JudgedRelease,
+    kind_of,
+    read_judged,
+    take_judged_part,
+)
+from hsfiq.analysis.data.metrics import (
+    GivenScores,
+    Metric,
+    MetricValues,
+    Recall,
+    ScoreColumn,
+    parse_metric,
+)
+from hsfiq.analysis.data.provenance import (
+    PARTS,
+    SharedTriplets,
+    judge_notes,
+    judges_among,
+    take_part,
+    training_notes,
+)
+from hsfiq.analysis.data.release import Release, read_release, release_of_tables
+from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.equivalence import Equivalence, equivalences
-from hsfiq.analysis.json_values import JsonRecord, json_value
+from hsfiq.analysis.errors import count_text
+from hsfiq.analysis.kinds import STATISTICS, KindStatistics
+from hsfiq.analysis.people.agreement import IntraRater, intra_rater
 from hsfiq.analysis.people.judges import JudgeAgreement, judge_agreement
-from hsfiq.analysis.people.overlap import Overlap, overlap
-from hsfiq.analysis.people.participants import Participants, participants
-from hsfiq.analysis.people.place_and_time import PlaceAndTime, place_and_time
-from hsfiq.analysis.people.repeats import IntraRater, intra_rater
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.people.participants import (
+    Participants,
+    PlaceAndTime,
+    participants,
+    place_and_time,
+)
+from hsfiq.analysis.people.reliability import Overlap, overlap
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit
 from hsfiq.analysis.resampling.ranks import as_numbers
-from hsfiq.analysis.sensitivity.sensitivity import Sensitivity, sensitivity
-from hsfiq.analysis.statistics.categories import Categories, categories
-from hsfiq.analysis.statistics.compare import Comparison, compare_all
+from hsfiq.analysis.results import JsonRecord, json_value
+from hsfiq.analysis.sensitivity import Sensitivity, sensitivity
+from hsfiq.analysis.statistics.accuracy import (
+    Margins,
+    PairwiseAccuracy,
+    margins,
+    pairwise_accuracies,
+)
+from hsfiq.analysis.statistics.comparison import Comparison, compare_all
 from hsfiq.analysis.statistics.correlation import (
     Correlation,
+    Normality,
     WithinParticipant,
+    WithinQuery,
+    normality,
     spearman,
     within_participant,
+    within_query,
 )
-from hsfiq.analysis.statistics.margin import Margins, margins
-from hsfiq.analysis.statistics.normality import Normality, normality
-from hsfiq.analysis.statistics.pairwise import PairwiseAccuracy, pairwise_accuracies
-from hsfiq.analysis.statistics.position import PositionBias, position_bias
 from hsfiq.analysis.statistics.preference import (
+    PositionBias,
     PreferenceRates,
     RateGivenTie,
     given_tie,
+    position_bias,
     preference_rates,
 )
-from hsfiq.analysis.systems.metric_ranks import MetricRank, metric_ranks
+from hsfiq.analysis.systems.ranks import MetricRank, metric_ranks
 from hsfiq.analysis.systems.systems import Systems, duels_of, systems
-from hsfiq.analysis.within_query import WithinQuery, within_query
+
+# What an analysis starts from: a release, metrics, and resamples for the intervals.
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    release: Release
+    metrics: tuple[Metric, ...]
+    bootstrap: Bootstrap
+
+
+@dataclass(frozen=True, eq=False)
+class KindInputs:
+    """What the analysis of another kind than `pair` starts from."""
+
+    release: JudgedRelease
+    statistics: KindStatistics
+    metrics: tuple[Metric, ...]
+    bootstrap: Bootstrap
+
+
+def load_kind_inputs(
+    folder: Path,
+    metrics: Sequence[str],
+    scores: Sequence[Path] = (),
+    *,
+    part: str | None = None,
+    unit: Unit | None = None,
+    n_resamples: int = 2000,
+    seed: int = 0,
+    few_clusters: bool = False,
+) -> KindInputs:
+    """Read a release of a kind in `STATISTICS`; arguments and errors as those of `load_inputs`."""
+    statistics = STATISTICS[kind_of(folder)]
+    parsed = tuple(parse_metric(name) for name in metrics)
+    release = read_judged(
+        folder,
+        statistics.main,
+        statistics.columns,
+        scores,
+        nullable=statistics.nullable,
+        of_sets=statistics.of_sets,
+    )
+    if part is not None:
+        release = take_judged_part(release, part)
+    bootstrap = Bootstrap.of_rows(
+        release.answers,
+        release.triplets,
+        unit=unit,
+        n_resamples=n_resamples,
+        seed=seed,
+        is_widened=few_clusters,
+    )
+    return KindInputs(release, statistics, parsed, bootstrap)
+
+
+ReleaseLike = Release | Path | str | Mapping[str, pd.DataFrame]
+"""A release, its folder, or its tables by name: `preferences`, `sets` and `queries`."""
+ScoresLike = Sequence[Path | str] | Path | str | Mapping[str, pd.DataFrame]
+"""Scores files, or tables of scores by the metric's name."""
+
+
+def load_inputs(
+    release: ReleaseLike,
+    metrics: Sequence[Metric | str] | Metric | str,
+    scores: ScoresLike = (),
+    *,
+    part: str | None = None,
+    unit: Unit | None = None,
+    n_resamples: int = 2000,
+    seed: int = 0,
+    few_clusters: bool = False,
+) -> Inputs:
+    """Read a release and its scores files, and draw the resamples.
+
+    Args:
+        metrics: metrics or their names, or a single one: `recall@5`, or the name of a scores file.
+        scores: further scores files, or one, each a metric with the file's name; or tables of
+            scores by the metric's name.
+        part: "train", "test" or "unused" to keep only the questions of that part of its split.
+        unit: what is resampled: "participant", "triplet", "participant-triplet" or "row"; by
+            default as the design requires (see `Bootstrap.of_rows`).
+        few_clusters: widen the intervals as for few clusters with any number of them.
+
+    Raises:
+        AnalysisError: a file cannot be read, or a metric, the part or the unit is unknown.
+    """
+    if isinstance(metrics, str | Recall | ScoreColumn | GivenScores):
+        metrics = [metrics]
+    given = scores if isinstance(scores, Mapping) else {}
+    if isinstance(scores, str | Path):
+        scores = [scores]
+    parsed = tuple(_metric(each, given) for each in metrics)
+    files = [] if isinstance(scores, Mapping) else [Path(file) for file in scores]
+    if isinstance(release, Mapping):
+        release = release_of_tables(release)
+    if not isinstance(release, Release):
+        release = read_release(Path(release), files)
+    elif files:
+        release = replace(release, scores={**release.scores, **find_scores(release.folder, files)})
+    if part is not None:
+        release = take_part(release, part)
+    bootstrap = Bootstrap.of_release(
+        release,
+        unit=unit,
+        n_resamples=n_resamples,
+        seed=seed,
+        is_widened=few_clusters,
+    )
+    return Inputs(release, parsed, bootstrap)
+
+
+def _metric(metric: Metric | str, given: Mapping[str, pd.DataFrame]) -> Metric:
+    if not isinstance(metric, str):
+        return metric
+    return GivenScores(metric, given[metric]) if metric in given else parse_metric(metric)
+
+
+# The main figures of each category on its own.
+
+BETWEEN = "each participant judged one category, so differences may be between people"
+WITHIN = "participants judged several categories, so these are compared within people too"
+
+
+@dataclass(frozen=True)
+class CategoryFigures(JsonRecord):
+    """The figures of one category; the coverage of a rate is of this category's questions."""
+
+    n_questions: int
+    n_participants: int
+    position_bias: PositionBias
+    spearman: Mapping[str, Correlation]
+    preference: Mapping[str, PreferenceRates]
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "n_questions": self.n_questions,
+            "n_participants": self.n_participants,
+            "position_bias": self.position_bias.to_json(),
+            "metrics": {
+                name: {
+                    "spearman": self.spearman[name].to_json(),
+                    "preference_rate": self.preference[name].to_json(),
+                }
+                for name in self.spearman
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Categories(JsonRecord):
+    """The categories; `note`: whether the same people judged several, None for fewer than two."""
+
+    figures: Mapping[str, CategoryFigures]
+    note: str | None = None
+    reason: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        if self.reason is not None:
+            return {"categories": None, "reason": self.reason}
+        fields = {"categories": json_value(self.figures)}
+        return fields if self.note is None else {**fields, "note": self.note}
+
+
+def categories(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Categories:
+    """Measure each category of a release on its own; each resamples its own clusters."""
+    if "category" not in release.queries:
+        return Categories({}, reason="the release names no categories")
+    of_query = release.queries.set_index("query_id")["category"]
+    of_question = looked_up(release.preferences["query_id"], of_query).replace("", None)
+    names = sorted(str(name) for name in of_question.dropna().unique())
+    if not names:
+        return Categories({}, reason="no question has a category")
+    n_judged = of_question.groupby(release.preferences["participant_id"]).nunique()
+    note = BETWEEN if (n_judged <= 1).all() else WITHIN
+    return Categories(
+        {name: _figures(release.subset(of_question == name), values, bootstrap) for name in names},
+        note if len(names) > 1 else None,
+    )
+
+
+def _figures(category: Release, values: MetricValues, settings: Bootstrap) -> CategoryFigures:
+    bootstrap = settings.for_release(category)
+    preferences = category.preferences
+    return CategoryFigures(
+        n_questions=len(preferences),
+        n_participants=category.n_participants,
+        position_bias=position_bias(preferences, bootstrap),
+        spearman={name: spearman(category.sets, each, bootstrap) for name, each in values.items()},
+        preference={
+            name: preference_rates(preferences, each, bootstrap) for name, each in values.items()
+        },
+    )
+
 
 CHOSEN_PAIRS = (
     "the pairs were chosen for what their answers would teach a scorer that was unsure of them: "

@@ -21,13 +21,11 @@ import numpy as np
 from scipy import stats
 
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
-from hsfiq.analysis.resampling.interval import ConfidenceInterval
-from hsfiq.analysis.resampling.permutation import holm
-from hsfiq.analysis.resampling.spread import LEVEL
-from hsfiq.analysis.statistics.compare import STATISTICS, Comparison
-from hsfiq.analysis.statistics.difference import Difference
-from hsfiq.analysis.systems.win_matrix import Duel
+from hsfiq.analysis.resampling.intervals import LEVEL, ConfidenceInterval
+from hsfiq.analysis.resampling.permutation import Difference, holm
+from hsfiq.analysis.results import UNDEFINED, JsonRecord
+from hsfiq.analysis.statistics.comparison import STATISTICS, Comparison
+from hsfiq.analysis.systems.ranks import Duel
 
 ALPHA = 0.05
 NEUTRAL = 0.5

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+# Counts in words: "1 set", "2 sets".
+
+
+def count_text(n: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun in the singular or the plural, which ends in -s unless it is given."""
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
+
 
 class AnalysisError(Exception):
     """Data or a metric name that cannot be used as it is; the command line exits with 2.

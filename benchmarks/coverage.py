@@ -29,18 +29,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from hsfiq.analysis.arrays import BoolArray, FloatArray
-from hsfiq.analysis.data.answers import metric_difference
+from hsfiq.analysis.data.columns import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.interval import percentile_interval
+from hsfiq.analysis.resampling.intervals import CORRELATION, RATE, Bounds, percentile_interval
 from hsfiq.analysis.resampling.permutation import Swaps
 from hsfiq.analysis.resampling.spearman import resampled_spearman
-from hsfiq.analysis.resampling.spread import CORRELATION, RATE, Bounds
-from hsfiq.analysis.sensitivity.conclusions import STATISTICS, Statistic
+from hsfiq.analysis.results import BoolArray, FloatArray
+from hsfiq.analysis.sensitivity import SENSITIVE_STATISTICS, Statistic
 from hsfiq.analysis.statistics import preference
-from hsfiq.analysis.statistics.compare import compare_all
+from hsfiq.analysis.statistics.comparison import compare_all
 from hsfiq.analysis.statistics.correlation import with_values
 
 QUESTIONS, CROSSED_QUESTIONS = 50, 30
@@ -252,7 +251,7 @@ def outcomes(design: Design, seed: tuple[int, ...]) -> list[Outcome]:
     }.items():
         (comparison,) = compare_all(release, values, bootstrap, Swaps(PERMUTATIONS, seed[-1]))
         tests = {"rho": comparison.spearman, "tie_half": comparison.tie_half}
-        for statistic in STATISTICS:
+        for statistic in SENSITIVE_STATISTICS:
             rows, drawn = resampled_statistic(statistic, release, values["first"], bootstrap)
             interval = bootstrap.interval(drawn, rows, bounds=BOUNDS[statistic])
             if way == "participants":

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from hsfiq.analysis.sequential.confidence_sequence import looks_until_excluded
+from hsfiq.analysis.sequential import looks_until_excluded
 
 STUDIES, FULL_STUDIES = 300, 2000
 PEOPLE, QUESTIONS = 100, 25

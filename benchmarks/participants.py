@@ -39,14 +39,9 @@ from sqlalchemy.orm import Session
 from benchmarks.copied_rows import copy_rows
 from benchmarks.million_answers import STUDY_VALUES
 from hsfiq.access.roles import Role, User
-from hsfiq.analysis.arrays import FloatArray
-from hsfiq.analysis.resampling.spread import LEVEL
-from hsfiq.analysis.sequential.confidence_sequence import (
-    GRID,
-    NODES,
-    SHARES,
-    confidence_sequence,
-)
+from hsfiq.analysis.resampling.intervals import LEVEL
+from hsfiq.analysis.results import FloatArray
+from hsfiq.analysis.sequential import GRID, NODES, SHARES, confidence_sequence
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard, PeopleAsked
 from hsfiq.annotate.owner.identity import Identities

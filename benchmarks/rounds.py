@@ -22,7 +22,7 @@ import torch
 
 from benchmarks.trained_systems import CPU, FOLDER, SYSTEMS, TrainedSystems
 from hsfiq.analysis.sessions.measure import SessionAnalysis, measure_rows
-from hsfiq.analysis.sessions.rules import Rules
+from hsfiq.analysis.sessions.ranks import Rules
 from hsfiq.live.protocol import History
 from hsfiq.model.evaluation.drawn import drawn
 from hsfiq.model.ranker import CorpusRanker, part_rankers

@@ -19,10 +19,9 @@ import pandas as pd
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.systems.davidson import strengths_and_side
 from hsfiq.analysis.systems.pair_agreement import compare_spa
-from hsfiq.analysis.systems.rank_ranges import RankRanges, rank_ranges
-from hsfiq.analysis.systems.ranking import strengths
+from hsfiq.analysis.systems.ranks import RankRanges, rank_ranges
+from hsfiq.analysis.systems.strengths import strengths, strengths_and_side
 
 QUESTIONS = 40
 QUALITY = {"best": 0.6, "equal": 0.0, "even": 0.0, "worst": -0.6}

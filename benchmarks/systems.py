@@ -25,9 +25,13 @@ import torch
 
 from benchmarks.trained_systems import CPU, FOLDER, SYSTEMS, TrainedSystems
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.systems.davidson import strengths_and_side
-from hsfiq.analysis.systems.rank_ranges import rank_ranges
-from hsfiq.analysis.systems.ranking import Strengths, order_agreement, strengths
+from hsfiq.analysis.systems.ranks import rank_ranges
+from hsfiq.analysis.systems.strengths import (
+    Strengths,
+    order_agreement,
+    strengths,
+    strengths_and_side,
+)
 from hsfiq.analysis.systems.systems import win_rates
 from hsfiq.drawn import DrawnTriplet, draw_annotators, garment_of, generator, set_utility
 from hsfiq.model.evaluation.drawn import Split, drawn

@@ -167,7 +167,7 @@ class Answer:
 def contradicts(preferred: int, score_1: int, score_2: int, *, by: int = 1) -> bool:
     """Whether the preferred set (0 for a tie) has a score lower by so many points or more.
 
-    `hsfiq.analysis.data.answers.contradicts` is the same for a release's columns, by one point.
+    `hsfiq.analysis.data.columns.contradicts` is the same for a release's columns, by one point.
 
     >>> contradicts(1, 2, 4), contradicts(2, 2, 4), contradicts(1, 3, 3), contradicts(0, 1, 5)
     (True, False, False, False)

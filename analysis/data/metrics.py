@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.data.ids import looked_up
-from hsfiq.analysis.data.images import ImageNumbers, list_sizes
+from hsfiq.analysis.data.columns import ImageNumbers, list_sizes, looked_up
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.data.scores import RECALL, read_scores, scores_of_table, set_ids

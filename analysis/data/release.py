@@ -10,6 +10,7 @@ Columns used (a release has more):
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
@@ -22,8 +23,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.analysis.data.ids import as_categories, is_among, numbered
-from hsfiq.analysis.data.images import are_lists, set_units
+from hsfiq.analysis.data.columns import are_lists, as_categories, is_among, numbered, set_units
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.errors import AnalysisError, first_few
 
@@ -376,3 +376,33 @@ def read_manifest(path: Path) -> dict[str, object]:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
+
+
+# Whether a release's tables are still those that its manifest lists.
+
+
+class AlteredRelease(AnalysisError):
+    """A table differs from the one that was exported; the command line exits with 1."""
+
+    exit_code = 1
+
+
+def verify_tables(folder: Path) -> None:
+    """Raise `AlteredRelease` unless each Parquet file has the digest that the manifest lists.
+
+    A manifest without digests, such as another tool's, is accepted.
+    """
+    listed = read_manifest(folder / "manifest.json").get("files")
+    for name, facts in listed.items() if isinstance(listed, dict) else ():
+        path, digest = folder / name, facts.get("sha256") if isinstance(facts, dict) else None
+        if path.suffix != ".parquet" or digest is None:
+            continue
+        if not path.is_file():
+            raise AlteredRelease(path, "is missing, but the manifest lists it", EXPORT_AGAIN)
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise AlteredRelease(
+                    path,
+                    "differs from the file that the manifest lists",
+                    f"{EXPORT_AGAIN}, or add --no-verify",
+                )

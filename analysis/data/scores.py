@@ -17,7 +17,7 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.data.ids import places_of
+from hsfiq.analysis.data.columns import places_of
 from hsfiq.analysis.errors import AnalysisError, first_few
 
 PER_IMAGE = ".images"  # `<name>.images.parquet` has the image scores behind `<name>.parquet`

@@ -10,10 +10,9 @@ import pandas as pd
 from hsfiq.analysis.data.judged import AnalysedRelease, JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.json_values import JsonRecord
 from hsfiq.analysis.people.agreement import Level, agreement
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
+from hsfiq.analysis.results import JsonRecord
 from hsfiq.analysis.sessions.measure import SessionAnalysis
 
 UNNAMED = "(no system named)"

@@ -10,9 +10,8 @@ import pandas as pd
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_query
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.estimate import Estimate, group_means
-from hsfiq.analysis.resampling.spread import RATE
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, group_means
+from hsfiq.analysis.resampling.intervals import RATE
 
 ALL, WELL_FORMED = "all", "VALIDATED"
 

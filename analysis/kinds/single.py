@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.data.images import set_units
+from hsfiq.analysis.data.columns import set_units
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.data.release import score_range
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, system_names
 from hsfiq.analysis.people.agreement import score_ratings
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.estimate import Estimate, group_means
-from hsfiq.analysis.resampling.spread import RATE, Bounds
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, group_means
+from hsfiq.analysis.resampling.intervals import RATE, Bounds
 from hsfiq.analysis.statistics.correlation import spearman
 
 ALL = "all"

@@ -2,26 +2,133 @@
 
 A unit of alpha is what several people may have judged: for scores, the same images in the same
 order for the same triplet (`data.images.set_units`); for preferences, the same two sets, on
-whichever sides they were shown (`preference_ratings`). The queries of a triplet differ only in how
-its captions are joined, so they are one. The owner's dashboard calls these functions too.
+whichever sides they were shown (`preference_ratings`). The queries of a triplet differ only in
+how its captions are joined, so they are one. The owner's dashboard calls these functions too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import exp
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import exp, isfinite, isnan, sqrt
 from typing import Literal
 
 import evalica
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse, stats
 
-from hsfiq.analysis.arrays import FloatArray
-from hsfiq.analysis.counts import count_text
-from hsfiq.analysis.data.ids import looked_up
-from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
-from hsfiq.analysis.people.two_way import at_ends, two_way_interval
-from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.data.columns import looked_up
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.errors import count_text
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix
+from hsfiq.analysis.resampling.intervals import CORRELATION, LEVEL, RATE, ConfidenceInterval
+from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord
+
+# The interval of a figure of agreement, whose ratings depend on each other in two ways.
+#
+# What was found on two units is dependent if they share a triplet or an annotator. So the interval
+# counts the influences of such units together (as Aronow, Samii and Assenova 2015 do for pairs of
+# people), with Student's t.
+
+FEWEST_CLUSTERS = 3
+BLOCK_SIZE = 1000  # rows whose neighbours are held in memory at once
+METHOD = "two-way cluster-robust"
+
+
+def two_way_interval(
+    table: pd.DataFrame, whole: float, without_each: FloatArray
+) -> ConfidenceInterval:
+    """The interval of a figure on a scale without bounds; its ends are NaN, with a reason, if not.
+
+    Args:
+        table: the ratings, one for each rater of a `unit`, with its `rater` and `cluster`.
+        whole: the figure.
+        without_each: (n_units,) the figure without each unit, in the order in which they occur.
+    """
+    n_clusters = int(min(table[name].nunique() for name in ("cluster", "rater")))
+    low = high = UNDEFINED
+    reason = None
+    if n_clusters < FEWEST_CLUSTERS:
+        reason = f"an interval needs {FEWEST_CLUSTERS} triplets and participants"
+    elif not isfinite(whole):
+        reason = "annotators of the same set agree completely, so the spread is unknown"
+    elif not np.isfinite(without_each).all():
+        reason = "annotators agree or disagree on one set only, so the spread is unknown"
+    else:
+        variance = two_way_variance(table, whole - without_each) * n_clusters / (n_clusters - 1)
+        margin = float(stats.t.ppf((1 + LEVEL) / 2, n_clusters - 1)) * sqrt(variance)
+        low, high = whole - margin, whole + margin
+    return ConfidenceInterval(
+        low=low,
+        high=high,
+        level=LEVEL,
+        method=METHOD,
+        unit="participant x triplet",
+        n_clusters=n_clusters,
+        n_resamples=0,
+        n_undefined=0,
+        seed=0,
+        reason=reason,
+    )
+
+
+def at_ends(interval: ConfidenceInterval, function: Callable[[float], float]) -> ConfidenceInterval:
+    """The interval of an increasing function of the figure."""
+    if isnan(interval.low):
+        return interval
+    return replace(interval, low=float(function(interval.low)), high=float(function(interval.high)))
+
+
+def two_way_variance(table: pd.DataFrame, influences: FloatArray) -> float:
+    """The sum of u_i u_j over all pairs of units that share a triplet or a rater.
+
+    Args:
+        table: as for `two_way_interval`.
+        influences: (n_units,) u, of the units in the order in which they first occur.
+    """
+    unit = pd.factorize(table["unit"])[0]
+    first = ~pd.Series(unit).duplicated().to_numpy()
+    raters, triplets = (pd.factorize(table[name])[0] for name in ("rater", "cluster"))
+    both = pd.factorize(raters * (triplets.max() + 1) + triplets)[0]
+    n = len(influences)
+    by_triplet = indicator_matrix(triplets[first], int(triplets.max()) + 1).T @ influences
+    by_both = _incidence(unit, both, n)
+    variance = float((by_triplet**2).sum())
+    variance -= _sum_over_neighbours(by_both, influences)  # they share a rater, too
+    of_unit = _incidence(unit, raters, n)
+    sets_of_raters = [row.tobytes() for row in _columns(of_unit)]
+    same_raters = pd.factorize(pd.Series(sets_of_raters, dtype=object))[0]
+    _, one_unit = np.unique(same_raters, return_index=True)
+    by_raters = np.bincount(same_raters, influences).astype(np.float64)
+    variance += _sum_over_neighbours(of_unit[one_unit], by_raters)
+    return max(variance, float((influences**2).sum()))
+
+
+def _incidence(rows: NDArray[np.intp], columns: NDArray[np.intp], n_rows: int) -> sparse.csr_array:
+    """1 in each (row, column), (n_rows, n_columns)."""
+    matrix = sparse.csr_array(
+        (np.ones(len(rows)), (rows, columns)), shape=(n_rows, int(columns.max()) + 1)
+    )
+    matrix.sort_indices()
+    return matrix
+
+
+def _columns(matrix: sparse.csr_array) -> list[NDArray[np.intp]]:
+    """The columns of each row's entries, in order."""
+    return np.split(matrix.indices, matrix.indptr[1:-1])
+
+
+def _sum_over_neighbours(matrix: sparse.csr_array, values: FloatArray) -> float:
+    """The sum of u_i u_j over all rows i and j of the matrix that have an entry in one column."""
+    total = 0.0
+    for start in range(0, len(values), BLOCK_SIZE):
+        shared = (matrix[start : start + BLOCK_SIZE] @ matrix.T).tocsr()
+        shared.data[:] = 1.0
+        total += float(values[start : start + BLOCK_SIZE] @ (shared @ values))
+    return total
+
 
 Level = Literal["nominal", "ordinal"]
 
@@ -187,3 +294,132 @@ def squared_distances(totals: FloatArray, level: Level) -> FloatArray:
         return np.broadcast_to(different, (len(totals), *different.shape))
     middles = np.cumsum(totals, axis=1) - totals / 2
     return np.asarray((middles[:, :, None] - middles[:, None, :]) ** 2)
+
+
+# Agreement of people with themselves: two answers by one person about the same two sets.
+#
+# They come from repeated questions (the release's table `repeats`) and from sets that a participant
+# was shown twice, such as those of a triplet with its captions in either order.
+
+ANSWER = ["score_1", "score_2", "preferred"]
+ALL_THE_SAME = "all scores are the same"
+
+
+@dataclass(frozen=True)
+class IntraRater(JsonRecord):
+    """How far people give the same answer again.
+
+    Attributes:
+        n: the number of pairs of answers.
+        same_preference: the share of the pairs with the same preferred set.
+        kappa: Cohen's kappa of the two scores of a set with quadratic weights; n counts sets.
+    """
+
+    n: int
+    n_participants: int
+    same_preference: Estimate
+    kappa: Estimate
+
+
+def intra_rater(release: Release, bootstrap: Bootstrap) -> IntraRater:
+    """Compare people's repeated answers; NaN, with a reason, for fewer than `MIN_UNITS` pairs."""
+    pairs = repeated_answers(release)
+    n, n_participants = len(pairs), int(pairs["participant_id"].nunique())
+    if n < MIN_UNITS:
+        reason = (
+            f"{count_text(n, 'question')} answered twice by the same person; at least {MIN_UNITS} "
+            "are needed"
+        )
+        nothing = Estimate(UNDEFINED, n, None, reason)
+        return IntraRater(n, n_participants, nothing, nothing)
+    same = (pairs["preferred"] == pairs["preferred_again"]).to_numpy(np.float64)
+    shares = bootstrap.ratios(pairs, same[:, None], np.ones((n, 1)))[:, 0]
+    share = Estimate(float(same.mean()), n, bootstrap.interval(shares, pairs, bounds=RATE))
+    return IntraRater(n, n_participants, share, _kappa(pairs, bootstrap))
+
+
+def repeated_answers(release: Release) -> pd.DataFrame:
+    """Pairs of answers by one person about the same two sets.
+
+    Columns: participant_id, query_id; score_1, score_2 and preferred of the first answer, and with
+    `_again` those of the second, with the sides of the first.
+    """
+    preferences = release.preferences
+    columns = ["question_id", "participant_id", "query_id", *ANSWER]
+    units = release.units
+    first, second = (looked_up(preferences[side], units) for side in ("set_1", "set_2"))
+    answers = preferences[columns].assign(
+        low=np.minimum(first, second), high=np.maximum(first, second), swapped=first > second
+    )
+    answers = answers[answers["low"] != answers["high"]]  # else the sides are not known
+    keys = ["participant_id", "low", "high"]
+    is_later = answers.duplicated(keys)
+    pairs = [_no_pairs(preferences)]
+    if is_later.any():  # seldom, and the joins take several times as long as all of the above
+        firsts = answers[~is_later]
+        later = mirrored(answers[is_later].merge(firsts, on=keys, suffixes=("", "_1")))
+        pairs = [_side_by_side(firsts, later.rename(columns={"question_id_1": "repeated_id"}))]
+    if release.repeats is not None:
+        pairs.append(_side_by_side(preferences[columns], release.repeats))
+    return pd.concat(pairs, ignore_index=True)
+
+
+def _no_pairs(preferences: pd.DataFrame) -> pd.DataFrame:
+    """What `_side_by_side` returns if no question was answered again."""
+    none = preferences[["participant_id", "query_id", *ANSWER]].head(0)
+    return none.assign(**{f"{name}_again": none[name] for name in ANSWER})
+
+
+def mirrored(answers: pd.DataFrame) -> pd.DataFrame:
+    """The answers with the sides of the first one, where those differ (`swapped`, `swapped_1`)."""
+    turned = answers["swapped"] != answers["swapped_1"]
+    preferred = answers["preferred"].mask(
+        turned & (answers["preferred"] != 0), 3 - answers["preferred"]
+    )
+    return answers.assign(
+        score_1=answers["score_1"].mask(turned, answers["score_2"]),
+        score_2=answers["score_2"].mask(turned, answers["score_1"]),
+        preferred=preferred,
+    )
+
+
+def _side_by_side(first: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
+    columns = ["question_id", "participant_id", "query_id", *ANSWER]
+    joined = first[columns].merge(
+        again[["repeated_id", *ANSWER]].rename(columns={"repeated_id": "question_id"}),
+        on="question_id",
+        suffixes=("", "_again"),
+    )
+    return joined.drop(columns="question_id")
+
+
+def _kappa(pairs: pd.DataFrame, bootstrap: Bootstrap) -> Estimate:
+    first = pairs[["score_1", "score_2"]].to_numpy(np.float64)
+    again = pairs[["score_1_again", "score_2_again"]].to_numpy(np.float64)
+    n = first.size
+    if np.ptp(np.concatenate([first, again])) == 0:
+        return Estimate(UNDEFINED, n, None, ALL_THE_SAME)
+    columns = _sums(first, again)
+    kappa = float(weighted_kappa(columns.sum(axis=0)[None])[0])
+    resampled = weighted_kappa(bootstrap.totals(pairs, columns))
+    return Estimate(kappa, n, bootstrap.interval(resampled, pairs, bounds=CORRELATION))
+
+
+def _sums(first: FloatArray, again: FloatArray) -> FloatArray:
+    """What each pair adds to the sums of `weighted_kappa`, (n, 5)."""
+    by_set = [np.ones_like(first), (first - again) ** 2, first, again, first**2 + again**2]
+    return np.stack([each.sum(axis=1) for each in by_set], axis=1)
+
+
+def weighted_kappa(sums: FloatArray) -> FloatArray:
+    """Cohen's kappa with quadratic weights (Cohen 1968) of scores x and y, (m, 5) -> (m,).
+
+    1 - mean (x - y)^2 / (mean x^2 + mean y^2 - 2 mean x mean y), where the denominator is the mean
+    of (x - y)^2 if x and y were independent. The sums are of 1, (x - y)^2, x, y and x^2 + y^2.
+    """
+    n, squared, x, y, squares = sums.T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        expected = squares / n - 2 * (x / n) * (y / n)
+        kappa: FloatArray = 1 - (squared / n) / expected
+    kappa[~(expected > 1e-12)] = np.nan
+    return kappa

@@ -18,20 +18,18 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.arrays import FloatArray
-from hsfiq.analysis.data.answers import metric_difference
-from hsfiq.analysis.data.ids import looked_up
+from hsfiq.analysis.data.columns import looked_up, metric_difference
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.json_values import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.people.agreement import (
     MIN_UNITS,
     few_units,
     preference_ratings,
     shared_ratings,
+    two_way_interval,
 )
-from hsfiq.analysis.people.two_way import two_way_interval
 from hsfiq.analysis.resampling.bootstrap import ratio
-from hsfiq.analysis.resampling.interval import ConfidenceInterval
+from hsfiq.analysis.resampling.intervals import ConfidenceInterval
+from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_value
 
 MARGIN = 0.1
 """How much less a judge may agree and still count as good as people.

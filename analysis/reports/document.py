@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from importlib.resources import files
+from math import isnan
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Literal
+
+from hsfiq.analysis.answer_model import AnswerModel, Effect
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.resampling.bootstrap import Estimate
+from hsfiq.analysis.resampling.intervals import ConfidenceInterval
+from hsfiq.analysis.resampling.permutation import Difference
+from hsfiq.analysis.statistics.correlation import Correlation
+from hsfiq.analysis.statistics.preference import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from matplotlib.figure import Figure
 
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
 
 Style = Literal["plain", "signed", "percent", "points", "short", "p"]
 MANY = 4
@@ -164,3 +176,238 @@ class Document:
 def footnote_letter(index: int) -> str:
     """The letter of a table's footnote, from 0: a, b, ..., z, aa, ab, ..."""
     return (footnote_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)
+
+
+# Results as table cells, and cells as text. Reports round figures here and nowhere else.
+
+DASH = "\N{EM DASH}"
+MINUS = "\N{MINUS SIGN}"
+STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+"""The marks of a p-value of at most each limit, as in CIRQRS Table 2."""
+SMALLEST_P = 1e-300
+
+
+def number_cell(
+    value: float,
+    reason: str | None = None,
+    *,
+    n: int | None = None,
+    ci: ConfidenceInterval | None = None,
+    style: Style = "plain",
+) -> NumberCell:
+    """A figure, with its interval if it has one; its reason is kept only if it is undefined."""
+    bounds = None if ci is None else (ci.low, ci.high)
+    return NumberCell(value, n, bounds, ci, reason if isnan(value) else None, style)
+
+
+def estimate_cell(estimate: Correlation | Rate | Estimate) -> NumberCell:
+    return number_cell(estimate_value(estimate), estimate.reason, n=estimate.n, ci=estimate.ci)
+
+
+def estimate_value(estimate: Correlation | Rate | Estimate) -> float:
+    """The estimated figure; NaN if undefined."""
+    if isinstance(estimate, Correlation):
+        return estimate.rho
+    return estimate.rate if isinstance(estimate, Rate) else estimate.value
+
+
+def difference_cell(difference: Difference) -> NumberCell:
+    """A paired difference with its interval, marked according to its Holm-adjusted p."""
+    cell = number_cell(
+        difference.difference, difference.reason, n=difference.n, ci=difference.ci, style="signed"
+    )
+    return replace(cell, stars=stars(difference.p_holm))
+
+
+def p_cell(p: float, reason: str | None = None) -> NumberCell:
+    return replace(number_cell(p, reason, style="p"), stars=stars(p))
+
+
+def stars(p: float) -> str:
+    """The marks of a p-value; none if it is NaN."""
+    return next((marks for limit, marks in STARS if p <= limit), "")
+
+
+def mark_best(cells: Sequence[NumberCell]) -> list[NumberCell]:
+    """Mark the highest cell, if at least two have a value."""
+    defined = [cell.value for cell in cells if not isnan(cell.value)]
+    highest = max(defined) if len(defined) > 1 else None
+    return [replace(cell, best=cell.value == highest) for cell in cells]
+
+
+def cell_text(cell: Cell) -> str:
+    """A cell without its superscript; an undefined figure is a dash."""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return " ".join(value_and_interval(cell)).strip()
+
+
+def value_and_interval(cell: NumberCell) -> tuple[str, str]:
+    """A figure and its interval as text; the interval is empty if it has none."""
+    if isnan(cell.value):
+        return DASH, ""
+    interval = "" if cell.bounds is None else bounds_text(cell.bounds, cell.style)
+    return number_text(cell.value, cell.style), interval
+
+
+def bounds_text(bounds: tuple[float, float], style: Style = "plain") -> str:
+    if isnan(bounds[0]):
+        return f"[{DASH}]"
+    low, high = (number_text(bound, style) for bound in bounds)
+    return f"[{low}, {high}]"
+
+
+def number_text(value: float, style: Style = "plain") -> str:
+    """A figure, which must not be NaN, as it is written in sentences and tables."""
+    if style == "p":
+        if value < SMALLEST_P:
+            return f"< {SMALLEST_P:.0e}"
+        return f"{value:.1e}" if value < 0.001 else f"{value:.3f}"
+    if style == "points":
+        value *= 100
+    formats = {
+        "percent": ".1%",
+        "points": ".2f",
+        "signed": "+.3f",
+        "short": ",.4g",
+        "plain": ",.3f",
+    }
+    return format(value, formats[style]).replace("-", MINUS)
+
+
+# Tables with the captions and columns of tables.toml.
+
+
+def read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("hsfiq.analysis.reports") / name).read_text(encoding="utf-8"))
+
+
+LAYOUTS = read_toml("tables.toml")
+
+
+def table(
+    name: str,
+    rows: Iterable[Row],
+    *more_columns: Column,
+    key: str | None = None,
+    note: str | None = None,
+    **placeholders: object,
+) -> Table:
+    """A table with the caption, the columns and, unless given here, the note of tables.toml.
+
+    More columns follow those of tables.toml; placeholders are filled into the caption. One of
+    several tables with this layout has a `key`, which is added to its name.
+    """
+    layout = LAYOUTS[name]
+    columns = (*(Column(*column) for column in layout["columns"]), *more_columns)
+    caption = layout["caption"].format(**placeholders)
+    full_name = name if key is None else f"{name}_{key}"
+    return Table(full_name, caption, columns, tuple(rows), note or layout.get("note"))
+
+
+# Figures as plain text. Text for the terminal rounds figures here and nowhere else.
+
+WIDTH = 100
+
+
+def interval_text(interval: ConfidenceInterval | None, digits: int = 4) -> str:
+    if interval is None or isnan(interval.low):
+        return "[undefined]"
+    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+
+
+def estimate_text(estimate: Correlation | Rate | Estimate, digits: int = 4) -> str:
+    """An estimate to this many digits, with its interval to three."""
+    if estimate.reason:
+        return "undefined"
+    return f"{estimate_value(estimate):.{digits}f} {interval_text(estimate.ci, 3)}"
+
+
+def p_text(p: float) -> str:
+    return f"p < {SMALLEST_P:.0e}" if p < SMALLEST_P else f"p = {p:.2g}"
+
+
+def folded(text: str) -> str:
+    """A line in as many as it needs, of at most `WIDTH` characters unless a word is longer."""
+    if len(text) <= WIDTH:
+        return text
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    lines = wrap(
+        text,
+        WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
+    return "\n".join(lines)
+
+
+def line(label: str, text: str = "") -> str:
+    """A line whose text starts at the common column; an empty label continues the line above."""
+    return f"{label:<17}{text}"
+
+
+# Where figures and tables are printed: widths of columns and sizes of letters.
+#
+# The widths are those of the venues' style files: iclr2026_conference (text 5.5 in wide), cvpr
+# (text 6 7/8 in, columns 3 1/4 in) and acl (A4: text 16 cm, columns 7.7 cm).
+
+CM = 1 / 2.54
+
+
+@dataclass(frozen=True)
+class Venue:
+    """The style of a venue, or of the report's page.
+
+    Attributes:
+        column, text: widths in inches, of a column and of all columns.
+        font: the size of all letters in figures, in points.
+    """
+
+    name: str
+    column: float
+    text: float
+    font: float
+
+    @property
+    def has_columns(self) -> bool:
+        return self.column < self.text
+
+    def size_of(self, chart: Chart) -> tuple[float, float]:
+        """A figure's width and height in inches; letters decide the height."""
+        width, height = chart.size
+        if self is PAGE:
+            return width, height
+        return (self.text if chart.is_wide else self.column), height * self.font / PAGE.font
+
+
+PAGE = Venue("page", column=6.4, text=6.4, font=9.5)
+VENUES = {
+    venue.name: venue
+    for venue in (
+        Venue("iclr", column=5.5, text=5.5, font=8),
+        Venue("cvpr", column=3.25, text=6.875, font=8),
+        Venue("acl", column=7.7 * CM, text=16 * CM, font=8),
+    )
+}
+
+
+def venue_of(style: str | None) -> Venue:
+    """The venue of this name; None is the report's page. AnalysisError if there is none."""
+    if style is None:
+        return PAGE
+    if style not in VENUES:
+        raise AnalysisError("style", f"no such style: {style}", f"use one of {', '.join(VENUES)}")
+    return VENUES[style]
+
+
+EFFECTS = {"side": "set 1 compared with set 2", "place": "last place of a form compared with first"}
+
+
+def named_effects(model: AnswerModel) -> dict[str, Effect]:
+    """The fixed effects in words, the systems from the best to the worst."""
+    systems = sorted(model.systems.items(), key=lambda item: -item[1].value)
+    return dict(systems) | {text: getattr(model, name) for name, text in EFFECTS.items()}

@@ -10,39 +10,49 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from hsfiq.analysis.analyze import Analysis, analyze, details
-from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.analyze import (
+    Analysis,
+    Inputs,
+    ReleaseLike,
+    ScoresLike,
+    analyze,
+    details,
+    load_inputs,
+)
 from hsfiq.analysis.data.metrics import Metric
-from hsfiq.analysis.inputs import Inputs, ReleaseLike, ScoresLike, load_inputs
-from hsfiq.analysis.json_values import UNDEFINED, json_value
-from hsfiq.analysis.reports.cells import estimate_cell
-from hsfiq.analysis.reports.document import Document
-from hsfiq.analysis.reports.formats.csv_tables import to_csv
-from hsfiq.analysis.reports.formats.folder import report_files
-from hsfiq.analysis.reports.formats.html import to_html
-from hsfiq.analysis.reports.formats.images import draw, to_svg
-from hsfiq.analysis.reports.rules import base_rates
-from hsfiq.analysis.reports.score_distribution import ScoreDistribution, score_distribution
-from hsfiq.analysis.reports.sections.accuracy import accuracy_section
-from hsfiq.analysis.reports.sections.agreement import agreement_section
-from hsfiq.analysis.reports.sections.categories import categories_section
-from hsfiq.analysis.reports.sections.caveats import caveats, sentence
-from hsfiq.analysis.reports.sections.comparison import comparison_section
-from hsfiq.analysis.reports.sections.equivalence import equivalence_section
-from hsfiq.analysis.reports.sections.methods import methods_section
-from hsfiq.analysis.reports.sections.people.judges import judges_section
-from hsfiq.analysis.reports.sections.people.overlap import overlap_section
-from hsfiq.analysis.reports.sections.people.participants import (
+from hsfiq.analysis.errors import count_text
+from hsfiq.analysis.reports.caveats import caveats, methods_section, sensitivity_section, sentence
+from hsfiq.analysis.reports.charts import draw, to_svg
+from hsfiq.analysis.reports.correlation import (
+    ScoreDistribution,
+    agreement_section,
+    categories_section,
+    equivalence_section,
+    score_distribution,
+    within_query_section,
+)
+from hsfiq.analysis.reports.document import Document, estimate_cell
+from hsfiq.analysis.reports.html import report_files, to_html
+from hsfiq.analysis.reports.people import (
+    judges_section,
+    overlap_section,
     participants_section,
     participants_summary,
 )
-from hsfiq.analysis.reports.sections.preference import preference_section
-from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
-from hsfiq.analysis.reports.sections.systems.answer_model import answer_model_section
-from hsfiq.analysis.reports.sections.systems.ranks import metric_ranks_section
-from hsfiq.analysis.reports.sections.systems.systems import systems_section
-from hsfiq.analysis.reports.sections.within_query import within_query_section
+from hsfiq.analysis.reports.preference import (
+    accuracy_section,
+    comparison_section,
+    preference_section,
+)
+from hsfiq.analysis.reports.systems import (
+    answer_model_section,
+    metric_ranks_section,
+    systems_section,
+)
+from hsfiq.analysis.reports.tables import to_csv
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
+from hsfiq.analysis.results import UNDEFINED, json_value
+from hsfiq.analysis.statistics.preference import base_rates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

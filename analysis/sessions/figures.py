@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.arrays import BoolArray, FloatArray
-from hsfiq.analysis.counts import count_text
-from hsfiq.analysis.json_values import UNDEFINED
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.spread import RATE, Bounds
-from hsfiq.analysis.sessions.ranks import RankRange, SystemSessions
-from hsfiq.analysis.sessions.rules import Rules
+from hsfiq.analysis.errors import count_text
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
+from hsfiq.analysis.resampling.intervals import RATE, SATISFACTION, Bounds
+from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord
+from hsfiq.analysis.sessions.ranks import RankRange, Rules, SystemSessions
 
 UNKNOWN = "the rank of {sessions} is not recorded"
 ONE_ROUND = "needs two rounds or more"
@@ -164,3 +161,142 @@ def weighted_medians(values: FloatArray, included: BoolArray, weights: FloatArra
     lower = sorted_values[np.minimum((up_to < (total / 2)[:, None]).sum(axis=1), len(order) - 1)]
     upper = sorted_values[np.minimum((up_to <= (total / 2)[:, None]).sum(axis=1), len(order) - 1)]
     return np.where(total > 0, (lower + upper) / 2, np.nan)
+
+
+# What simulators, people and systems do in sessions, besides the targets' ranks.
+
+
+def conduct_figures(system: SystemSessions, k: int) -> dict[str, Values]:
+    """What the figures of conduct average; a session without success has no rank of at most k.
+
+    `words`, `seconds` and `satisfaction` are those of each round; the others of a session.
+    """
+    repeated, has_references = repeats(system)
+    unsolved = ~system.best().within(k)[0][:, -1].astype(bool)
+    said_again = np.nansum(system.by_round("is_repeated_text"), axis=1) > 0
+    figures = {
+        "repeats": of_sessions(repeated, has_references),
+        f"repeats_without_hit@{k}": of_sessions(repeated, has_references & unsolved),
+        "repeated_texts": of_sessions(said_again, np.ones_like(said_again)),
+        "words": of_rounds(system.by_round("words")),
+    }
+    for name, bounds in (("seconds", None), ("satisfaction", SATISFACTION)):
+        values = system.by_round(name)
+        if not np.isnan(values).all():
+            figures[name] = of_rounds(values, bounds)
+    return figures
+
+
+def repeats(system: SystemSessions) -> tuple[BoolArray, BoolArray]:
+    """Whether each session asks about an image again, and whether it has references at all."""
+    references = system.rounds.dropna(subset=["reference"])
+    counts = references.groupby("session_id")["reference"].agg(["size", "nunique"])
+    size, distinct = (
+        counts[name].reindex(system.sessions["session_id"], fill_value=0).to_numpy()
+        for name in ("size", "nunique")
+    )
+    return distinct < size, size > 0
+
+
+def of_sessions(values: BoolArray, included: BoolArray) -> Values:
+    column = values.astype(np.float64)[:, None]
+    return Values(column, included[:, None], np.ones_like(column, dtype=np.bool_), RATE)
+
+
+def of_rounds(values: FloatArray, bounds: tuple[float, float] | None = None) -> Values:
+    included = ~np.isnan(values)
+    return Values(np.nan_to_num(values), included, included, bounds)
+
+
+def stop_reasons(sessions: pd.DataFrame) -> dict[str, int]:
+    """How many sessions ended for each reason, most first."""
+    counts = sessions["stop_reason"].fillna("unknown").value_counts()
+    return {str(reason): int(n) for reason, n in counts.items()}
+
+
+# Rounds to success: Kaplan and Meier's estimate, in which a session without success is censored.
+#
+# A session succeeds in the first round with the target among the first K. One that ends without is
+# censored after its last round: it might have succeeded later.
+
+
+@dataclass(frozen=True)
+class RoundsToSuccess(JsonRecord):
+    """When sessions succeed.
+
+    Attributes:
+        success: the probability to have succeeded by each round.
+        mean: the expected number of rounds, where a search ends after the last one.
+        median: the first round by which half have succeeded.
+        n_events: the sessions that succeed.
+        n_censored: those that end without.
+    """
+
+    success: tuple[Estimate, ...]
+    mean: Estimate
+    median: Estimate
+    n_events: int
+    n_censored: int
+
+
+def rounds_to_success(
+    rows: pd.DataFrame, played: RankRange, k: int, bootstrap: Bootstrap
+) -> RoundsToSuccess:
+    """Estimate when the sessions (S, T) have the target among the first k."""
+    included = played.is_included[:, 0]
+    events, at_risk = events_of(played, k)
+    n, n_events = int(included.sum()), int(events.sum())
+    survival = survival_of(bootstrap.ratios(rows, events, at_risk))
+    bounds = (0.0, float(events.shape[1]))
+    unknown = unknown_sessions(played, k)
+    reason = UNKNOWN.format(sessions=count_text(unknown, "session")) if unknown else NO_TARGET
+    if unknown or not n:
+        undefined = Estimate(UNDEFINED, n - unknown, None, reason)
+        rounds = tuple(undefined for _ in range(events.shape[1]))
+        return RoundsToSuccess(rounds, undefined, undefined, n_events, n - n_events)
+    success = tuple(
+        Estimate(float(each[0]), n, bootstrap.interval(each, rows, included, RATE))
+        for each in (1 - survival[:, 1:]).T
+    )
+    means = survival[:, :-1].sum(axis=1)
+    return RoundsToSuccess(
+        success,
+        Estimate(float(means[0]), n, bootstrap.interval(means, rows, included, bounds)),
+        median_of(survival[0], n),
+        n_events,
+        n - n_events,
+    )
+
+
+def events_of(played: RankRange, k: int) -> tuple[FloatArray, FloatArray]:
+    """Which session succeeds in which round, and which could, each (S, T)."""
+    within = played.within(k)[0]
+    before = np.cumsum(within, axis=1) - within
+    at_risk = (played.is_included & (before == 0)).astype(np.float64)
+    return within * at_risk, at_risk
+
+
+def survival_of(hazards: FloatArray) -> FloatArray:
+    """The share without success before the first and after each round: (b, T) -> (b, T + 1).
+
+    Where no session is left, nothing changes.
+    """
+    survival = np.ones((len(hazards), hazards.shape[1] + 1))
+    np.cumprod(1 - np.nan_to_num(hazards), axis=1, out=survival[:, 1:])
+    return survival
+
+
+def unknown_sessions(played: RankRange, k: int) -> int:
+    """In how many sessions a rank that decides about success is unknown."""
+    _, known = played.within(k)
+    _, at_risk = events_of(played, k)
+    return int((~known & (at_risk > 0)).any(axis=1).sum())
+
+
+def median_of(survival: FloatArray, n: int) -> Estimate:
+    """The first round after which at most half are without success, (T + 1,)."""
+    reached = np.flatnonzero(survival <= 1 / 2)
+    if len(reached):
+        return Estimate(float(reached[0]), n)
+    share = f"{1 - survival[-1]:.0%} of the searches succeed within {len(survival) - 1} rounds"
+    return Estimate(UNDEFINED, n, None, share)

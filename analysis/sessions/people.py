@@ -14,14 +14,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.arrays import BoolArray, FloatArray
-from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
-from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
-from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap, Estimate
+from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.sessions.figures import Values, rank_figures
 from hsfiq.analysis.sessions.measure import bootstrap_of, tables_of, with_searchers
-from hsfiq.analysis.sessions.ranks import SystemSessions
-from hsfiq.analysis.sessions.rules import Rules, allowed_ks
+from hsfiq.analysis.sessions.ranks import Rules, SystemSessions, allowed_ks
 
 Verdict = Literal["optimistic", "pessimistic", "not settled"]
 NO_COMMON = "people and simulator have no query in common"

@@ -22,15 +22,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
-from hsfiq.analysis.arrays import FloatArray
-from hsfiq.analysis.data.answers import metric_difference
-from hsfiq.analysis.data.ids import looked_up
+from hsfiq.analysis.data.columns import looked_up, metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
-from hsfiq.analysis.json_values import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import indicator_matrix
-from hsfiq.analysis.resampling.permutation import Swaps, p_value
-from hsfiq.analysis.resampling.spread import combined_variance
-from hsfiq.analysis.statistics.difference import SWAP_METHODS, Difference, adjusted
+from hsfiq.analysis.resampling.intervals import combined_variance
+from hsfiq.analysis.resampling.permutation import SWAP_METHODS, Difference, Swaps, adjusted, p_value
+from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord
 
 SIGNIFICANT = 0.05  # two-sided
 MIN_TRIPLETS = 2

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hsfiq.annotate.owner.fragments import DASH, percent
 
 if TYPE_CHECKING:
-    from hsfiq.analysis.arena.arena import Arena, Standing
-    from hsfiq.analysis.resampling.estimate import Estimate
+    from hsfiq.analysis.kinds.arena import Arena, Standing
+    from hsfiq.analysis.resampling.bootstrap import Estimate
 
 SHADES = (0.05, 0.2, 0.35, 0.45, 0.55, 0.65, 0.8, 0.95)
 """Where the shades of the win matrix change; the middle one is that of equal systems."""
@@ -43,10 +43,7 @@ class Figures:
 
     @classmethod
     def of(cls, arena: Arena) -> Figures:
-        from hsfiq.analysis.arena.arena import (  # noqa: PLC0415 (the extra may be absent)
-            FEWEST_PARTICIPANTS,
-            FEWEST_VOTES,
-        )
+        from hsfiq.analysis.kinds.arena import FEWEST_PARTICIPANTS, FEWEST_VOTES  # noqa: PLC0415 (the extra may be absent)
 
         fewest = {"participants": FEWEST_PARTICIPANTS, "votes": FEWEST_VOTES}
         ranked = arena.lack is None

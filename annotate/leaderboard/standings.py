@@ -23,7 +23,7 @@ from hsfiq.db.searches.tables import StudyRetriever
 from hsfiq.db.tables import Study, System
 
 if TYPE_CHECKING:
-    from hsfiq.analysis.arena.arena import Arena
+    from hsfiq.analysis.kinds.arena import Arena
 
 RESAMPLES = 1000
 
@@ -78,8 +78,10 @@ def arena_of(votes: Sequence[Vote], names: Sequence[str]) -> Arena | None:
     try:
         import pandas as pd  # noqa: PLC0415 (the extra may be absent)
 
-        from hsfiq.analysis.arena.arena import arena  # noqa: PLC0415
-        from hsfiq.analysis.arena.votes import COLUMNS  # noqa: PLC0415
+        from hsfiq.analysis.kinds.arena import (  # noqa: PLC0415
+            COLUMNS,
+            arena,
+        )
     except ModuleNotFoundError:
         return None
     rows = pd.DataFrame([asdict(vote) for vote in votes], columns=list(COLUMNS))

@@ -20,7 +20,7 @@ from hsfiq.collect.review.headline import Headline
 
 if TYPE_CHECKING:
     from hsfiq.analysis.people.agreement import Agreement
-    from hsfiq.analysis.statistics.proportion import Proportion
+    from hsfiq.analysis.statistics.preference import Proportion
 
 CHECK_NAMES = {
     "arithmetic": "Arithmetic (attempts)",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hsfiq.analysis.people.agreement import Agreement
-    from hsfiq.analysis.statistics.proportion import Proportion
+    from hsfiq.analysis.statistics.preference import Proportion
 
 LONGEST_BY_HOUR = timedelta(hours=72)
 PACE_OF = timedelta(days=1)
@@ -110,7 +110,7 @@ def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:
     """
     preferred = Counter(answer.preferred for answer in answers)
     try:
-        from hsfiq.analysis.statistics.proportion import exact_proportion  # noqa: PLC0415 (the extra may be absent)
+        from hsfiq.analysis.statistics.preference import exact_proportion  # noqa: PLC0415 (the extra may be absent)
     except ModuleNotFoundError:
         return None, preferred[0]
     return exact_proportion(preferred[1], preferred[1] + preferred[2]), preferred[0]
@@ -136,7 +136,7 @@ def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements | None:
     cached, so the bootstrap does not run again until somebody answers.
     """
     try:
-        from hsfiq.analysis.data.images import set_units  # noqa: PLC0415 (the extra may be absent)
+        from hsfiq.analysis.data.columns import set_units  # noqa: PLC0415 (the extra may be absent)
         from hsfiq.analysis.people import agreement  # noqa: PLC0415 (the extra may be absent)
     except ModuleNotFoundError:
         return None

@@ -38,7 +38,7 @@ class Output:
     verify: bool
 
     def verify_tables(self, folder: Path) -> None:
-        from hsfiq.analysis.data.digests import verify_tables
+        from hsfiq.analysis.data.release import verify_tables
 
         if self.verify:
             verify_tables(folder)
@@ -176,10 +176,10 @@ def analyze(
     # figures would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with requires("analysis"):
-        from hsfiq.analysis.arena.release import KIND as ARENA
         from hsfiq.analysis.data.judged import kind_of
         from hsfiq.analysis.kinds import STATISTICS
-        from hsfiq.analysis.reports.venues import venue_of
+        from hsfiq.analysis.kinds.arena import KIND as ARENA
+        from hsfiq.analysis.reports.document import venue_of
     from hsfiq.releases.checking.tables import require_readable
     from hsfiq.report_folder import require_free
 
@@ -266,13 +266,13 @@ def refuse_metrics(metrics: list[str], scores: list[Path]) -> None:
 
 def analyze_votes(folder: Path, sampling: Sampling, output: Output, *, first_votes: bool) -> None:
     """Analyse the release of an arena."""
-    from hsfiq.analysis.arena.release import analyze_arena
-    from hsfiq.analysis.reports.arena.text import arena_text
+    from hsfiq.analysis.kinds.arena import analyze_arena
+    from hsfiq.analysis.reports.arena import arena_text
 
     output.verify_tables(folder)
     result = analyze_arena(folder, turns="first" if first_votes else "all", **sampling)
     if output.report is not None:
-        from hsfiq.analysis.reports.arena.report import arena_report
+        from hsfiq.analysis.reports.arena import arena_report
 
         output.write_report(arena_report(result, output.style))
     print_result(result.to_json(), arena_text(result), as_json=output.as_json)
@@ -282,9 +282,9 @@ def analyze_kind(
     folder: Path, metrics: list[str], scores: list[Path], sampling: Sampling, output: Output
 ) -> None:
     """Analyse a release of another question kind than pairs."""
-    from hsfiq.analysis.inputs import load_kind_inputs
+    from hsfiq.analysis.analyze import load_kind_inputs
     from hsfiq.analysis.kinds.kind import analyze_judged
-    from hsfiq.analysis.reports.kind_report import kind_report, kind_text
+    from hsfiq.analysis.reports.kinds import kind_report, kind_text
 
     output.verify_tables(folder)
     inputs = load_kind_inputs(folder, metrics, scores, **sampling)
@@ -308,8 +308,8 @@ def analyze_pairs(
     """Analyse a release of pairs."""
     with requires("analysis"):
         from hsfiq.analysis.analyze import analyze as analyze_release
-        from hsfiq.analysis.inputs import load_inputs
-        from hsfiq.analysis.reports.text.summary import analysis_text
+        from hsfiq.analysis.analyze import load_inputs
+        from hsfiq.analysis.reports.text import analysis_text
 
     inputs = load_inputs(folder, metrics, scores, **sampling)
     output.verify_tables(folder)  # what cannot be read at all has been refused, with its reason

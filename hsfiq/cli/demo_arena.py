@@ -34,6 +34,6 @@ def require_packages() -> None:
         for package in ("torch", "safetensors"):
             import_module(package)
     with requires("analysis"):
-        import_module("hsfiq.analysis.arena.arena")
+        import_module("hsfiq.analysis.kinds.arena")
     with requires("annotate"):
         import_module("hsfiq.annotate.app")

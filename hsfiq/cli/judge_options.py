@@ -82,7 +82,7 @@ class JudgeOptions:
         judge = build_judge(str(self.judge), settings)
         if judge.asks == "pairs":
             with requires("analysis"):  # before anything is paid
-                from hsfiq.analysis.resampling import estimate  # noqa: F401
+                from hsfiq.analysis.resampling import bootstrap  # noqa: F401
         return judge
 
     def run(self, progress: Callable[[int, int], None]) -> Run:

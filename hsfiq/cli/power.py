@@ -13,9 +13,7 @@ from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.power.population import Population
-    from hsfiq.analysis.power.power import Power
-    from hsfiq.analysis.power.stopping import StoppingPlans
+    from hsfiq.analysis.power import Population, Power, StoppingPlans
 
 
 class Spread(TypedDict):
@@ -88,9 +86,14 @@ def power(
     if len(metric or []) > 2:
         raise UnreadableInput("--metric", f"{len(metric or [])} metrics", "name one or two")
     with requires("analysis"):
-        from hsfiq.analysis.power.power import PARTICIPANTS, QUESTIONS, require_possible
-        from hsfiq.analysis.power.power import power as simulate_power
-        from hsfiq.analysis.power.stopping import RATES, stopping_plans
+        from hsfiq.analysis.power import (
+            PARTICIPANTS,
+            QUESTIONS,
+            RATES,
+            require_possible,
+            stopping_plans,
+        )
+        from hsfiq.analysis.power import power as simulate_power
 
         people, asked = participants or PARTICIPANTS, questions or QUESTIONS
         require_possible(people, asked, overlap, width, difference)
@@ -123,7 +126,7 @@ def read(release: Path, scores: list[Path] | None) -> Release:
 
 def choose_spread(release: Release | None) -> Spread:
     """How participants' preferences between systems differ: in a release of systems, or assumed."""
-    from hsfiq.analysis.power.stopping import ASSUMED_SPREAD, estimate_spread
+    from hsfiq.analysis.power import ASSUMED_SPREAD, estimate_spread
 
     if release is None or not names_systems(release):
         return {"spread": ASSUMED_SPREAD, "source": "assumed"}
@@ -140,7 +143,7 @@ def names_systems(release: Release) -> bool:
 def choose_population(release: Release | None, metric: list[str] | None) -> Population:
     """The population of a release's answers, or the published one."""
     from hsfiq.analysis.data.metrics import parse_metric
-    from hsfiq.analysis.power.population import PUBLISHED, estimate_population
+    from hsfiq.analysis.power import PUBLISHED, estimate_population
 
     if release is None:
         return PUBLISHED

@@ -78,7 +78,7 @@ def figures_of(folder: Path, metrics: list[str]) -> dict[str, dict[str, Any]]:
         what = "votes of an arena are about lists of live systems, which have no metric"
         raise UnreadableInput("--metric", what, "leave it out")
     if kind in STATISTICS:
-        from hsfiq.analysis.inputs import load_kind_inputs
+        from hsfiq.analysis.analyze import load_kind_inputs
         from hsfiq.analysis.kinds.kind import analyze_judged
 
         of_kind = load_kind_inputs(folder, metrics, n_resamples=RESAMPLES)
@@ -86,8 +86,7 @@ def figures_of(folder: Path, metrics: list[str]) -> dict[str, dict[str, Any]]:
             of_kind.release, of_kind.statistics, of_kind.metrics, of_kind.bootstrap
         ).to_frame()
     else:
-        from hsfiq.analysis.analyze import analyze
-        from hsfiq.analysis.inputs import load_inputs
+        from hsfiq.analysis.analyze import analyze, load_inputs
 
         inputs = load_inputs(folder, metrics, n_resamples=RESAMPLES)
         frame = analyze(inputs.release, inputs.metrics, inputs.bootstrap).to_frame()

@@ -77,10 +77,9 @@ def measure(
     simulated sessions of the files beside those of people.
     """
     with requires("analysis"):
-        from hsfiq.analysis.reports.text.people_and_simulators import comparison_text
-        from hsfiq.analysis.reports.text.sessions import session_text
+        from hsfiq.analysis.reports.sessions import comparison_text, session_text
         from hsfiq.analysis.sessions.measure import measure_rows
-        from hsfiq.analysis.sessions.rules import FISD, Rules
+        from hsfiq.analysis.sessions.ranks import FISD, Rules
     from hsfiq.report_folder import require_free, write_report
     from hsfiq.sessions import files as session_files
     from hsfiq.sessions import fisd
@@ -106,7 +105,7 @@ def measure(
     compared = None if people is None else comparison(people, sessions, k or (), resamples, seed)
     if report is not None:
         with requires("analysis"):
-            from hsfiq.analysis.reports.session_report import session_report
+            from hsfiq.analysis.reports.sessions import session_report
         write_report(session_report(result, compared), report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
     as_object, text = result.to_json(), session_text(result)
@@ -121,7 +120,7 @@ def comparison(
 ) -> PeopleAndSimulators:
     """The simulated sessions beside those of a release's people."""
     from hsfiq.analysis.sessions.people import compare_rows
-    from hsfiq.analysis.sessions.rules import Rules
+    from hsfiq.analysis.sessions.ranks import Rules
     from hsfiq.releases.searching.records import FILE
     from hsfiq.sessions import files as session_files
     from hsfiq.sessions.people import sides_of

@@ -52,8 +52,7 @@ def expected_widths(budget: Budget, kind: str) -> tuple[dict[str, float] | None,
     if budget.participants < 2 or budget.questions < 2:
         return None, "needs two participants with two questions each"
     try:
-        from hsfiq.analysis.power.population import PUBLISHED
-        from hsfiq.analysis.power.power import power
+        from hsfiq.analysis.power import PUBLISHED, power
     except ModuleNotFoundError as error:
         return None, f"{error.name} is not installed: pip install 'hsfiq[analysis]'"
     result = power(

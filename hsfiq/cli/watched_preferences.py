@@ -11,7 +11,7 @@ from hsfiq.text import count_text
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from hsfiq.analysis.sequential.preferences import WatchedPreference
+    from hsfiq.analysis.sequential import WatchedPreference
     from hsfiq.db.tables import Study
 
 
@@ -32,7 +32,7 @@ def watched_preferences(session: Session, study: Study) -> Watched:
     if not shares.by_pair:
         return Watched(facts | {"reason": "the sets name no two systems"}, [])
     try:
-        from hsfiq.analysis.sequential.preferences import watch_preferences
+        from hsfiq.analysis.sequential import watch_preferences
     except ModuleNotFoundError as error:
         reason = f"{error.name} is not installed: pip install 'hsfiq[analysis]'"
         return Watched(facts | {"reason": reason}, [f"preferences: {reason}"])

@@ -28,7 +28,7 @@ from hsfiq.model.evaluation.metrics import (
 from hsfiq.readers.submissions import read_run
 
 if TYPE_CHECKING:
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
+    from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 
 
 # The composition gap of a system: its figures with both inputs, the text alone, the image alone.
@@ -260,7 +260,7 @@ def composition_intervals(
     """The intervals of the defined figures, all from the same resamples of clusters."""
     import numpy as np  # noqa: PLC0415 (with the analysis extra)
 
-    from hsfiq.analysis.resampling.interval import percentile_interval  # noqa: PLC0415
+    from hsfiq.analysis.resampling.intervals import percentile_interval  # noqa: PLC0415
     from hsfiq.model.evaluation.comparison import UNIT, parts_of, resampled_parts, values_of  # noqa: PLC0415
 
     settled = [name for name in rows[0].values if figures[name].value is not None]

@@ -10,7 +10,7 @@ from math import fsum, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hsfiq.analysis.statistics.proportion import exact_proportion
+from hsfiq.analysis.statistics.preference import exact_proportion
 from hsfiq.model.evaluation.benchmarks import Benchmark, Part, Query, SystemLists
 from hsfiq.model.evaluation.comparison import OVERALL, figure_intervals
 from hsfiq.model.evaluation.evaluate import EvaluationReport, system_of_scorer

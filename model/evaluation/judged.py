@@ -28,7 +28,7 @@ from hsfiq.readers.submissions import Run, read_run
 from hsfiq.text import count_text, first_few
 
 if TYPE_CHECKING:
-    from hsfiq.analysis.resampling.interval import ConfidenceInterval
+    from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 
 
 # Matching a system's runs to judged queries.

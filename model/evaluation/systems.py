@@ -491,8 +491,10 @@ def require_table_file(path: Path) -> None:
 
 def write_tables(path: Path, tables: Sequence[SystemsTable], *, simulated: bool) -> None:
     """Write all tables to one file, an empty line between them."""
-    from hsfiq.analysis.reports.formats.csv_tables import to_csv  # noqa: PLC0415
-    from hsfiq.analysis.reports.formats.latex import to_latex  # noqa: PLC0415
+    from hsfiq.analysis.reports.tables import (  # noqa: PLC0415
+        to_csv,
+        to_latex,
+    )
 
     write = to_csv if path.suffix.lower() == ".csv" else to_latex
     texts = [

@@ -45,9 +45,11 @@ def position_bias(pairs: Sequence[BothOrders], seed: int = 0) -> dict[str, Any]:
     import numpy as np  # noqa: PLC0415 (with analysis, an extra)
     import pandas as pd  # noqa: PLC0415 (an extra)
 
-    from hsfiq.analysis.resampling.bootstrap import Bootstrap  # noqa: PLC0415 (an extra)
-    from hsfiq.analysis.resampling.estimate import group_means  # noqa: PLC0415 (an extra)
-    from hsfiq.analysis.resampling.spread import RATE  # noqa: PLC0415 (an extra)
+    from hsfiq.analysis.resampling.bootstrap import (  # noqa: PLC0415 (an extra)
+        Bootstrap,
+        group_means,
+    )
+    from hsfiq.analysis.resampling.intervals import RATE  # noqa: PLC0415 (an extra)
 
     clusters = [pair.cluster for pair in pairs]
     rows = pd.DataFrame({"participant_id": clusters, "query_id": clusters})

@@ -16,12 +16,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hsfiq.analysis.data.release import Release, read_release
-from hsfiq.analysis.json_values import json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
-from hsfiq.analysis.resampling.spread import RATE
-from hsfiq.analysis.statistics.compare import compare_all
+from hsfiq.analysis.resampling.intervals import RATE
+from hsfiq.analysis.results import json_number
+from hsfiq.analysis.statistics.accuracy import margins
+from hsfiq.analysis.statistics.comparison import compare_all
 from hsfiq.analysis.statistics.correlation import spearman
-from hsfiq.analysis.statistics.margin import margins
 from hsfiq.analysis.statistics.preference import preference_rates
 
 Array = NDArray[np.float64]

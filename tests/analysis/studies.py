@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.interval import FEW_CLUSTERS, expanded_tail
+from hsfiq.analysis.resampling.intervals import FEW_CLUSTERS, expanded_tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

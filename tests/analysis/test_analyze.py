@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hsfiq.analysis.analyze import CHOSEN_PAIRS, Analysis, analyze
 from hsfiq.analysis.data.metrics import Recall, ScoreColumn
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.reports.text.summary import analysis_text
+from hsfiq.analysis.reports.text import analysis_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from hsfiq.analysis.kinds.concordance import concordance, kendall_w
+from hsfiq.analysis.kinds.ranking import concordance, kendall_w
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsfiq import text
-from hsfiq.analysis.counts import count_text
+from hsfiq.analysis.errors import count_text
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1_234_567])

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hsfiq.analysis.analyze import analyze, details
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.reports.text.details import details_text
-from hsfiq.analysis.reports.text.summary import analysis_text
+from hsfiq.analysis.reports.text import analysis_text, details_text
 from tests.analysis.drawn_releases import BEST_FIRST
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 

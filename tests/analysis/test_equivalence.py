@@ -11,12 +11,11 @@ from scipy import stats
 
 from hsfiq.analysis.equivalence import Equivalence, equivalences
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.resampling.estimate import Estimate
-from hsfiq.analysis.resampling.interval import ConfidenceInterval, percentile_interval
-from hsfiq.analysis.resampling.permutation import Swaps, holm
-from hsfiq.analysis.statistics.compare import Comparison
-from hsfiq.analysis.statistics.difference import Difference
-from hsfiq.analysis.systems.win_matrix import Duel
+from hsfiq.analysis.resampling.bootstrap import Estimate
+from hsfiq.analysis.resampling.intervals import ConfidenceInterval, percentile_interval
+from hsfiq.analysis.resampling.permutation import Difference, Swaps, holm
+from hsfiq.analysis.statistics.comparison import Comparison
+from hsfiq.analysis.systems.ranks import Duel
 
 Z = stats.norm.ppf(0.975)
 

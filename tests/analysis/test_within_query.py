@@ -12,7 +12,12 @@ from scipy import stats
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.permutation import Swaps, grouped_test
-from hsfiq.analysis.within_query import NO_CORRELATION, NO_GROUP, WithinQuery, within_query
+from hsfiq.analysis.statistics.correlation import (
+    NO_CORRELATION,
+    NO_GROUP,
+    WithinQuery,
+    within_query,
+)
 from tests.analysis.studies import Question, make_release, values_of
 
 Values = dict[str, pd.Series]

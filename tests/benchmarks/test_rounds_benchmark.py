@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.rounds import FISD, TABLE_6, WAYS, case_table, cases_of, finding_table, findings
-from hsfiq.analysis.sessions.rules import Rules
+from hsfiq.analysis.sessions.ranks import Rules
 from tests.analysis.sessions.tables import Ranks, measured
 
 QUERIES = [f"q{number}" for number in range(8)]

@@ -16,7 +16,7 @@ from hsfiq.study.config import StudyConfig, n_sets_of
 
 if TYPE_CHECKING:
     from hsfiq.analysis.kinds.kind import Figures
-    from hsfiq.analysis.resampling.estimate import Estimate
+    from hsfiq.analysis.resampling.bootstrap import Estimate
 
 Ends = tuple[float, float]
 

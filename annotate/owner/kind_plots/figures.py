@@ -51,7 +51,7 @@ class KindFigures:
 
 def computed(session: Session, study: Study) -> list[Figures]:
     """The figures of a release of the study as it is now."""
-    from hsfiq.analysis.inputs import load_kind_inputs  # noqa: PLC0415 (the extra may be absent)
+    from hsfiq.analysis.analyze import load_kind_inputs  # noqa: PLC0415 (the extra may be absent)
 
     if KINDS[study.kind].n_live > 1:
         return []  # an arena has its leaderboard

@@ -17,7 +17,7 @@ from hsfiq.collect.review.win_shares import SystemPair, win_shares
 from hsfiq.db.tables import Study
 
 if TYPE_CHECKING:
-    from hsfiq.analysis.sequential.preferences import WatchedPreference
+    from hsfiq.analysis.sequential import WatchedPreference
 
 NAME = "Preference between systems"
 MOST_CHARTS, MOST_LINES = 2, 6
@@ -55,9 +55,7 @@ def too_many_answers_card(study: Study) -> Card:
 def watched_preferences(shares: Shares) -> tuple[WatchedPreference, ...] | None:
     """The sequences, computed once for the same answers; None without the analysis extra."""
     try:
-        from hsfiq.analysis.sequential.preferences import (  # noqa: PLC0415 (the extra may be absent)
-            watch_preferences,
-        )
+        from hsfiq.analysis.sequential import watch_preferences  # noqa: PLC0415 (the extra may be absent)
     except ModuleNotFoundError:
         return None
     return tuple(watch_preferences(dict(shares)))

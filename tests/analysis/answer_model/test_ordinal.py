@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hsfiq.analysis.answer_model.ordinal import (
+from hsfiq.analysis.answer_model import (
     LaplaceLikelihood,
     NoMaximum,
     OrdinalData,

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from benchmarks import answer_model as benchmark
 from hsfiq import analysis
 from hsfiq.analysis.analyze import analyze
-from hsfiq.analysis.answer_model.scores import AnswerModel, answer_model, fit_scores
+from hsfiq.analysis.answer_model import AnswerModel, answer_model, fit_scores
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.reports.text.summary import analysis_text
+from hsfiq.analysis.reports.text import analysis_text
 from hsfiq.cli import run
 from tests.analysis.drawn_releases import BEST_FIRST
 from tests.analysis.reports.helpers import check_page, quick_bootstrap

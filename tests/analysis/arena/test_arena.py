@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hsfiq.analysis.arena.arena import Arena, arena, rating_of
 from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.kinds.arena import Arena, arena, rating_of
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.systems.davidson import strengths_and_side
+from hsfiq.analysis.systems.strengths import strengths_and_side
 from tests.analysis.arena.votes_by_hand import drawn, table
 
 TRUTH = {"a": 2.5, "b": 0.0, "c": -2.5}

@@ -6,7 +6,7 @@ from itertools import product
 
 import pandas as pd
 
-from hsfiq.analysis.data.answers import contradicts
+from hsfiq.analysis.data.columns import contradicts
 from hsfiq.answer_rules import MOST_POINTS, Answer
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.analyze import analyze
-from hsfiq.analysis.data.ids import as_categories, is_among, looked_up, places_of
+from hsfiq.analysis.data.columns import as_categories, is_among, looked_up, places_of
 from hsfiq.analysis.data.metrics import GivenScores, Recall
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from tests.analysis.drawn_releases import draw_release

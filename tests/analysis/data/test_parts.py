@@ -17,11 +17,10 @@ import pytest
 from hsfiq import analysis
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import parse_metric
-from hsfiq.analysis.data.parts import take_part
-from hsfiq.analysis.data.provenance import training_notes
+from hsfiq.analysis.data.provenance import take_part, training_notes
 from hsfiq.analysis.data.release import Release, read_release
 from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse
-from hsfiq.analysis.reports.text.summary import analysis_text
+from hsfiq.analysis.reports.text import analysis_text
 from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
 from hsfiq.cli import run
 from tests.analysis.studies import Question, bootstrap_of, make_release, write_release

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hsfiq.analysis.data.images import set_units
+from hsfiq.analysis.data.columns import set_units
 from hsfiq.analysis.people.agreement import (
     Agreement,
     Level,
     agreement,
 )
-from hsfiq.analysis.statistics.proportion import exact_proportion
+from hsfiq.analysis.statistics.preference import exact_proportion
 from tests.analysis.studies import few
 
 COLUMNS = ["rater", "unit", "cluster", "value"]

@@ -15,7 +15,7 @@ from hsfiq.analysis.data.metrics import ScoreColumn
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.people import judges
 from hsfiq.analysis.people.judges import judge_agreement
-from hsfiq.analysis.reports.text.summary import analysis_text
+from hsfiq.analysis.reports.text import analysis_text
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, values_of
 
 Answer = tuple[str, str, bool, int, int]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsfiq.analysis.data.images import set_units
+from hsfiq.analysis.data.columns import set_units
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.people.agreement import preference_ratings, score_ratings
-from hsfiq.analysis.people.overlap import one_other, others_mean, overlap
+from hsfiq.analysis.people.reliability import one_other, others_mean, overlap
 from hsfiq.analysis.reports.document import Table
-from hsfiq.analysis.reports.sections.people.overlap import overlap_section
+from hsfiq.analysis.reports.people import overlap_section
 from tests.analysis.studies import Question, bootstrap_of, few, make_release
 
 judged = st.tuples(st.sampled_from("pqr"), st.sampled_from("xyz"), st.integers(1, 5))

@@ -9,14 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hsfiq.analysis.data.images import set_units
+from hsfiq.analysis.data.columns import set_units
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.people.participant_reliability import (
-    participant_reliability,
-    shrunk,
-    variance_between,
-)
 from hsfiq.analysis.people.participants import participants
+from hsfiq.analysis.people.reliability import participant_reliability, shrunk, variance_between
 from tests.analysis import reference
 
 

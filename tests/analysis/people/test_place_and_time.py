@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.people.place_and_time import place_and_time, trend
+from hsfiq.analysis.people.participants import place_and_time, trend
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.preference import preference_rates
 from tests.analysis.studies import Question, bootstrap_of, make_release, values_of

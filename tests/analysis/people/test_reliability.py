@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hsfiq.analysis.people.agreement import two_way_variance
 from hsfiq.analysis.people.reliability import (
     attenuation_bound,
     icc1,
@@ -19,7 +20,6 @@ from hsfiq.analysis.people.reliability import (
     spearman_brown,
     unit_terms,
 )
-from hsfiq.analysis.people.two_way import two_way_variance
 from tests.analysis.studies import few
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.people.repeats import _side_by_side, intra_rater, repeated_answers
+from hsfiq.analysis.people.agreement import _side_by_side, intra_rater, repeated_answers
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from tests.analysis.studies import Question, bootstrap_of, expected_ends, make_release
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsfiq.analysis.people.straight_lining import straight_lining
+from hsfiq.analysis.people.participants import straight_lining
 from tests.analysis.studies import Question, few, make_release
 
 answers = st.builds(

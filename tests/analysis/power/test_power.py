@@ -9,15 +9,19 @@ import pytest
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.power.calibration import SIZE, calibrate
-from hsfiq.analysis.power.population import (
+from hsfiq.analysis.power import (
     ASSUMED_BETWEEN,
     ASSUMED_SHARED,
+    DETECTABLE,
     PUBLISHED,
+    SIZE,
+    SimulatedStudy,
+    Slopes,
+    calibrate,
+    draw_study,
     estimate_population,
+    power,
 )
-from hsfiq.analysis.power.power import DETECTABLE, power
-from hsfiq.analysis.power.simulated_studies import SimulatedStudy, Slopes, draw_study
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates

@@ -8,7 +8,7 @@ from scipy import stats
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.power.stopping import (
+from hsfiq.analysis.power import (
     LONGEST,
     draw_rates,
     estimate_spread,
@@ -16,7 +16,7 @@ from hsfiq.analysis.power.stopping import (
     stopping_plans,
     until_decided,
 )
-from hsfiq.analysis.sequential.confidence_sequence import looks_until_excluded
+from hsfiq.analysis.sequential import looks_until_excluded
 from tests.analysis.studies import Question, make_release
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq import text
-from hsfiq.analysis.reports.formats.csv_tables import spreadsheet_text
+from hsfiq.analysis.reports.tables import spreadsheet_text
 
 
 @given(st.text(max_size=4) | st.text("=+-@\t\r\n'a", max_size=4))

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from hsfiq import analysis
-from hsfiq.analysis.reports.cells import cell_text
-from hsfiq.analysis.reports.formats.latex import to_latex
+from hsfiq.analysis.reports.document import cell_text
 from hsfiq.analysis.reports.report import Report
+from hsfiq.analysis.reports.tables import to_latex
 from tests.analysis.reports.helpers import (
     SPECIAL_CHARACTERS,
     XHTML,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hsfiq.analysis.reports.document import footnote_letter
-from hsfiq.analysis.reports.formats.latex import escape
+from hsfiq.analysis.reports.tables import escape
 from tests.analysis.reports.helpers import SPECIAL_CHARACTERS, check_latex
 
 pytestmark = pytest.mark.xdist_group("full report")

@@ -14,14 +14,18 @@ import pytest
 
 from hsfiq import analysis
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.reports.charts import style_of_series
-from hsfiq.analysis.reports.document import Column, NumberCell, Table
-from hsfiq.analysis.reports.formats.fit import FittedTable, fit
-from hsfiq.analysis.reports.formats.html import WIDE_TABLE
-from hsfiq.analysis.reports.formats.images import TRUETYPE, chart_files, draw, style_of, to_svg
-from hsfiq.analysis.reports.formats.latex import to_latex
+from hsfiq.analysis.reports.charts import (
+    TRUETYPE,
+    chart_files,
+    draw,
+    style_of,
+    style_of_series,
+    to_svg,
+)
+from hsfiq.analysis.reports.document import CM, PAGE, VENUES, Column, NumberCell, Table, venue_of
+from hsfiq.analysis.reports.html import WIDE_TABLE
 from hsfiq.analysis.reports.report import Report
-from hsfiq.analysis.reports.venues import CM, PAGE, VENUES, venue_of
+from hsfiq.analysis.reports.tables import FittedTable, fit, to_latex
 from tests.analysis.reports.helpers import check_latex, check_page, quick_bootstrap
 from tests.analysis.studies import Question, make_release
 from tests.drawings import shared_subset

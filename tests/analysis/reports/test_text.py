@@ -11,8 +11,8 @@ from hypothesis import given
 from hsfiq import analysis as analysis_package
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
-from hsfiq.analysis.reports.text.format import folded
-from hsfiq.analysis.reports.text.summary import FOOTNOTE, analysis_text
+from hsfiq.analysis.reports.document import folded
+from hsfiq.analysis.reports.text import FOOTNOTE, analysis_text
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
 STUDY = [

@@ -9,12 +9,12 @@ import pytest
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.equivalence import equivalences
-from hsfiq.analysis.reports.sections.equivalence import NOTHING, equivalence_section
-from hsfiq.analysis.reports.text.within_query import equivalence_lines, within_query_lines
+from hsfiq.analysis.reports.correlation import NOTHING, equivalence_section
+from hsfiq.analysis.reports.text import equivalence_lines, within_query_lines
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.permutation import Swaps
+from hsfiq.analysis.statistics.correlation import NO_GROUP, within_query
 from hsfiq.analysis.systems.systems import duels_of
-from hsfiq.analysis.within_query import NO_GROUP, within_query
 from hsfiq.cli import run
 
 Drawn = tuple[Release, pd.Series]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hsfiq.analysis.resampling.interval import (
+from hsfiq.analysis.resampling.intervals import (
     ConfidenceInterval,
     expanded_tail,
     percentile_interval,

@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hsfiq.analysis.resampling import binned, cumulative
+from hsfiq.analysis.resampling import spearman
 from hsfiq.analysis.resampling import spearman as spearman_module
-from hsfiq.analysis.resampling.binned import BinnedPair, bins_for, is_worth_binning
 from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
-from hsfiq.analysis.resampling.cumulative import CumulativeRanks
-from hsfiq.analysis.resampling.leave_one_out import leave_one_out_spearman
 from hsfiq.analysis.resampling.ranks import (
     as_numbers,
     mid_ranks,
@@ -22,8 +19,13 @@ from hsfiq.analysis.resampling.ranks import (
     value_numbers,
 )
 from hsfiq.analysis.resampling.spearman import (
+    BinnedPair,
     ClusteredPair,
+    CumulativeRanks,
     SortedPair,
+    bins_for,
+    is_worth_binning,
+    leave_one_out_spearman,
     resampled_spearman,
 )
 from tests.analysis.studies import few
@@ -74,7 +76,7 @@ def test_every_method_equals_scipy_on_repeated_rows(
         patch.setattr(spearman_module, "MAX_TERMS", 10 * worth)
         patch.setattr(spearman_module, "FEW_CELLS", few_cells)
         for name, size in (("SEGMENTS", 2), ("STEPS", 3)):
-            patch.setattr(cumulative, name, size)
+            patch.setattr(spearman, name, size)
         result = resampled_spearman(bootstrap, rows, x, y)
         if unit == "row" and few_cells == 0:
             # Single rows are drawn by their place among those of rising x.
@@ -140,7 +142,7 @@ def test_bins_come_as_close_as_the_tolerance(
     codes, y = rng.integers(n_clusters, size=n), rng.integers(5, size=n)
     x = rng.integers(distinct, size=n) + y * distinct / 4
     run = value_numbers(x)
-    monkeypatch.setattr(binned, "TOLERANCE", tolerance)
+    monkeypatch.setattr(spearman, "TOLERANCE", tolerance)
     assert bins_for(n) < len(x)
     counts = rng.multinomial(n_clusters, np.full(n_clusters, 1 / n_clusters), size=20)
     pair = BinnedPair.of(run, y, codes, n_clusters, rank_correlation(run, y))

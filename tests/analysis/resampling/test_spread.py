@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit, logit
 
-from hsfiq.analysis.resampling.spread import (
+from hsfiq.analysis.resampling.intervals import (
     CORRELATION,
     RATE,
     Spread,

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from hsfiq.analysis.data.judged import JudgedRelease
-from hsfiq.analysis.data.turns import lists_of, with_lists
+from hsfiq.analysis.data.judged import JudgedRelease, lists_of, with_lists
 
 IMAGES = ("a", "b", "target", "c")
 

@@ -15,8 +15,7 @@ from hsfiq.analysis.data.metrics import Metric, parse_metric
 from hsfiq.analysis.kinds import STATISTICS
 from hsfiq.analysis.kinds.kind import Figures, analyze_judged
 from hsfiq.analysis.kinds.search import figures
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from tests.analysis.searches.searches import Search, Turn, release_of
 
 SEARCHES = (

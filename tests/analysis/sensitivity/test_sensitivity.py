@@ -7,13 +7,18 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from hsfiq.analysis.data.answers import contradicts
+from hsfiq.analysis.data.columns import contradicts
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.reports.caveats import sensitivity_section
 from hsfiq.analysis.reports.document import Chart
-from hsfiq.analysis.reports.sections.sensitivity import sensitivity_section
-from hsfiq.analysis.sensitivity.conclusions import STATISTICS, conclude
-from hsfiq.analysis.sensitivity.jackknife import jackknife
-from hsfiq.analysis.sensitivity.sensitivity import ALL_ANSWERS, ALL_RULES, sensitivity
+from hsfiq.analysis.sensitivity import (
+    ALL_ANSWERS,
+    ALL_RULES,
+    SENSITIVE_STATISTICS,
+    conclude,
+    jackknife,
+    sensitivity,
+)
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies, values_of
@@ -30,7 +35,7 @@ def test_conclusions_about_known_metrics(drawn: Drawn) -> None:
     release, utilities = drawn
     values = {"oracle": utilities, "noise": noisy(utilities), "reverse": -utilities}
     result = conclude(release, values, bootstrap_of(release, 300))
-    for statistic in STATISTICS:
+    for statistic in SENSITIVE_STATISTICS:
         verdicts = result.verdicts[statistic]
         assert verdicts == {"oracle": "above", "noise": "unclear", "reverse": "below"}
         assert result.winners[statistic] == "oracle"
@@ -127,7 +132,7 @@ def test_the_jackknife_names_a_decisive_participant() -> None:
 def test_too_few_answers_give_reasons(study: list[Question]) -> None:
     release = make_release(study)
     result = sensitivity(release, {"m": values_of(study)}, bootstrap_of(release, 5))
-    for statistic in STATISTICS:
+    for statistic in SENSITIVE_STATISTICS:
         bounds = result.jackknife.ranges[statistic]["m"]
         assert np.isnan(bounds.low)
         assert bounds.to_json()["reason"] == "undefined in every jackknife sample"

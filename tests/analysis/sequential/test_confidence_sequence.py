@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsfiq.analysis.arrays import FloatArray
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.sequential.confidence_sequence import (
+from hsfiq.analysis.results import FloatArray
+from hsfiq.analysis.sequential import (
     GRID,
     NODES,
     confidence_sequence,

@@ -7,8 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from hsfiq.analysis.sequential.confidence_sequence import confidence_sequence, looks_until_excluded
-from hsfiq.analysis.sequential.preferences import DRIFT, NOBODY, watch_preferences
+from hsfiq.analysis.sequential import (
+    DRIFT,
+    NOBODY,
+    confidence_sequence,
+    looks_until_excluded,
+    watch_preferences,
+)
 from tests.analysis.sequential.test_confidence_sequence import capital
 
 

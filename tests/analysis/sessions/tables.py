@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hsfiq.analysis.sessions.measure import SessionAnalysis, measure_rows
-from hsfiq.analysis.sessions.rules import Rules
+from hsfiq.analysis.sessions.ranks import Rules
 
 Ranks = Sequence[int | None]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.resampling.estimate import Estimate
+from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.sessions.measure import SystemMeasures
-from hsfiq.analysis.sessions.rules import Rules, allowed_ks
+from hsfiq.analysis.sessions.ranks import Rules, allowed_ks
 from tests.analysis.sessions.tables import Ranks, measured
 
 THREE: dict[str, Ranks] = {"q1": [3, 1, 4], "q2": [12, 20, 6], "q3": [1]}

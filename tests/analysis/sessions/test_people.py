@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from hsfiq.analysis.errors import AnalysisError
-from hsfiq.analysis.reports.session_report import people_curves, people_section
-from hsfiq.analysis.reports.text.people_and_simulators import comparison_text
+from hsfiq.analysis.reports.sessions import comparison_text, people_curves, people_section
 from hsfiq.analysis.sessions.people import PeopleAndSimulators, compare_rows
-from hsfiq.analysis.sessions.rules import Rules
+from hsfiq.analysis.sessions.ranks import Rules
 
 Sessions = Sequence[tuple[str, str | None, Sequence[int]]]
 """Of each session the query, the participant and the ranks."""

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import CensoredData, ecdf
 
 from hsfiq.analysis.sessions.figures import weighted_medians
-from hsfiq.analysis.sessions.rules import Rules
+from hsfiq.analysis.sessions.ranks import Rules
 from tests.analysis.sessions.tables import measured, random_ranks
 
 N_ROUNDS, KS = 4, (1, 3)

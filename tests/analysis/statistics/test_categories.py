@@ -3,11 +3,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from hsfiq.analysis.analyze import BETWEEN, WITHIN, categories
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.statistics.categories import BETWEEN, WITHIN, categories
 from hsfiq.analysis.statistics.correlation import spearman
-from hsfiq.analysis.statistics.position import position_bias
-from hsfiq.analysis.statistics.preference import preference_rates
+from hsfiq.analysis.statistics.preference import position_bias, preference_rates
 from tests.analysis.studies import Question, bootstrap_of, make_release, values_of
 
 STUDY = [

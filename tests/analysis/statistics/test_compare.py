@@ -15,12 +15,11 @@ from scipy import stats
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.reports.text.summary import analysis_text
+from hsfiq.analysis.reports.text import analysis_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.statistics.compare import STATISTICS, Comparison, compare_all
+from hsfiq.analysis.resampling.permutation import Difference, Swaps
+from hsfiq.analysis.statistics.comparison import STATISTICS, Comparison, compare_all
 from hsfiq.analysis.statistics.correlation import spearman
-from hsfiq.analysis.statistics.difference import Difference
 from hsfiq.analysis.statistics.preference import preference_rates
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, question_ids, studies
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.statistics.margin import BINS, AccuracyByMargin, Margins, equal_bins, margins
+from hsfiq.analysis.statistics.accuracy import BINS, AccuracyByMargin, Margins, equal_bins, margins
 from hsfiq.analysis.statistics.preference import preference_rates
 from tests.analysis.reference import midranks
 from tests.analysis.studies import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hsfiq.analysis.statistics.normality import normality
+from hsfiq.analysis.statistics.correlation import normality
 from tests.analysis.studies import few
 
 numbers = st.floats(-100, 100).map(lambda number: round(number, 6))
@@ -83,6 +83,6 @@ def test_other_warnings_are_not_silenced(monkeypatch: pytest.MonkeyPatch) -> Non
     def warn(*_: object, **__: object) -> None:
         warnings.warn("something else", UserWarning, stacklevel=1)
 
-    monkeypatch.setattr("hsfiq.analysis.statistics.normality.pingouin.normality", warn)
+    monkeypatch.setattr("pingouin.normality", warn)
     with pytest.raises(UserWarning, match="something else"):
         normality(pd.Series([1.0, 2.0, 4.0]))

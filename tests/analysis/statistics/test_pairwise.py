@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.statistics.pairwise import (
+from hsfiq.analysis.statistics.accuracy import (
     PairwiseAccuracy,
     Relations,
     assign_folds,

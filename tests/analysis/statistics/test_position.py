@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.statistics.position import position_bias, sign_flip_p
+from hsfiq.analysis.statistics.preference import position_bias, sign_flip_p
 from tests.analysis import reference
 from tests.analysis.studies import (
     Question,

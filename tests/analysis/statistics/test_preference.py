@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.people.participants import participants
-from hsfiq.analysis.power.population import PUBLISHED
-from hsfiq.analysis.power.simulated_studies import Slopes, draw_study
+from hsfiq.analysis.power import PUBLISHED, Slopes, draw_study
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.sensitivity.conclusions import conclude
-from hsfiq.analysis.sensitivity.jackknife import jackknife
+from hsfiq.analysis.sensitivity import conclude, jackknife
 from hsfiq.analysis.statistics import preference
-from hsfiq.analysis.statistics.compare import compare_all
-from hsfiq.analysis.statistics.margin import margins
+from hsfiq.analysis.statistics.accuracy import margins
+from hsfiq.analysis.statistics.comparison import compare_all
 from hsfiq.analysis.statistics.preference import (
     RATES,
     PreferenceRates,

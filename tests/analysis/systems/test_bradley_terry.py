@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from scipy import stats
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.systems.bradley_terry import (
+from hsfiq.analysis.systems.strengths import (
     count_wins,
     kendall_tau,
     log_strengths,

@@ -11,8 +11,12 @@ import pytest
 from scipy.optimize import minimize
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.systems.bradley_terry import log_strengths
-from hsfiq.analysis.systems.davidson import Design, StrengthsAndSide, strengths_and_side
+from hsfiq.analysis.systems.strengths import (
+    Design,
+    StrengthsAndSide,
+    log_strengths,
+    strengths_and_side,
+)
 
 NAMES = ["a", "b", "c"]
 

@@ -10,13 +10,16 @@ import pytest
 from scipy import stats
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.statistics.compare import Comparison
-from hsfiq.analysis.statistics.difference import Difference
-from hsfiq.analysis.systems.metric_ranks import metric_ranks
-from hsfiq.analysis.systems.rank_ranges import better_pairs, cluster_numbers, rank_ranges
-from hsfiq.analysis.systems.ranking import Strengths
-from hsfiq.analysis.systems.win_matrix import win_matrix
+from hsfiq.analysis.resampling.permutation import Difference, Swaps
+from hsfiq.analysis.statistics.comparison import Comparison
+from hsfiq.analysis.systems.ranks import (
+    better_pairs,
+    cluster_numbers,
+    metric_ranks,
+    rank_ranges,
+    win_matrix,
+)
+from hsfiq.analysis.systems.strengths import Strengths
 
 
 def test_the_win_matrix_counts_each_pair() -> None:

@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from hsfiq.analysis.data.release import read_release
-from hsfiq.analysis.people.overlap import overlap
+from hsfiq.analysis.people.reliability import overlap
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.statistics.proportion import exact_proportion
+from hsfiq.analysis.statistics.preference import exact_proportion
 from hsfiq.annotate.owner import cards, figures, plots, tables
 from hsfiq.annotate.owner.fragments import line, seconds, since
 from hsfiq.collect import participants

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.analysis.sequential.preferences import DRIFT, watch_preferences
+from hsfiq.analysis.sequential import DRIFT, watch_preferences
 from hsfiq.annotate.owner import cards
 from hsfiq.annotate.owner.preferences import card
 from hsfiq.collect.review.win_shares import WinShares, win_shares

@@ -1,1 +1,0 @@
-"""A model of the scores: what systems, side, place, participants and queries contribute."""

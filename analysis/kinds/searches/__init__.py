@@ -1,1 +1,0 @@
-"""The statistics of searches over several turns, by people."""

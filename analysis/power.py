@@ -1,0 +1,817 @@
+"""How many participants it takes to decide between two systems: with a fixed plan, or watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, sqrt
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from hsfiq.analysis.data.columns import looked_up
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.errors import AnalysisError
+from hsfiq.analysis.resampling.intervals import LEVEL
+from hsfiq.analysis.results import BoolArray, FloatArray, JsonRecord
+from hsfiq.analysis.sensitivity import SENSITIVE_STATISTICS, Statistic
+from hsfiq.analysis.sequential import EQUAL, looks_until_excluded
+from hsfiq.analysis.statistics import preference
+from hsfiq.analysis.statistics.correlation import spearman, with_values
+from hsfiq.analysis.statistics.preference import preference_rates
+from hsfiq.analysis.systems.systems import compared_systems
+
+# The population that simulated studies are drawn from: the variance components of impressions.
+#
+# An impression is a normal variable of variance 1, the sum of independent parts: the participant's
+# leniency, what all sets of a query have in common, what all who judge a set have in common, what
+# the metric measures, and the rest. A score is the impression cut at the shares of the scores; the
+# preferred set is the one with the larger impression. Participants also differ in how closely they
+# follow the metric, which makes fifty answers by one of them worth less than fifty by fifty.
+
+FEW_VALUES = 20
+"""A metric with at most this many values is simulated with their shares, and so with ties."""
+ASSUMED_BETWEEN = 0.5
+"""The correlation of two metrics if only one is known."""
+ASSUMED_SHARED = 0.2
+"""What people agree on beyond a metric, if too few of them judged the same sets to measure it."""
+NO_RELEASE = "leave out --from"
+MIN_SHARED = 30  # sets judged by several people
+
+
+@dataclass(frozen=True)
+class Population(JsonRecord):
+    """What a simulated study is drawn from.
+
+    Attributes:
+        rho: Spearman's rho of each metric with the scores, all sets pooled.
+        tie_half: the share of pairs whose higher set is preferred, metric ties counted half.
+        participant: the share of an impression's variance that is leniency.
+        query: the share that the sets of one query have in common, measured by a metric or not.
+        shared: the share, beyond that and the metric, on which all who judge a set agree; it
+            matters only if several people judge the same questions.
+        slope_spread: the standard deviation, over participants, of the slope of their impressions
+            on a metric of variance 1.
+        metric_query: the correlation of a metric's values of the two sets of one query.
+        between_metrics: the correlation of the two compared metrics.
+        scores: the shares of the scores, lowest first; they sum to 1.
+        values: the shares of the metric's values, lowest first; empty for a metric without ties.
+        source: where these come from, in words.
+
+    Raises:
+        AnalysisError: a share is outside [0, 1], or the shares add up to 1 or more.
+    """
+
+    rho: float
+    tie_half: float
+    participant: float
+    query: float
+    shared: float
+    slope_spread: float
+    metric_query: float
+    between_metrics: float
+    scores: tuple[float, ...]
+    values: tuple[float, ...]
+    source: str
+
+    def __post_init__(self) -> None:
+        parts = (self.participant, self.query, self.shared, self.metric_query)
+        if not all(0 <= part <= 1 for part in parts) or sum(parts[:3]) >= 1:
+            raise AnalysisError("population", f"impossible shares of variance: {parts}")
+        if not (
+            abs(self.rho) < 1
+            and 0 < self.tie_half < 1
+            and 0 <= self.between_metrics < 1
+            and self.slope_spread >= 0
+        ):
+            raise AnalysisError("population", "impossible correlations")
+
+
+PUBLISHED = Population(
+    rho=0.42,
+    tie_half=0.75,
+    participant=0.1061,
+    query=0.0741,
+    shared=ASSUMED_SHARED,
+    slope_spread=0.0567,
+    metric_query=0.3599,
+    between_metrics=ASSUMED_BETWEEN,
+    scores=(0.0535, 0.16225, 0.254, 0.32175, 0.2085),
+    values=(),
+    source=(
+        "rho and tie_half: CIRQRS Tables 2 and 3; participant, query, slope_spread, metric_query "
+        "and scores: users 1 to 40 of the published HP-FashionIQ with recall@5; shared and "
+        "between_metrics: assumed"
+    ),
+)
+"""The default."""
+
+
+def estimate_population(
+    release: Release, values: pd.Series[float], other: pd.Series[float] | None = None
+) -> Population:
+    """Estimate a population from a release, by the method of moments on the scores as numbers.
+
+    Participants: one-way analysis of variance. Queries: the covariance of a question's two scores
+    within participants. Shared: the covariance of different people's scores of the same set, if
+    there are enough. Slopes: the variance of the participants' own least-squares slopes less their
+    sampling variance. Negative estimates are 0.
+
+    Args:
+        values: a metric, indexed by set_id; sets with NaN are excluded.
+        other: a second one, for `between_metrics`.
+
+    Raises:
+        AnalysisError: the release is too small, or its scores or the metric are all the same.
+    """
+    correlation = spearman(release.sets, values)
+    if correlation.reason is not None or correlation.n_clusters < 2:
+        reason = correlation.reason or "all scores are from one participant"
+        raise AnalysisError(
+            release.folder, f"does not determine the variances ({reason})", NO_RELEASE
+        )
+    rate = preference_rates(release.preferences, values).tie_half
+    if rate.reason is not None:
+        raise AnalysisError(
+            release.folder, f"does not determine the accuracy ({rate.reason})", NO_RELEASE
+        )
+    table = with_values(release.sets, values).sort_values("question_id", kind="stable")
+    table["unit"] = looked_up(table["set_id"], release.units)
+    for name in ("score", "value"):
+        column = table[name].astype("float64")
+        table[name] = (column - column.mean()) / column.std(ddof=0)
+    participant = between_share(table)
+    own = table.groupby("participant_id")["score"]
+    table["deviation"] = table["score"] - own.transform("mean")
+    # A deviation from a mean of n scores is too small by the error of the mean.
+    n_own = own.transform("size")
+    error = float((table["deviation"] ** 2 / (n_own - 1).clip(lower=1)).mean())
+    metric_query = max(0.0, _mean_product(table, "question_id", "value"))
+    explained = float((table["score"] * table["value"]).mean()) ** 2
+    query = max(0.0, _mean_product(table, "question_id", "deviation") + error)
+    n_judges = table.groupby("unit")["participant_id"].transform("nunique")
+    by_others = table[n_judges > 1].drop_duplicates(["unit", "participant_id"])
+    between = float("nan") if other is None else values.corr(other, method="spearman")
+    between = ASSUMED_BETWEEN if np.isnan(between) else float(np.clip(between, 0.0, 0.99))
+    shared = ASSUMED_SHARED
+    if by_others["unit"].nunique() >= MIN_SHARED:
+        shared = max(0.0, _mean_product(by_others, "unit", "deviation") - query - explained)
+    return Population(
+        rho=correlation.rho,
+        tie_half=rate.rate,
+        participant=participant,
+        query=query,
+        shared=shared,
+        slope_spread=slope_spread(table),
+        metric_query=min(1.0, metric_query),
+        between_metrics=ASSUMED_BETWEEN
+        if np.isnan(between)
+        else float(np.clip(between, 0.0, 0.99)),
+        scores=_shares(release.sets["score"].to_numpy(), len(release.sets)),
+        values=_shares(table["value"].to_numpy(), FEW_VALUES),
+        source=f"release {release.name} {release.version}",
+    )
+
+
+def between_share(table: pd.DataFrame) -> float:
+    """The share of the variance of `score` between participants: one-way analysis of variance."""
+    groups = table.groupby("participant_id")["score"]
+    sizes = groups.size().to_numpy(np.float64)
+    n, n_groups = sizes.sum(), len(sizes)
+    within = float(((table["score"] - groups.transform("mean")) ** 2).sum()) / max(1, n - n_groups)
+    between = float((sizes * groups.mean() ** 2).sum()) / (n_groups - 1)
+    typical = (n - (sizes**2).sum() / n) / (n_groups - 1)
+    return float(np.clip((between - within) / typical, 0.0, 1.0))
+
+
+def slope_spread(table: pd.DataFrame) -> float:
+    """The sd over participants of the slope of `score` on `value`, both of variance 1."""
+    people = table["participant_id"]
+    centred = table[["value", "score"]] - table.groupby(people)[["value", "score"]].transform(
+        "mean"
+    )
+    x, y = centred["value"], centred["score"]
+    sums = pd.DataFrame({"xx": x**2, "xy": x * y, "yy": y**2}).groupby(people).sum()
+    sums["n"] = people.value_counts()
+    sums = sums[(sums["xx"] > 0) & (sums["n"] > 3)]
+    if len(sums) < 2:
+        return 0.0
+    slopes = sums["xy"] / sums["xx"]
+    residual = (sums["yy"] - sums["xy"] * slopes) / (sums["n"] - 2)
+    sampling = float((residual / sums["xx"]).mean())
+    return float(np.sqrt(max(0.0, float(slopes.var()) - sampling)))
+
+
+def _mean_product(table: pd.DataFrame, group: str, column: str) -> float:
+    """The mean product of two different rows of one group, over all such pairs."""
+    groups = table.groupby(group)[column]
+    sums, squares = groups.sum(), table[column].pow(2).groupby(table[group]).sum()
+    sizes = groups.size()
+    pairs = float((sizes * (sizes - 1)).sum())
+    return float((sums**2 - squares).sum()) / pairs if pairs else 0.0
+
+
+def _shares(values: FloatArray, max_values: int) -> tuple[float, ...]:
+    counts = np.unique(values, return_counts=True)[1]
+    return tuple((counts / counts.sum()).tolist()) if len(counts) <= max_values else ()
+
+
+# Studies drawn from a population, and what is measured in each of them.
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """How impressions follow each of two metrics of variance 1; a metric is a sum of two parts.
+
+    Attributes:
+        query_part: the share of a metric's variance that the sets of one query have in common,
+            before the metric is cut into levels.
+        query: the slope of impressions on that part.
+        within: the slope on the rest, by which the sets of one query differ.
+    """
+
+    query_part: float
+    query: float
+    within: float
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedStudy:
+    """A study with two metrics that agree equally well with people.
+
+    Attributes:
+        scores: (participants, questions, 2) levels from 0.
+        metrics: (2, participants, questions, 2).
+        first: (participants, questions) whether set 1 is preferred.
+    """
+
+    scores: FloatArray
+    metrics: FloatArray
+    first: BoolArray
+
+    def part(self, participants: int, questions: int) -> SimulatedStudy:
+        """The study of the first participants and questions."""
+        return SimulatedStudy(
+            self.scores[:participants, :questions],
+            self.metrics[:, :participants, :questions],
+            self.first[:participants, :questions],
+        )
+
+    def rhos(self) -> FloatArray:
+        """Spearman's rho of each metric with the scores, over all sets: (2,)."""
+        scores = _centred_ranks(self.scores)
+        ranks = np.stack([_centred_ranks(metric) for metric in self.metrics])
+        with np.errstate(invalid="ignore"):
+            rhos: FloatArray = (ranks @ scores) / np.sqrt(
+                (ranks**2).sum(axis=1) * (scores**2).sum()
+            )
+        return rhos
+
+    def tie_halves(self) -> FloatArray:
+        """The pairwise accuracy of each metric, its ties counted half: (2,)."""
+        difference = self.metrics[..., 0] - self.metrics[..., 1]
+        first = np.broadcast_to(self.first, difference.shape)
+        return np.asarray(preference.tie_half(difference, first).hits.mean(axis=(1, 2)))
+
+    def same_query(self) -> float:
+        """The correlation of a metric's values of the two sets of one query."""
+        first, second = self.metrics[0, ..., 0].ravel(), self.metrics[0, ..., 1].ravel()
+        return float(np.corrcoef(first, second)[0, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """The standard normal numbers of a study, which do not depend on its slopes.
+
+    Attributes:
+        of_query, of_set: (2, participants, questions, 1 or 2) the two metrics' parts, correlated.
+        own: (2, participants, 1, 1) how each participant's slopes differ.
+        people: (participants, 1, 1); shared_query, shared_set: impressions that everybody has.
+        rest: (participants, questions, 2).
+    """
+
+    of_query: FloatArray
+    of_set: FloatArray
+    own: FloatArray
+    people: FloatArray
+    shared_query: FloatArray
+    shared_set: FloatArray
+    rest: FloatArray
+
+
+def draw_study(
+    population: Population,
+    slopes: Slopes,
+    size: tuple[int, int],
+    overlap: int,
+    rng: np.random.Generator,
+) -> SimulatedStudy:
+    """Draw a study of (participants, questions of each), with slopes from `calibrate`.
+
+    As many consecutive participants as `overlap` says answer the same questions.
+    """
+    return study_of(population, slopes, draw_numbers(population, size, overlap, rng))
+
+
+def draw_numbers(
+    population: Population, size: tuple[int, int], overlap: int, rng: np.random.Generator
+) -> Draws:
+    """Draw what `study_of` makes a study of; see `draw_study`."""
+    people, questions = size
+    common = population.between_metrics
+    group = np.arange(people) // overlap  # each answers the same questions
+
+    def shared(sets: int) -> FloatArray:
+        return rng.standard_normal((group[-1] + 1, questions, sets))[group]
+
+    def two_metrics(sets: int) -> FloatArray:
+        both = shared(sets)
+        return np.stack([sqrt(common) * both + sqrt(1 - common) * shared(sets) for _ in range(2)])
+
+    return Draws(  # in this order, which decides what a seed draws
+        of_query=two_metrics(1),
+        of_set=two_metrics(2),
+        own=rng.standard_normal((2, people, 1, 1)),
+        people=rng.standard_normal((people, 1, 1)),
+        shared_query=shared(1),
+        shared_set=shared(2),
+        rest=rng.standard_normal((people, questions, 2)),
+    )
+
+
+def study_of(population: Population, slopes: Slopes, draws: Draws) -> SimulatedStudy:
+    """The study that these numbers and slopes make."""
+    common = population.between_metrics
+    of_query = sqrt(slopes.query_part) * draws.of_query
+    of_set = sqrt(1 - slopes.query_part) * draws.of_set
+    metrics = of_query + of_set
+    # A slope on one metric is also a slope, times `common`, on the other.
+    spread = population.slope_spread / sqrt(1 + common**2)
+    followed = slopes.query * of_query + slopes.within * of_set
+    # The variance of an impression that the two metrics explain, by query and within queries.
+    by_query = 2 / (1 + common) * slopes.query_part * slopes.query**2
+    by_set = 2 / (1 + common) * (1 - slopes.query_part) * slopes.within**2
+    rest = 1 - population.participant - population.query - population.shared - by_set
+    impressions = (followed / (1 + common) + spread * draws.own * metrics).sum(axis=0)
+    impressions += sqrt(population.participant) * draws.people
+    impressions += sqrt(max(0.0, population.query - by_query)) * draws.shared_query
+    impressions += sqrt(population.shared) * draws.shared_set
+    impressions += sqrt(max(0.0, rest)) * draws.rest
+    return SimulatedStudy(
+        scores=_cut(impressions / sqrt(1 + 2 * spread**2), population.scores),
+        metrics=_cut(metrics, population.values) if population.values else metrics,
+        first=impressions[..., 0] > impressions[..., 1],
+    )
+
+
+def _cut(values: FloatArray, shares: tuple[float, ...]) -> FloatArray:
+    """Turn standard normal values into levels from 0 that have these shares."""
+    edges = stats.norm.ppf(np.cumsum(shares)[:-1])
+    return np.searchsorted(edges, values).astype(np.float64)
+
+
+def _centred_ranks(values: FloatArray) -> FloatArray:
+    """The mid-ranks of all values less the mean rank, (...) -> (n,)."""
+    return np.asarray(stats.rankdata(values.ravel()) - (values.size + 1) / 2)
+
+
+# Calibration: the slopes that give simulated studies a population's rho and accuracy.
+#
+# Cutting impressions and metrics into levels weakens their association, so each slope is found by
+# bisection on one large simulated study, always with the same random numbers.
+
+SIZE = (4000, 10)  # participants and questions of the large study
+BISECTIONS = 14
+
+
+@lru_cache(maxsize=16)
+def calibrate(population: Population, seed: int) -> Slopes:
+    """Find the slopes for a population.
+
+    The slope within queries follows from the pairwise accuracy, the slope between queries from rho.
+    A metric cannot explain more than the sets of a query have in common: if that would be needed,
+    rho takes precedence over the accuracy.
+
+    Raises:
+        AnalysisError: the other shares of variance leave too little for such a rho.
+    """
+    draws = draw_numbers(population, SIZE, 1, np.random.default_rng((seed, 1)))
+
+    def study(slopes: Slopes) -> SimulatedStudy:
+        return study_of(population, slopes, draws)
+
+    def rho(slopes: Slopes) -> float:
+        return float(study(slopes).rhos().mean())
+
+    def tie_half(slopes: Slopes) -> float:
+        return float(study(slopes).tie_halves().mean())
+
+    part = _solve(lambda share: study(Slopes(share, 0, 0)).same_query(), population.metric_query)
+    both = (1 + population.between_metrics) / 2
+    remaining = 1 - population.participant - population.query - population.shared
+    max_within = sqrt(remaining * both / max(1 - part, 1e-9))
+    max_query = sqrt(population.query * both / part) if part > 0 else 0.0
+    within = _solve(
+        lambda slope: tie_half(Slopes(part, 0.0, slope)), population.tie_half, max_within
+    )
+    query = _solve(lambda slope: rho(Slopes(part, slope, within)), population.rho, max_query)
+    slopes = Slopes(part, query, within)
+    if abs(query) == max_query:
+        within = _solve(lambda slope: rho(Slopes(part, query, slope)), population.rho, max_within)
+        slopes = Slopes(part, query, within)
+        if abs(within) == max_within:
+            raise AnalysisError(
+                "population",
+                f"rho = {population.rho:.3f} cannot be reached with these shares of variance",
+                f"the largest possible value is {rho(slopes):.3f}",
+            )
+    return slopes
+
+
+def _solve(statistic: Callable[[float], float], target: float, limit: float | None = None) -> float:
+    """Find where a statistic increasing over [-limit, limit] equals `target`, or the nearer end.
+
+    Without a limit, the interval is [0, 1].
+    """
+    low, high = (0.0, 1.0) if limit is None else (-limit, limit)
+    if target <= statistic(low):
+        return low
+    if target >= statistic(high):
+        return high
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if statistic(middle) < target else (low, middle)
+    return (low + high) / 2
+
+
+# Power: how precise a study of a given size would be, by simulating participants and queries.
+#
+# Many studies are drawn from one population. Over these, a statistic has a standard deviation sd: a
+# valid 95% interval is 2 x 1.96 sd wide, with clustering accounted for, and a difference between
+# two metrics is detected with a power of 80% if it is (1.96 + 0.84) x the standard deviation of
+# their difference (paired: on the same sets). Since sd shrinks with the square root of the number
+# of participants, the required numbers follow.
+
+POWER = 0.8
+STUDIES = 200
+PARTICIPANTS = (10, 20, 40, 60, 80, 120)
+QUESTIONS = (25, 50)
+WIDTH = 2 * float(stats.norm.ppf((1 + LEVEL) / 2))
+DETECTABLE = float(stats.norm.ppf((1 + LEVEL) / 2) + stats.norm.ppf(POWER))
+
+
+Counts = dict[Statistic, int]
+
+
+@dataclass(frozen=True)
+class Precision(JsonRecord):
+    """The precision of a statistic in studies of one size.
+
+    Attributes:
+        mean: over the simulated studies.
+        width: of a valid 95% interval.
+        difference: the smallest difference of two metrics detected with a power of 80%.
+    """
+
+    mean: float
+    width: float
+    difference: float
+
+
+@dataclass(frozen=True)
+class Size(JsonRecord):
+    """The size of a study and its precision; each participant answers so many questions."""
+
+    participants: int
+    questions: int
+    precision: Mapping[Statistic, Precision]
+
+    def to_json(self) -> dict[str, object]:
+        fields = super().to_json()
+        del fields["precision"]
+        return fields | {name: each.to_json() for name, each in self.precision.items()}
+
+
+@dataclass(frozen=True)
+class Needed(JsonRecord):
+    """The numbers of participants that reach the target width and the target difference."""
+
+    questions: int
+    for_width: Mapping[Statistic, int]
+    for_difference: Mapping[Statistic, int]
+
+
+@dataclass(frozen=True)
+class Power(JsonRecord):
+    """The precision of studies of several sizes.
+
+    Attributes:
+        overlap: how many participants answer each question.
+        width, difference: the targets.
+        n_studies: the number of simulated studies; the relative standard error of a width is
+            1 / sqrt(2 n_studies - 2).
+    """
+
+    population: Population
+    overlap: int
+    level: float
+    power: float
+    width: float
+    difference: float
+    n_studies: int
+    seed: int
+    sizes: tuple[Size, ...]
+    needed: tuple[Needed, ...]
+
+
+def power(
+    population: Population,
+    *,
+    participants: Sequence[int] = PARTICIPANTS,
+    questions: Sequence[int] = QUESTIONS,
+    overlap: int = 1,
+    width: float = 0.05,
+    difference: float = 0.05,
+    n_studies: int = STUDIES,
+    seed: int = 0,
+) -> Power:
+    """Simulate studies with these numbers of participants, and of questions of each of them.
+
+    A smaller study is part of the larger ones; `overlap` participants answer each question. The
+    targets are the `width` of the interval and the `difference` of two metrics. AnalysisError: a
+    number is too small, or the population's rho is out of reach.
+    """
+    require_possible(participants, questions, overlap, width, difference, n_studies)
+    sizes = sorted({(n, q) for n in participants for q in questions}, key=lambda size: size[::-1])
+    measured: dict[tuple[int, int], list[FloatArray]] = {size: [] for size in sizes}
+    slopes, largest = calibrate(population, seed), (max(participants), max(questions))
+    for number in range(n_studies):  # one at a time, to save memory
+        rng = np.random.default_rng((seed, 2, number))
+        drawn = draw_study(population, slopes, largest, overlap, rng)
+        for size in sizes:
+            part = drawn.part(*size)
+            measured[size].append(np.stack([part.rhos(), part.tie_halves()]))
+    of_size = {size: np.stack(parts, axis=2) for size, parts in measured.items()}
+    return Power(
+        population=population,
+        overlap=overlap,
+        level=LEVEL,
+        power=POWER,
+        width=width,
+        difference=difference,
+        n_studies=n_studies,
+        seed=seed,
+        sizes=tuple(Size(*size, _precision(samples)) for size, samples in of_size.items()),
+        needed=tuple(
+            _needed(q, {n: of_size[n, q] for n in participants}, width, difference)
+            for q in sorted(set(questions))
+        ),
+    )
+
+
+def require_possible(
+    participants: Sequence[int],
+    questions: Sequence[int],
+    overlap: int,
+    width: float,
+    difference: float,
+    n_studies: int = STUDIES,
+) -> None:
+    """Raise AnalysisError if `power` cannot simulate this, before anything else takes long."""
+    for name, numbers, least in (
+        ("participants", participants, 2),
+        ("questions", questions, 2),
+        ("overlap", (overlap,), 1),
+        ("studies", (n_studies,), 2),
+    ):
+        if not numbers or min(numbers) < least:
+            raise AnalysisError(name, f"{list(numbers)} is too few", f"use {least} or more")
+    for name, target in (("width", width), ("difference", difference)):
+        if not 0 < target < 1:
+            raise AnalysisError(name, f"{target} is not between 0 and 1", "try 0.05")
+
+
+def _spreads(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The sd of a metric's statistic and of two metrics' difference, (statistics, 2, studies)."""
+    alone = np.sqrt(np.nanvar(samples, axis=2, ddof=1).mean(axis=1))
+    return alone, np.nanstd(samples[:, 0] - samples[:, 1], axis=1, ddof=1)
+
+
+def _precision(samples: FloatArray) -> dict[Statistic, Precision]:
+    alone, between = _spreads(samples)
+    means = np.nanmean(samples, axis=(1, 2))
+    return {
+        name: Precision(float(mean), float(WIDTH * sd), float(DETECTABLE * sd_difference))
+        for name, mean, sd, sd_difference in zip(
+            SENSITIVE_STATISTICS, means, alone, between, strict=True
+        )
+    }
+
+
+def _needed(
+    questions: int, samples: Mapping[int, FloatArray], width: float, difference: float
+) -> Needed:
+    """The required numbers: sd^2 x participants hardly depends on the size, so it is averaged."""
+    variances = np.array([np.stack(_spreads(each)) ** 2 * n for n, each in samples.items()])
+    alone, between = variances.mean(axis=0)  # each (statistics,)
+
+    def by_statistic(factor: float, variances: FloatArray, target: float) -> Counts:
+        return {
+            name: max(2, ceil(factor**2 * variance / target**2))
+            for name, variance in zip(SENSITIVE_STATISTICS, variances, strict=True)
+        }
+
+    return Needed(
+        questions, by_statistic(WIDTH, alone, width), by_statistic(DETECTABLE, between, difference)
+    )
+
+
+# How many participants it takes to decide between two systems: with a fixed plan, or watched.
+#
+# The fixed plan is tested once, at the end. The watched study stops when the confidence sequence of
+# `hsfiq.analysis.sequential` excludes one half. Each participant's own rate is drawn from a beta
+# distribution, and each of their questions is about any two of the systems. There are no ties, and
+# nobody shares a query.
+
+RATES = (0.55, 0.6, 0.65, 0.7)
+ASSUMED_SPREAD = 0.1
+"""The standard deviation, between participants, of their own rates, if no release shows it."""
+LONGEST = 2000
+"""A watched study of more participants is not simulated further."""
+
+
+@dataclass(frozen=True)
+class StoppingPlan(JsonRecord):
+    """The participants that it takes to decide between two systems at one rate.
+
+    Attributes:
+        rate: at which people prefer the better system.
+        questions: those of each participant, about all systems.
+        fixed: the participants that detect it with a power of 80%, tested once at the end.
+        expected: the mean number of participants until the sequence decides.
+        median, nine_in_ten: by then half, and 90%, of the watched studies are decided; None if
+            that takes more than `LONGEST` participants, and then `expected` is at least so much.
+    """
+
+    rate: float
+    questions: int
+    fixed: int
+    expected: float
+    median: int | None
+    nine_in_ten: int | None
+
+
+@dataclass(frozen=True)
+class StoppingPlans(JsonRecord):
+    """Plans at several rates and numbers of questions.
+
+    Attributes:
+        systems: how many are compared; the error is shared by all their pairs (Bonferroni).
+        spread: the standard deviation of participants' own rates, and where it comes from.
+    """
+
+    systems: int
+    level: float
+    power: float
+    spread: float
+    spread_source: str
+    n_studies: int
+    seed: int
+    plans: tuple[StoppingPlan, ...]
+
+
+def stopping_plans(
+    rates: Sequence[float] = RATES,
+    questions: Sequence[int] = (50,),
+    *,
+    systems: int = 2,
+    spread: float | None = None,
+    source: str = "assumed",
+    seed: int = 0,
+) -> StoppingPlans:
+    """Plan studies that compare so many systems.
+
+    AnalysisError: a rate is not above 0.5 and below 1, or there are fewer than two systems.
+    """
+    spread = ASSUMED_SPREAD if spread is None else spread
+    for rate in rates:
+        if not EQUAL < rate < 1:
+            raise AnalysisError("preference", f"{rate} is not between 0.5 and 1", "try 0.6")
+        if spread**2 >= rate * (1 - rate):
+            raise AnalysisError(
+                "preference", f"{rate}: own rates cannot spread by {spread:g} around it", "lower it"
+            )
+    if systems < 2:
+        raise AnalysisError("systems", f"{systems} cannot be compared", "use 2 or more")
+    n_pairs = systems * (systems - 1) // 2
+    return StoppingPlans(
+        systems=systems,
+        level=1 - (1 - LEVEL) / n_pairs,
+        power=POWER,
+        spread=spread,
+        spread_source=source,
+        n_studies=STUDIES,
+        seed=seed,
+        plans=tuple(
+            plan(rate, number, n_pairs, spread, seed)
+            for number in sorted(set(questions))
+            for rate in rates
+        ),
+    )
+
+
+def plan(rate: float, questions: int, n_pairs: int, spread: float, seed: int) -> StoppingPlan:
+    """Count the participants of both plans; a participant may be asked about a pair or not."""
+    level = 1 - (1 - LEVEL) / n_pairs
+    needed = np.array(
+        [
+            until_decided(
+                rate, questions, n_pairs, spread, level, np.random.default_rng((seed, 3, number))
+            )
+            for number in range(STUDIES)
+        ]
+    )
+    median, nine_in_ten = (
+        int(value) if value <= LONGEST else None
+        for value in np.quantile(needed, [0.5, 0.9], method="higher")
+    )
+    return StoppingPlan(
+        rate=rate,
+        questions=questions,
+        fixed=fixed_plan(rate, questions, n_pairs, spread, level),
+        expected=float(np.minimum(needed, LONGEST).mean()),
+        median=median,
+        nine_in_ten=nine_in_ten,
+    )
+
+
+def fixed_plan(rate: float, questions: int, n_pairs: int, spread: float, level: float) -> int:
+    """The participants with which a normal test of their shares detects the rate."""
+    numbers = np.arange(1, questions + 1)
+    chances = stats.binom.pmf(numbers, questions, 1 / n_pairs)
+    asked = float(chances.sum())
+    within = rate * (1 - rate) - spread**2
+    variance = spread**2 + within * float(chances @ (1 / numbers)) / asked
+    detectable = float(stats.norm.ppf((1 + level) / 2) + stats.norm.ppf(POWER))
+    return max(2, ceil(detectable**2 * variance / (rate - EQUAL) ** 2 / asked))
+
+
+def until_decided(
+    rate: float,
+    questions: int,
+    n_pairs: int,
+    spread: float,
+    level: float,
+    rng: np.random.Generator,
+) -> int:
+    """After how many participants a watched study decides; `LONGEST` + 1 if not by then."""
+    asked = rng.binomial(questions, 1 / n_pairs, LONGEST)
+    own_rates = draw_rates(rate, spread, LONGEST, rng)
+    won = rng.binomial(asked, own_rates)
+    people = np.flatnonzero(asked)
+    shares = won[people] / asked[people]
+    for looks in (64, 256, LONGEST):  # most studies need not be simulated to their end
+        decided = looks_until_excluded(shares[:looks], EQUAL, level)
+        if decided is not None:
+            return int(people[decided - 1]) + 1
+    return LONGEST + 1
+
+
+def draw_rates(rate: float, spread: float, n: int, rng: np.random.Generator) -> FloatArray:
+    """Draw (n,) participants' own rates: beta, with this mean and standard deviation."""
+    if spread == 0:
+        return np.full(n, rate)
+    weight = rate * (1 - rate) / spread**2 - 1
+    return np.asarray(rng.beta(rate * weight, (1 - rate) * weight, n))
+
+
+def estimate_spread(release: Release) -> float:
+    """The spread of a release's participants, by the mean product of their answers about a pair.
+
+    AnalysisError: the release names no systems, or no participant compared two systems twice.
+    """
+    names = release.sets.get("system", pd.Series(dtype=object)).dropna().unique()
+    compared = compared_systems(release.preferences, sorted(names))
+    first, second = compared["first"], compared["second"]
+    share = np.choose(compared["preferred"].to_numpy(), (0.5, 1.0, 0.0))
+    table = pd.DataFrame(
+        {
+            "pair": np.minimum(first, second) * len(names) + np.maximum(first, second),
+            "person": compared["participant_id"],
+            "won": np.where(first < second, share, 1 - share),
+        }
+    )
+    table["deviation"] = table["won"] - table.groupby("pair")["won"].transform("mean")
+    groups = table.groupby(["pair", "person"])["deviation"]
+    sums, sizes = groups.sum(), groups.size()
+    squares = table["deviation"].pow(2).groupby([table["pair"], table["person"]]).sum()
+    products = float((sizes * (sizes - 1)).sum())
+    if products == 0:
+        raise AnalysisError(
+            release.folder,
+            "does not show how participants' preferences between systems differ",
+            "no participant compared two named systems twice: leave out --from",
+        )
+    return float(np.sqrt(max(0.0, float((sums**2 - squares).sum()) / products)))

@@ -1,1 +1,0 @@
-"""Power: the precision of a study of a given size, by simulation."""

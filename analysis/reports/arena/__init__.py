@@ -1,1 +1,0 @@
-"""The figures of an arena as plain text and as a report."""

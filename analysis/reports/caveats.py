@@ -1,0 +1,455 @@
+"""What limits a report: its caveats, the methods of its figures, and doubtful answers."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from math import isnan
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+
+from hsfiq.analysis.analyze import Analysis, Details
+from hsfiq.analysis.data.columns import contradicts, has_preference, looked_up
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.errors import count_text
+from hsfiq.analysis.reports import charts
+from hsfiq.analysis.reports.document import (
+    DASH,
+    Block,
+    Chart,
+    Column,
+    NumberCell,
+    Row,
+    Section,
+    Table,
+    bounds_text,
+    estimate_cell,
+    number_cell,
+    number_text,
+    read_toml,
+    table,
+)
+from hsfiq.analysis.resampling.bootstrap import FEWEST_FOR_PERCENTILES, Bootstrap
+from hsfiq.analysis.resampling.intervals import FEW_CLUSTERS
+from hsfiq.analysis.sensitivity import (
+    CHANCE,
+    SENSITIVE_STATISTICS,
+    UNDEFINED_REASON,
+    FilteredConclusions,
+    Sensitivity,
+    Statistic,
+)
+from hsfiq.analysis.statistics.comparison import Comparison
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+# What the data can and cannot show, in sentences made from the release itself.
+
+Caveat = tuple[str, str]
+TWO_WAY = "participant x triplet"
+
+EXCLUSION_RULES = {
+    "handed-on": "reassigned to another participant",
+    "check": "used as attention checks",
+    "unanswered": "assigned but not answered",
+    "skipped": "skipped because an image was missing",
+    "excluded": "answered by excluded participants",
+    "irrelevant": "flagged irrelevant",
+    "contradicts": "with a preference that contradicts the scores",
+    "failed-checks": "in forms with a failed check",
+    "min-seconds": "answered too fast",
+}
+"""The rules in a release's funnel, in words."""
+
+
+def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Caveat, ...]:
+    """Heading and text of each point that the reader must know before reading the figures."""
+    if not len(release.preferences):
+        return (("There are no answers", "The release is empty, so every figure is undefined."),)
+    return (
+        *_shared_triplets(analysis),
+        *_notes(analysis),
+        *_simulated(analysis),
+        *_data(release, analysis),
+        *_few_participants(analysis),
+        *_exclusions(release),
+        *_base_rate(release, analysis),
+        *_rules(analysis),
+        *_metric_ties(analysis),
+        *_missing(analysis),
+        *_dependent_evidence(release),
+        *_overlap(analysis, details),
+        *_categories(details),
+        *_sensitivity(details),
+    )
+
+
+def sentence(text: str) -> str:
+    """A clause as a sentence: capitalised, with a full stop."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _shared_triplets(analysis: Analysis) -> Iterator[Caveat]:
+    shared, ci = analysis.shared_triplets, analysis.position_bias.ci
+    if not shared.n_shared or ci is None:
+        return
+    text = f"{sentence(shared.clause)} Answers to the same triplet depend on each other. "
+    if ci.unit == TWO_WAY:
+        text += (
+            "Intervals and p-values therefore account for participants and triplets, so they "
+            "speak for other people and other queries."
+        )
+    else:
+        text += (
+            f"Intervals and p-values resample only one (unit: {ci.unit}), so they are too short "
+            "for other people and other queries together."
+        )
+    yield "Participants share triplets", text
+
+
+def _notes(analysis: Analysis) -> Iterator[Caveat]:
+    if analysis.notes:
+        yield "Limits of this analysis", " ".join(map(sentence, analysis.notes))
+
+
+def _simulated(analysis: Analysis) -> Iterator[Caveat]:
+    if analysis.release.simulated:
+        text = (
+            "The answers come from simulated annotators. Every figure describes the "
+            "simulation, not what people think."
+        )
+        yield "Simulated answers", text
+
+
+def _data(release: Release, analysis: Analysis) -> Iterator[Caveat]:
+    summary = analysis.release
+    people = ("simulated annotator", None) if summary.simulated else ("participant", "people")
+    text = (
+        f"{count_text(summary.n_participants, *people)} compared two retrieved sets in "
+        f"{count_text(summary.n_questions, 'question')} and scored each set: "
+        f"{count_text(summary.n_sets, 'score')}."
+    )
+    if summary.taken is not None:
+        text = f"{sentence(summary.taken)} {text}"
+    if "triplet_id" in release.queries:
+        n = int(looked_up(release.preferences["query_id"], release.triplets).nunique())
+        if n < summary.n_questions:
+            triplets = count_text(n, "triplet")
+            text += f" The questions cover {triplets}, so some triplets appear repeatedly."
+    yield "The data", text
+
+
+def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
+    n = analysis.release.n_participants
+    if n < 2:
+        text = (
+            "With a single participant, the variation between people is unknown: there are no "
+            "intervals, and the figures do not generalise to other people."
+        )
+        yield "One participant", text
+    elif n < FEW_CLUSTERS:
+        text = (
+            f"{n} participants are few: the intervals are widened for that, but a few people "
+            "cannot show how much others differ."
+        )
+        yield "Few participants", text
+
+
+def _exclusions(release: Release) -> Iterator[Caveat]:
+    """What the release's filters removed, if its manifest says so."""
+    try:
+        manifest = json.loads((release.folder / "manifest.json").read_text(encoding="utf-8"))
+        steps = {str(step["rule"]): step["dropped"] for step in manifest["funnel"]["steps"]}
+        dropped = {rule: int(n) for rule, n in steps.items() if n}
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    unknown = [EXCLUSION_RULES.get(rule, rule) for rule, n in steps.items() if n is None]
+    counts = ", ".join(f"{n:,} {EXCLUSION_RULES.get(rule, rule)}" for rule, n in dropped.items())
+    text = "None: the release holds every question that was assigned."
+    if dropped:
+        text = f"Not in the release: {counts}."
+    if unknown:
+        text += f" Not recorded, so not excluded: questions {', '.join(unknown)}."
+    yield "Excluded questions", text
+
+
+def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:
+    bias = analysis.position_bias
+    if bias.reason is not None:
+        yield "No preferences", f"Position bias and preference rates are undefined: {bias.reason}."
+        return
+    rate = number_text(bias.rate)
+    interval = f" {bounds_text((bias.ci.low, bias.ci.high))}" if bias.ci else ""
+    text = f"Set 1 was preferred in {rate}{interval} of the questions"
+    is_biased = bias.p_clustered < 0.05
+    if is_biased and bias.rate != 0.5:
+        text += f", {'more' if bias.rate > 0.5 else 'less'} often than chance explains"
+    text += f". By the published rules, an uninformative metric therefore gets {rate}."
+    if is_biased and release.sets.get("system", pd.Series(dtype=object)).isna().all():
+        text += (
+            " Because the systems are not named, annotators' position bias cannot be "
+            "distinguished from better systems behind set 1."
+        )
+    yield "The base rate is not 0.5" if is_biased else "The base rate", text
+    if bias.human_ties:
+        questions = count_text(bias.human_ties, "question")
+        text = f"In {questions} neither set was preferred; preference rates exclude them."
+        yield "Human ties", text
+
+
+def _rules(analysis: Analysis) -> Iterator[Caveat]:
+    ranges = []
+    for name, metric in analysis.metrics.items():
+        rates = metric.preference
+        by_rule = (rates.ge.rate, rates.gt.rate, rates.ge_swapped.rate, rates.gt_swapped.rate)
+        defined = [rate for rate in by_rule if not isnan(rate)]
+        if defined and max(defined) - min(defined) >= 0.01:
+            ranges.append(f"{name} from {number_text(min(defined))} to {number_text(max(defined))}")
+    if ranges:
+        text = (
+            "The published rules consider only set 1 and differ in using > or >=. Depending on "
+            "that choice, and on which set is called set 1, the same answers give different "
+            f"rates: {'; '.join(ranges)}. Report the symmetric rate with its coverage, or "
+            "tie_half."
+        )
+        yield "Preference rates depend on the rule", text
+
+
+def _metric_ties(analysis: Analysis) -> Iterator[Caveat]:
+    shares = [
+        f"{name} ties on {number_text(rates.metric_ties / rates.base_rate.n, 'percent')} of the "
+        "pairs"
+        for name, metric in analysis.metrics.items()
+        if (rates := metric.preference).metric_ties and rates.base_rate.n
+    ]
+    if shares:
+        yield "Metric ties", f"{'; '.join(shares)}. Rules with a strict > exclude these pairs."
+
+
+def _missing(analysis: Analysis) -> Iterator[Caveat]:
+    for name, metric in analysis.metrics.items():
+        missing = metric.missing
+        if missing.n:
+            examples = ", ".join(missing.first) + (
+                ", ..." if missing.n > len(missing.first) else ""
+            )
+            sets = count_text(analysis.release.n_sets, "set")
+            text = (
+                f"It has no value for {missing.n:,} of {sets} ({examples}); its figures exclude "
+                "them."
+            )
+            yield f"{name} is incomplete", text
+
+
+def _dependent_evidence(release: Release) -> Iterator[Caveat]:
+    answers = release.preferences
+    decided = has_preference(answers) & (answers["score_1"] != answers["score_2"])
+    n = int(decided.sum())
+    if n:
+        agree = number_text(1 - int(contradicts(answers).sum()) / n, "percent")
+        text = (
+            f"Of {count_text(n, 'pair')} with a preference and two different scores, {agree} "
+            "prefer the higher score: the same person gave both. A metric that agrees with the "
+            "scores will also agree with the preferences, which adds no evidence for it."
+        )
+        yield "Preferences and scores are not independent evidence", text
+
+
+def _overlap(analysis: Analysis, details: Details) -> Iterator[Caveat]:
+    overlap, sets = details.overlap, count_text(analysis.release.n_sets, "set")
+    if isnan(overlap.scores.alpha):
+        count = f"Only {overlap.n_sets:,}" if overlap.n_sets else "None"
+        text = (
+            f"{count} of {sets} {'was' if overlap.n_sets < 2 else 'were'} scored by "
+            "two people, so neither inter-annotator agreement nor the highest correlation "
+            "that a metric could reach can be estimated."
+        )
+        yield "Inter-annotator agreement is unknown", text
+    else:
+        text = (
+            f"{overlap.n_sets:,} of {sets} were scored by more than one person. On "
+            "these sets, inter-annotator agreement (Krippendorff's alpha of the scores "
+            f"{number_text(overlap.scores.alpha)}), how well one annotator predicts another and "
+            "the highest correlation that a metric could reach can be estimated."
+        )
+        yield "Overlap between annotators", text
+
+
+def _categories(details: Details) -> Iterator[Caveat]:
+    if details.categories.note is not None:
+        yield "Categories", sentence(details.categories.note)
+
+
+def _sensitivity(details: Details) -> Iterator[Caveat]:
+    changing = [row.rule for row in details.sensitivity.rows if row.changes]
+    if changing:
+        yield (
+            "Conclusions depend on which answers count",
+            f"They change {'; '.join(changing)}. See the sensitivity tables.",
+        )
+
+
+# The section on how each figure is computed: its formula and source.
+
+
+class Method(NamedTuple):
+    """How a figure is computed: the key that columns refer to, its name, formula and source."""
+
+    key: str
+    name: str
+    formula: str
+    source: str
+
+
+FIGURE_METHODS = tuple(Method(**method) for method in read_toml("methods.toml")["methods"])
+METHOD_NUMBERS = {method.key: number for number, method in enumerate(FIGURE_METHODS, 1)}
+"""The note number of each method."""
+
+
+def methods_section(bootstrap: Bootstrap, comparisons: Sequence[Comparison]) -> Section:
+    rows = tuple(
+        (str(number), method.name, method.formula, method.source)
+        for number, method in enumerate(FIGURE_METHODS, 1)
+    )
+    blocks: list[Block] = [intervals_text(bootstrap)]
+    swaps = comparisons[0].spearman.swaps if comparisons else None
+    if swaps is not None:
+        permutations = count_text(swaps.n, "permutation")
+        blocks.append(
+            f"Tests of differences: {permutations}, seed {swaps.seed}, p = (b + 1) / "
+            "(permutations + 1)."
+        )
+    blocks += [
+        (
+            "results.json and tables/*.csv hold the figures in full precision, each with its n, "
+            "clusters, method and seed. An undefined figure is a dash here and null in JSON, "
+            "always with a reason."
+        ),
+        table("methods", rows),
+    ]
+    return Section("methods", "Methods", tuple(blocks))
+
+
+def intervals_text(bootstrap: Bootstrap) -> str:
+    """How intervals are computed with these resamples."""
+    resamples = count_text(bootstrap.n_resamples, "resample")
+    clusters = count_text(bootstrap.n_clusters_of(None), "cluster")
+    draws = (
+        f"{resamples}, seed {bootstrap.seed}, unit: {bootstrap.unit} ({clusters} in the release). "
+        "Whole clusters are drawn with replacement. All figures use the same draws, so differences "
+        "are paired."
+    )
+    if len(bootstrap.parts) > 1:
+        return (
+            "Intervals: 95%, Student's t. Participants share triplets, so the variance is that "
+            "over resampled participants, plus that over resampled triplets, less that over "
+            "resampled answers of one participant to one triplet (Cameron, Gelbach and Miller "
+            f"2011), with Satterthwaite's degrees of freedom; {draws}"
+        )
+    return (
+        f"Intervals: 95%, percentile bootstrap, {draws} With fewer than {FEW_CLUSTERS} clusters, "
+        "intervals are expanded as Student's t requires (Hesterberg 2015); with fewer than "
+        f"{FEWEST_FOR_PERCENTILES}, they are Student's with the variance over the resamples."
+    )
+
+
+# The section on whether the conclusions change without questionable answers.
+
+METHODS: dict[Statistic, str] = {"rho": "spearman", "tie_half": "tie_half"}
+
+
+def sensitivity_section(sensitivity: Sensitivity) -> Section:
+    """The main figures again under each rule, and without each participant."""
+    tables = (_table(sensitivity, statistic) for statistic in SENSITIVE_STATISTICS)
+    blocks: tuple[Block, ...] = (_chart(sensitivity), *tables, _leave_one_out_table(sensitivity))
+    return Section("sensitivity", "Sensitivity", blocks)
+
+
+def _metrics(sensitivity: Sensitivity) -> list[str]:
+    base = sensitivity.rows[0].conclusions
+    return [] if base is None else list(base.estimates[SENSITIVE_STATISTICS[0]])
+
+
+def _cell(row: FilteredConclusions, statistic: Statistic, metric: str) -> NumberCell:
+    if row.conclusions is None:
+        return number_cell(float("nan"), row.reason or "")
+    return estimate_cell(row.conclusions.estimates[statistic][metric])
+
+
+def _table(sensitivity: Sensitivity, statistic: Statistic) -> Table:
+    metrics = _metrics(sensitivity)
+    rows: tuple[Row, ...] = tuple(
+        (
+            row.rule,
+            number_cell(float("nan"), row.reason) if row.n_dropped is None else row.n_dropped,
+            *(_cell(row, statistic, metric) for metric in metrics),
+            "; ".join(row.changes) or (DASH if row.conclusions is None else "none"),
+        )
+        for row in sensitivity.rows
+    )
+    columns = (Column(name, f"{statistic} of {name}", METHODS[statistic]) for name in metrics)
+    changes = Column("changes", "Changed conclusions")
+    return table(f"sensitivity_{statistic}", rows, *columns, changes)
+
+
+def _chart(sensitivity: Sensitivity) -> Chart:
+    defined = [row for row in sensitivity.rows if row.conclusions is not None]
+    metrics = _metrics(sensitivity)
+
+    def paint(figure: Figure) -> None:
+        panels = figure.subplots(1, len(SENSITIVE_STATISTICS), sharey=True)
+        for axes, statistic in zip(panels, SENSITIVE_STATISTICS, strict=True):
+            series = {name: [_cell(row, statistic, name) for row in defined] for name in metrics}
+            charts.draw_intervals(axes, [_two_lines(row.rule) for row in defined], series)
+            charts.draw_reference(axes, CHANCE[statistic], "chance")
+            axes.set_xlabel(statistic)
+        charts.draw_legend(figure, panels[0])
+
+    return Chart(
+        "sensitivity",
+        "The main figures without questionable answers",
+        _caption(sensitivity),
+        "For each way of excluding answers, rho and tie_half of every metric with intervals.",
+        (charts.WIDTH + 0.6, charts.intervals_height(len(defined), len(metrics), 1.2)),
+        paint,
+        is_wide=True,
+        is_empty=not any(
+            not isnan(_cell(row, statistic, name).value)
+            for row in defined
+            for statistic in SENSITIVE_STATISTICS
+            for name in metrics
+        ),
+    )
+
+
+def _two_lines(rule: str) -> str:
+    first, *rest = textwrap.wrap(rule, 27, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([first, " ".join(rest)] if rest else [first])
+
+
+def _caption(sensitivity: Sensitivity) -> str:
+    applied = [row for row in sensitivity.rows[1:] if row.conclusions is not None]
+    not_applied = len(sensitivity.rows) - 1 - len(applied)
+    changing = [row.rule for row in applied if row.changes]
+    caption = f"Of {len(applied)} ways to exclude questionable answers, {len(changing) or 'none'} "
+    caption += "change a conclusion" if len(changing) > 1 else "changes a conclusion"
+    caption += f": {'; '.join(changing)}." if changing else "."
+    if not_applied:
+        needs = "it needs" if not_applied == 1 else "they need"
+        caption += f" {not_applied} more could not be tried, as what {needs} was not recorded."
+    return caption
+
+
+def _leave_one_out_table(sensitivity: Sensitivity) -> Table:
+    rows: list[Row] = []
+    for statistic in SENSITIVE_STATISTICS:
+        for metric, bounds in sensitivity.jackknife.ranges[statistic].items():
+            reason = UNDEFINED_REASON if isnan(bounds.low) else None
+            low, high = (number_cell(bound, reason) for bound in (bounds.low, bounds.high))
+            without = (bounds.low_without or DASH, bounds.high_without or DASH)
+            rows.append((statistic, metric, low, without[0], high, without[1]))
+    return table("left_out", rows)

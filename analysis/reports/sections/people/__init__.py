@@ -1,1 +1,0 @@
-"""The sections of the report about the people: their agreement, and how each answered."""

@@ -1,0 +1,436 @@
+"""The report of sessions: figures by round, and people beside simulators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isnan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hsfiq.analysis.errors import count_text
+from hsfiq.analysis.reports.charts import draw_legend, panels, panels_size, shorten, style_of_series
+from hsfiq.analysis.reports.document import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Row,
+    Section,
+    Table,
+    estimate_cell,
+    folded,
+    interval_text,
+    number_cell,
+)
+from hsfiq.analysis.reports.html import report_files
+from hsfiq.analysis.resampling.bootstrap import Estimate
+from hsfiq.analysis.sessions.measure import Differences, SessionAnalysis, SystemMeasures
+from hsfiq.analysis.sessions.people import Compared, Comparison, Order, PeopleAndSimulators
+from hsfiq.analysis.sessions.ranks import Rules
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+# The report of sessions: curves by round, and a table of each system's figures.
+
+ByRound = Mapping[str, Sequence[Estimate]]
+"""Figures by name, one value a round."""
+
+PANEL_HEIGHT = 2.6  # inches
+RANKS = {"mean_rank_current": "mean rank", "mean_rank_best": "mean best rank"}
+SIMULATED = "The texts come from simulators. Every figure describes the simulation, not people."
+METHODS = (
+    "Ranks count from 1; b is the least rank of a session so far. Hits@K is the share of sessions "
+    "with b at most K, Recall@K the share with the rank at most K. BRI is the mean over rounds of "
+    "ln b by the trapezoidal rule (PlugIR, ACL 2024). Rounds to success are Kaplan and Meier's "
+    "estimate, in which sessions that end without success are censored. Differences are between "
+    "systems on the queries of both, after the last round that both have. Intervals are 95% "
+    "bootstrap intervals over clusters of sessions; all figures use the same draws. results.json "
+    "and tables/*.csv hold every figure in full precision, with its n and method."
+)
+PEOPLE = (
+    "People and simulators who searched for the same queries with the same systems. Each query "
+    "counts once on a side, so the differences, simulator less people, are paired by query. A "
+    "simulator is optimistic if the interval of its difference in Hits@{k} after the last round is "
+    "above 0, and pessimistic if it is below; people see {k} images and stop when they see theirs."
+)
+AFTER_STOP = {
+    "carry": "After a session's end its last list stays.",
+    "drop": "After its end a session is left out of Recall and of the current rank.",
+}
+
+
+def session_report(
+    analysis: SessionAnalysis, people: PeopleAndSimulators | None = None
+) -> dict[str, bytes]:
+    """The content of the report's files, by their paths in its folder; see `report_files`."""
+    results = analysis.to_json() | ({} if people is None else {"people": people.to_json()})
+    return report_files(document_of(analysis, people), results)
+
+
+def document_of(analysis: SessionAnalysis, people: PeopleAndSimulators | None = None) -> Document:
+    n = sum(each.n_sessions for each in analysis.systems.values())
+    caveats = [("Notes", ". ".join(analysis.notes))] if analysis.notes else []
+    if analysis.simulated:
+        caveats.insert(0, ("Simulated texts", SIMULATED))
+    return Document(
+        title="Searches over several rounds",
+        summary=f"{count_text(n, 'session')} of {count_text(len(analysis.systems), 'system')}.",
+        simulated=analysis.simulated,
+        caveats=tuple(caveats),
+        sections=(
+            *sections(analysis),
+            *(() if people is None else [people_section(people)]),
+            Section("methods", "Methods", (methods_of(analysis.rules),)),
+        ),
+    )
+
+
+def sections(analysis: SessionAnalysis) -> Iterator[Section]:
+    systems = analysis.systems
+    hits = [f"hits@{k}" for k in analysis.rules.ks]
+    by_round = {name: each.by_round for name, each in systems.items()}
+    curves = (
+        curve_chart("hits", "Hits by round", by_round, {name: name for name in hits}),
+        curve_chart("ranks", "Ranks by round", by_round, RANKS, is_log=True),
+    )
+    yield Section("curves", "Curves", curves)
+    for number, (name, system) in enumerate(systems.items(), start=1):
+        yield Section(f"system_{number}", name, tuple(system_blocks(number, name, system)))
+    if analysis.differences:
+        yield Section("differences", "Differences", (difference_table(analysis),))
+
+
+def methods_of(rules: Rules) -> str:
+    return f"{METHODS} {AFTER_STOP[rules.after_stop]}"
+
+
+def system_blocks(number: int, name: str, system: SystemMeasures) -> Iterator[Block]:
+    stops = ", ".join(f"{reason} {n:,}" for reason, n in system.stops.items())
+    yield (
+        f"{count_text(system.n_sessions, 'session')} of "
+        f"{count_text(system.n_queries, 'query', 'queries')}; ends: {stops}."
+    )
+    rounds = range(1, system.n_rounds + 1)
+    yield Table(
+        f"rounds_{number}",
+        f"{name}: figures by round",
+        (Column("figure", "Figure"), *(Column(f"round_{n}", f"Round {n}") for n in rounds)),
+        tuple((figure, *map(estimate_cell, each)) for figure, each in system.by_round.items()),
+    )
+    figures = dict(system.of_sessions)
+    for figure, success in system.success.items():
+        figures |= {f"{figure}, mean": success.mean, f"{figure}, median": success.median}
+    yield Table(
+        f"sessions_{number}",
+        f"{name}: figures of sessions",
+        (Column("figure", "Figure"), Column("value", "Value")),
+        tuple((figure, estimate_cell(each)) for figure, each in figures.items()),
+    )
+
+
+def difference_table(analysis: SessionAnalysis) -> Table:
+    (first, *_) = analysis.systems
+    names = list(next(iter(analysis.differences.values())).figures)
+    rows: list[Row] = [
+        (
+            figure,
+            *(
+                number_cell(each.value, each.reason, n=each.n, ci=each.ci, style="signed")
+                for other in analysis.differences.values()
+                for each in [other.figures[figure]]
+            ),
+        )
+        for figure in names
+    ]
+    columns = (Column(f"system_{n}", name) for n, name in enumerate(analysis.differences, start=2))
+    return Table(
+        "differences",
+        f"Differences to {first}, after the last round",
+        (Column("figure", "Figure"), *columns),
+        tuple(rows),
+    )
+
+
+def people_section(people: PeopleAndSimulators) -> Section:
+    """Curves of people and simulators, a table of their differences, and the order of systems."""
+    hits = f"hits@{people.k}"
+    blocks: list[Block] = [
+        PEOPLE.format(k=people.k),
+        *([f"Notes: {'; '.join(people.notes)}."] if people.notes else []),
+        curve_chart("people", "People and simulators", people_curves(people), {hits: hits}),
+        *(comparison_table(number, each) for number, each in enumerate(people.comparisons, 1)),
+    ]
+    if people.orders:
+        blocks.append(order_table(people))
+    return Section("people", "People and simulators", tuple(blocks))
+
+
+def people_curves(people: PeopleAndSimulators) -> dict[str, ByRound]:
+    """The figures of both sides of each comparison, by the names of their curves.
+
+    People have several curves where simulators have other queries in common with them.
+    """
+    curves: dict[str, ByRound] = {}
+    for each in people.comparisons:
+        name, figures = f"{each.system}, people", each.figures
+        own = {key: [each_round.people for each_round in values] for key, values in figures.items()}
+        if curves.get(name, own) != own:
+            name = f"{name} ({each.simulator}'s queries)"
+        curves[name] = own
+        curves[f"{each.system}, {each.simulator}"] = {
+            key: [each_round.simulator for each_round in values] for key, values in figures.items()
+        }
+    return curves
+
+
+def comparison_table(number: int, comparison: Comparison) -> Table:
+    title = (
+        f"{comparison.system}: {comparison.simulator} is {comparison.verdict}; "
+        f"{count_text(comparison.n_queries, 'query', 'queries')}"
+    )
+    rows: list[Row] = [
+        (f"{name}, round {place}", *compared_cells(each))
+        for name, rounds in comparison.figures.items()
+        for place, each in enumerate(rounds, start=1)
+    ]
+    columns = ("figure", "people", "simulator", "difference")
+    return Table(
+        f"people_{number}",
+        title,
+        tuple(Column(name, name.capitalize()) for name in columns),
+        (*rows, ("words of a text", *compared_cells(comparison.words))),
+    )
+
+
+def compared_cells(compared: Compared) -> tuple[Cell, ...]:
+    difference = compared.difference
+    return (
+        estimate_cell(compared.people),
+        estimate_cell(compared.simulator),
+        signed_cell(difference),
+    )
+
+
+def order_table(people: PeopleAndSimulators) -> Table:
+    agrees = {True: "yes", False: "no", None: "not defined"}
+    return Table(
+        "orders",
+        f"Every two systems: the second's Hits@{people.k} less the first's",
+        tuple(
+            Column(name, name.capitalize())
+            for name in ("systems", "simulator", "people", "simulated", "agree")
+        ),
+        tuple(
+            (
+                ", ".join(each.systems),
+                each.simulator,
+                signed_cell(each.people),
+                signed_cell(each.by_simulator),
+                agrees[each.agrees],
+            )
+            for each in people.orders
+        ),
+    )
+
+
+def signed_cell(estimate: Estimate) -> Cell:
+    return number_cell(
+        estimate.value, estimate.reason, n=estimate.n, ci=estimate.ci, style="signed"
+    )
+
+
+def curve_chart(
+    name: str,
+    title: str,
+    systems: Mapping[str, ByRound],
+    figures: Mapping[str, str],
+    *,
+    is_log: bool = False,
+) -> Chart:
+    """A panel for each figure, with a line for each system."""
+    from matplotlib.ticker import (  # noqa: PLC0415
+        LogLocator,
+        MaxNLocator,
+        NullLocator,
+        StrMethodFormatter,
+    )
+
+    def paint(figure: Figure) -> None:
+        for axes, (key, label) in zip(panels(figure, len(figures)), figures.items(), strict=True):
+            for index, (system, by_round) in enumerate(systems.items()):
+                draw_curve(axes, index, shorten(system), by_round[key])
+            axes.set_title(label)
+            axes.set_xlabel("round")
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.grid(axis="y")
+            if is_log:
+                axes.set_yscale("log")
+                axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+                axes.yaxis.set_minor_locator(NullLocator())
+        if len(systems) > 1:
+            draw_legend(figure, figure.axes[0])
+
+    values = [
+        each.value for by_round in systems.values() for key in figures for each in by_round[key]
+    ]
+    return Chart(
+        name,
+        title,
+        f"{title}, with 95% intervals.",
+        "A panel for each figure, with a line for each system over the rounds; the tables have "
+        "the figures.",
+        panels_size(len(figures), PANEL_HEIGHT),
+        paint,
+        is_wide=True,
+        is_empty=bool(np.isnan(values).all()),
+    )
+
+
+def draw_curve(axes: Axes, index: int, name: str, estimates: Sequence[Estimate]) -> None:
+    style = style_of_series(index)
+    rounds = np.arange(1, len(estimates) + 1)
+    values = [each.value for each in estimates]
+    low, high = (
+        [getattr(each.ci, end) if each.ci else each.value for each in estimates]
+        for end in ("low", "high")
+    )
+    axes.fill_between(rounds, low, high, color=style.colour, alpha=0.15, linewidth=0)
+    axes.plot(
+        rounds,
+        values,
+        color=style.colour,
+        marker=style.mark,
+        markerfacecolor=style.face,
+        linestyle=style.line,
+        label=name,
+        ms=4,
+    )
+
+
+# The figures of sessions as plain text.
+
+LABEL, COLUMN = 24, 25  # characters
+DIGITS = 3
+LARGE = 100
+"""Ranks from here on have no decimals."""
+SIMULATED_HEADING = "SIMULATED: texts come from simulators, not from people"
+
+
+def session_text(analysis: SessionAnalysis) -> str:
+    """Lines of at most 100 characters, unless a word is longer, without a final newline."""
+    blocks = [list(system_lines(name, each, analysis)) for name, each in analysis.systems.items()]
+    blocks += [list(difference_lines(name, each)) for name, each in analysis.differences.items()]
+    rules = analysis.rules
+    clusters = f"{count_text(analysis.n_clusters, 'cluster')} ({analysis.unit})"
+    blocks.append(
+        [
+            f"rules: after a session's end {rules.after_stop}, ties {rules.ties}",
+            f"intervals: 95%, bootstrap over {clusters}; --json has all rounds and their methods",
+            *([SIMULATED_HEADING] if analysis.simulated else []),
+            *(f"note: {note}" for note in analysis.notes),
+        ]
+    )
+    return "\n\n".join("\n".join(map(folded, block)) for block in blocks)
+
+
+def system_lines(name: str, system: SystemMeasures, analysis: SessionAnalysis) -> Iterator[str]:
+    """The figures of the rounds that the rules print, then those of sessions."""
+    stops = ", ".join(f"{reason} {n:,}" for reason, n in system.stops.items())
+    yield (
+        f"{name}: {count_text(system.n_sessions, 'session')} of "
+        f"{count_text(system.n_queries, 'query', 'queries')}; ends: {stops}"
+    )
+    rounds = analysis.rules.printed_rounds(system.n_rounds)
+    yield " " * LABEL + "".join(f"{f'round {each}':<{COLUMN}}" for each in rounds).rstrip()
+    for figure, estimates in system.by_round.items():
+        cells = [figure_text(estimates[each - 1]) for each in rounds]
+        if len(set(cells)) == 1 and isnan(estimates[0].value):
+            cells = cells[:1]
+        yield f"  {figure:<{LABEL - 2}}{''.join(f'{cell:<{COLUMN}}' for cell in cells)}".rstrip()
+    for figure, estimate in system.of_sessions.items():
+        yield f"  {figure:<{LABEL - 2}} {figure_text(estimate)}"
+    for figure, success in system.success.items():
+        median = success.median
+        half = f", half by round {median.value:.0f}" if not isnan(median.value) else ""
+        if isnan(median.value) and not isnan(success.mean.value):
+            half = f", {median.reason}"
+        yield f"  {figure:<{LABEL - 2}} mean {figure_text(success.mean)}{half}"
+
+
+def difference_lines(name: str, differences: Differences) -> Iterator[str]:
+    yield (
+        f"{name} minus {differences.minus}, round {differences.round}, "
+        f"{count_text(differences.n_queries, 'query', 'queries')} of both"
+    )
+    for figure, estimate in differences.figures.items():
+        yield f"  {figure:<{LABEL - 2}}{figure_text(estimate, signed=True)}"
+
+
+def figure_text(estimate: Estimate, *, signed: bool = False) -> str:
+    if isnan(estimate.value):
+        return f"undefined: {estimate.reason}"
+    digits = DIGITS if abs(estimate.value) < LARGE else 0
+    interval = "" if estimate.ci is None else f" {interval_text(estimate.ci, digits)}"
+    return f"{estimate.value:{'+' if signed else ''}.{digits}f}{interval}"
+
+
+# People and simulators on the same queries, as plain text.
+
+PEOPLE_LABEL, PEOPLE_COLUMN = 22, 26  # characters
+
+
+def comparison_text(people: PeopleAndSimulators) -> str:
+    """Lines of at most 100 characters, without a final newline; figures of the last round."""
+    blocks = [list(comparison_lines(each, people.k)) for each in people.comparisons]
+    if people.orders:
+        blocks.append([f"order of systems by hits@{people.k}, second minus first"])
+        blocks[-1] += [order_line(each) for each in people.orders]
+    if people.notes:
+        blocks.append([f"note: {note}" for note in people.notes])
+    return "\n\n".join("\n".join(map(folded, block)) for block in blocks)
+
+
+def comparison_lines(comparison: Comparison, k: int) -> Iterator[str]:
+    n_rounds = len(comparison.figures[f"hits@{k}"])
+    yield (
+        f"{comparison.system}: people ({count_text(comparison.n_people_sessions, 'session')}) and "
+        f"{comparison.simulator} ({count_text(comparison.n_simulator_sessions, 'session')}) on "
+        f"{count_text(comparison.n_queries, 'query', 'queries')}"
+    )
+    titles = ("people", comparison.simulator, "difference")
+    yield " " * PEOPLE_LABEL + "".join(f"{title:<{PEOPLE_COLUMN}}" for title in titles).rstrip()
+    hits = f"hits@{k}"
+    for number, each in enumerate(comparison.figures[hits], start=1):
+        yield line(f"{hits}, round {number}", each)
+    yield f"  after round {n_rounds}:"
+    for name, figures in comparison.figures.items():
+        if name != hits:
+            yield line(name, figures[-1])
+    yield line("words of a text", comparison.words)
+    yield f"  by {hits} after round {n_rounds} the simulator is {comparison.verdict}"
+
+
+def line(label: str, compared: Compared) -> str:
+    cells = [
+        figure_text(compared.people),
+        figure_text(compared.simulator),
+        figure_text(compared.difference, signed=True),
+    ]
+    if len(set(cells)) == 1:
+        cells = cells[:1]
+    padded = " ".join(f"{cell:<{PEOPLE_COLUMN - 1}}" for cell in cells)
+    return f"  {label:<{PEOPLE_LABEL - 3}} {padded}".rstrip()
+
+
+def order_line(order: Order) -> str:
+    verdict = {True: "same order", False: "other order", None: "no order"}[order.agrees]
+    return (
+        f"  {', '.join(order.systems)}: people {figure_text(order.people, signed=True)}, "
+        f"{order.simulator} {figure_text(order.by_simulator, signed=True)}: {verdict}"
+    )

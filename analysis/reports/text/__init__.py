@@ -1,1 +1,0 @@
-"""An analysis as plain text for the terminal."""

@@ -1,1 +1,0 @@
-"""Whether the conclusions depend on doubtful answers or on one participant."""

@@ -1,1 +1,0 @@
-"""Preferences that may be watched while a study runs, and the decision to stop it."""
