@@ -54,9 +54,10 @@ def back_up(url: str, file: Path) -> Backup:
     with engine_for(url, connect_existing) as engine:
         if is_fresh_sqlite(engine.url):
             raise NothingToDo(f"{where}: there is no database yet")
-        module = sqlite_files if engine.dialect.name == "sqlite" else postgres_archives
+        is_sqlite = engine.dialect.name == "sqlite"
+        write = sqlite_files.back_up if is_sqlite else postgres_archives.back_up
         with explained_errors(file), new_private_file(file) as draft:
-            contents = module.back_up(engine, where, draft)
+            contents = write(engine, where, draft)
             size, sha256 = draft.stat().st_size, digest(draft)
     return Backup(file, size, sha256, contents)
 

@@ -111,12 +111,12 @@ def restore(
     as_json: JsonOption = False,
 ) -> None:
     """Restore a backup into a new SQLite file, or into a PostgreSQL database without tables."""
-    from hsfiq.backup import backups
+    from hsfiq.backup.backups import restore as restore_backup
     from hsfiq.db.schema import head_revision
     from hsfiq.db.urls import shown_url
 
     url = database_url(ctx, database)
-    contents = backups.restore(file, url)
+    contents = restore_backup(file, url)
     record_in(url, Action.DB_RESTORE)
     warn_of_password(url)
     note = "" if contents.revision == head_revision() else "; run `hsfiq db upgrade`"

@@ -9,7 +9,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.contact_sheet.content import SheetContent, SheetQuery, SheetRow, rows_of_runs
-from hsfiq.db.tables import Dataset, Image, Query, RankedList, System, Triplet
+from hsfiq.db import tables
+from hsfiq.db.tables import Dataset, Query, RankedList, System
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED, split_query_id
 from hsfiq.importing.datasets import chunks
@@ -51,11 +52,13 @@ def stored_query(session: Session, query_id: str) -> SheetQuery:
     )
 
 
-def triplets_with_id(session: Session, triplet_id: str) -> Sequence[Triplet]:
-    return session.scalars(select(Triplet).where(Triplet.external_id == triplet_id)).all()
+def triplets_with_id(session: Session, triplet_id: str) -> Sequence[tables.Triplet]:
+    return session.scalars(
+        select(tables.Triplet).where(tables.Triplet.external_id == triplet_id)
+    ).all()
 
 
-def text_of(session: Session, triplet: Triplet, suffix: str) -> str | None:
+def text_of(session: Session, triplet: tables.Triplet, suffix: str) -> str | None:
     """Return the text of a triplet's query; None if it is unknown."""
     query = session.scalars(
         select(Query).where(Query.triplet_id == triplet.id, Query.suffix == suffix)
@@ -73,10 +76,10 @@ def stored_rows(session: Session, query: SheetQuery) -> list[SheetRow]:
         select(System.name, RankedList.image_ids, RankedList.scores)
         .join(System, RankedList.system_id == System.id)
         .join(Query, RankedList.query_id == Query.id)
-        .join(Triplet, Query.triplet_id == Triplet.id)
-        .join(Dataset, Triplet.dataset_id == Dataset.id)
+        .join(tables.Triplet, Query.triplet_id == tables.Triplet.id)
+        .join(Dataset, tables.Triplet.dataset_id == Dataset.id)
         .where(
-            Triplet.external_id + Query.suffix == query.query_id,
+            tables.Triplet.external_id + Query.suffix == query.query_id,
             Dataset.name == query.dataset,
         )
         .order_by(System.name)
@@ -95,7 +98,9 @@ def image_names(session: Session, keys: Sequence[int]) -> tuple[str, ...]:
     """Return the ids of the images with these database keys, in the same order."""
     names: dict[int, str] = {}
     for chunk in chunks(keys):
-        rows = session.execute(select(Image.id, Image.name).where(Image.id.in_(chunk)))
+        rows = session.execute(
+            select(tables.Image.id, tables.Image.name).where(tables.Image.id.in_(chunk))
+        )
         names.update((key, name) for key, name in rows)
     return tuple(names[key] for key in keys)
 
