@@ -78,13 +78,12 @@ from hsfiq.collect.protocol import (
 )
 from hsfiq.collect.recruiting.addresses import regular_forgetting
 from hsfiq.collect.withdrawal import regular_erasure
-from hsfiq.db.checkpoints import regular_checkpoints
-from hsfiq.db.engine import Database, open_database
-from hsfiq.db.failures.timeouts import limit_waiting
+from hsfiq.db.engine import Database, open_database, regular_checkpoints
+from hsfiq.db.postgres import limit_waiting
 from hsfiq.errors import InvalidRecord, Refused, SetBack, Unavailable
 from hsfiq.http_server import accept_connections, listening, server_settings, stop
+from hsfiq.processes import Signals
 from hsfiq.public_url import PublicUrl
-from hsfiq.signals import Signals
 from hsfiq.study.languages.standard import standard_texts
 
 Body = Annotated[bytes, Depends(limited_body)]

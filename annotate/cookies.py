@@ -14,10 +14,10 @@ from typing import Literal, TypedDict
 from fastapi import Request, Response
 from sqlalchemy.orm import Session
 
-from hsfiq.access.signing_key import signing_keys
+from hsfiq.access import signing_keys
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
-from hsfiq.db.rows.participants import ParticipantRow, participant_row
+from hsfiq.db.rows import ParticipantRow, participant_row
 from hsfiq.db.tables import Participant
 from hsfiq.db.types import DIGEST_LENGTH, digest_of
 from hsfiq.errors import Forbidden, Refused

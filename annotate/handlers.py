@@ -76,7 +76,7 @@ from hsfiq.collect.steps import (
 from hsfiq.collect.withdrawal import consequences_of, lock_study_of
 from hsfiq.collect.withdrawal import withdraw as withdraw_from_study
 from hsfiq.db.engine import Database
-from hsfiq.db.rows.participants import AnyParticipant
+from hsfiq.db.rows import AnyParticipant
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Forbidden, HsfiqError, Refused, SetBack
 from hsfiq.kinds import KINDS

@@ -61,9 +61,9 @@ from hsfiq.collect.stages import (
     may_reconsider,
 )
 from hsfiq.collect.steps import Step, Steps
-from hsfiq.db.rows.participants import AnyParticipant
+from hsfiq.db.rows import AnyParticipant
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
-from hsfiq.images.faults import Fault
+from hsfiq.images.folder import Fault
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import StudyConfig, config_of, rules_of, shows_garments
 from hsfiq.study.instrument.extra_questions import ExtraQuestion

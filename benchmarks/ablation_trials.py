@@ -20,7 +20,7 @@ from hsfiq.analysis.data.metrics import parse_metric
 from hsfiq.analysis.data.release import read_release
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
-from hsfiq.demo.folder import IMAGE_FOLDER, database_url
+from hsfiq.demo.study import IMAGE_FOLDER, database_url
 from hsfiq.model import checkpoints
 from hsfiq.model import data as datasets
 from hsfiq.model.data import draw_dataset, draw_pictures, drawn_size

@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from scipy import stats
 
-from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
 from hsfiq.demo.study import draw_catalogue, draw_queries
 from hsfiq.drawn import (
     SYSTEMS,
@@ -59,6 +58,7 @@ from hsfiq.model.scorer.job import Callback, TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.model.scorer.run import run as train
 from hsfiq.model.scorer.scorer import Scorer
+from hsfiq.next_study import Candidate, Candidates, PossibleSet
 from hsfiq.releases.reader import ReleasedSet
 
 CPU = Distributed(torch.device("cpu"))

@@ -33,8 +33,7 @@ from scipy.stats import rankdata
 
 from hsfiq.analysis.data.metrics import parse_metric
 from hsfiq.analysis.data.release import Release, read_release
-from hsfiq.demo.folder import database_url
-from hsfiq.demo.study import draw_catalogue, draw_queries, queries_per_category
+from hsfiq.demo.study import database_url, draw_catalogue, draw_queries, queries_per_category
 from hsfiq.drawn import DrawnTriplet, Garment, garment_of, utility
 from hsfiq.drawn.triplets import Split
 from hsfiq.drawn.utility import reference_similarity, text_utility

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from sqlalchemy import Column, Connection, Table, inspect
 
-from hsfiq.db.tables import Base
+from hsfiq.db.types import Base
 
 AT_ONCE = 20_000
 

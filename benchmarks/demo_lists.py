@@ -19,12 +19,14 @@ import hsfiq.demo
 from benchmarks.trained_systems import FOLDER, SYSTEMS, TrainedSystems
 from hsfiq.atomic_files import write_whole
 from hsfiq.cli.demo_systems import lists_of
-from hsfiq.demo.lists import FILE, DrawnQuery, queries_sha256
 from hsfiq.demo.study import (
+    FILE,
     SERVED_PARTICIPANTS,
+    DrawnQuery,
     draw_catalogue,
     draw_queries,
     queries_per_category,
+    queries_sha256,
     served_design,
 )
 from hsfiq.drawn import Garment

@@ -22,10 +22,15 @@ import torch
 
 from benchmarks.trained_systems import CPU, FOLDER, SYSTEMS, TrainedSystems
 from hsfiq.drawn import generator
-from hsfiq.drawn.fisd.captions import read_caption
-from hsfiq.drawn.fisd.folder import IMAGES, write_drawn_fisd
-from hsfiq.drawn.fisd.scenes import SCENE_ATTRIBUTES, Scene
-from hsfiq.drawn.fisd.triplets import SceneTriplet, draw_aspects
+from hsfiq.drawn.fisd import (
+    IMAGES,
+    SCENE_ATTRIBUTES,
+    Scene,
+    SceneTriplet,
+    draw_aspects,
+    read_caption,
+    write_drawn_fisd,
+)
 from hsfiq.model.evaluation import benchmarks
 from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists
 from hsfiq.model.evaluation.fisd import (

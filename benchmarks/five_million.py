@@ -32,7 +32,7 @@ from sqlalchemy.engine import make_url
 from benchmarks.many_answers import AT_WORK, FULL, LARGE, SMALL, UNBEGUN, Part, make_database
 from benchmarks.query_plans import full_scans, plan_of, recorded_statements, slowest
 from hsfiq import cli
-from hsfiq.access.roles import Role, User
+from hsfiq.actors import Role, User
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard

@@ -29,7 +29,7 @@ from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import required_participant
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.images.response import HEADERS
-from hsfiq.db.tables import Image
+from hsfiq.db.source_tables import Image
 from hsfiq.http_server import server_settings
 from hsfiq.images.stored_copies import read_copy
 

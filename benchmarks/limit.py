@@ -18,7 +18,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
 from benchmarks.browsing import Browser
 from hsfiq.annotate.body_limit import limited_body
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.rows.executing import execute
+from hsfiq.db.rows import execute
 from hsfiq.http_server import server_settings
 
 ANSWER_BYTES, REPLY_BYTES = 600, 1500

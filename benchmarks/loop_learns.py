@@ -29,7 +29,7 @@ import torch
 from benchmarks.agreement import hsfiq
 from benchmarks.held_out import HeldOut, mean_agreement, mean_difference, measure_held_out
 from benchmarks.information_vs_random import compare_follow_ups, summarise
-from hsfiq.demo.folder import IMAGE_FOLDER, database_url
+from hsfiq.demo.study import IMAGE_FOLDER, database_url
 from hsfiq.model.data import CATALOGUE, TrainingData, read_training_data
 from hsfiq.model.preference.retrain import retrain
 from hsfiq.model.preference.training import Settings

@@ -35,8 +35,8 @@ from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.db.engine import connect, open_database
 from hsfiq.db.schema import upgrade
-from hsfiq.db.tables import Base, Check, CheckAnswer, Form, Participant, Question, Response, Study
-from hsfiq.db.types import digest_of
+from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
+from hsfiq.db.types import Base, digest_of
 from hsfiq.study.config import Checks, Design, Presentation, Recruitment, StudyConfig, stored_config
 
 FORMS, ASKED = 4, 25

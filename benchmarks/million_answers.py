@@ -21,23 +21,18 @@ from sqlalchemy import Connection, insert, select
 from benchmarks.copied_rows import AT_ONCE, copy_rows
 from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.db.engine import open_database
+from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
 from hsfiq.db.tables import (
-    Base,
-    Dataset,
     Form,
-    Image,
     Pair,
     Participant,
-    Query,
     Question,
     Response,
     RetrievedImage,
     RetrievedSet,
     Study,
-    System,
-    Triplet,
 )
-from hsfiq.db.types import digest_of
+from hsfiq.db.types import Base, digest_of
 
 STUDY = "million"
 PER_FORM, FORMS, K = 25, 2, 5

@@ -38,7 +38,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.copied_rows import copy_rows
 from benchmarks.million_answers import STUDY_VALUES
-from hsfiq.access.roles import Role, User
+from hsfiq.actors import Role, User
 from hsfiq.analysis.resampling.intervals import LEVEL
 from hsfiq.analysis.results import FloatArray
 from hsfiq.analysis.sequential import GRID, NODES, SHARES, confidence_sequence
@@ -50,23 +50,18 @@ from hsfiq.collect.progress import count_standings, participants_of
 from hsfiq.collect.review.win_shares import win_shares
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import open_database
+from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
 from hsfiq.db.tables import (
-    Base,
-    Dataset,
     Form,
-    Image,
     Pair,
     Participant,
-    Query,
     Question,
     Response,
     RetrievedImage,
     RetrievedSet,
     Study,
-    System,
-    Triplet,
 )
-from hsfiq.db.types import digest_of
+from hsfiq.db.types import Base, digest_of
 from hsfiq.study.config import Design, Presentation, StudyConfig, stored_config
 
 SIZE, FULL_SIZES = 20_000, (5_000, 10_000, 20_000)

@@ -29,11 +29,15 @@ from hsfiq.model.ranker import CorpusRanker, part_rankers
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths
 from hsfiq.model.system_recipes import SystemName
-from hsfiq.sessions.choosers import chooser_of
-from hsfiq.sessions.play import Query, Settings, play
+from hsfiq.sessions.play import Query, Settings, chooser_of, play
 from hsfiq.sessions.record import Session
-from hsfiq.sessions.simulators.drawn import DrawnSimulator, SameText, attribute_distance
-from hsfiq.sessions.simulators.simulated_user import SimulatedUser, Simulator
+from hsfiq.sessions.simulators import (
+    DrawnSimulator,
+    SameText,
+    SimulatedUser,
+    Simulator,
+    attribute_distance,
+)
 from hsfiq.sessions.tables import round_row, session_row
 
 PRETRAINED = "pretrained"

@@ -21,7 +21,7 @@ from benchmarks.live import IMAGES, serve_random
 from benchmarks.serving import IMAGE_FOLDER, Annotator, Place
 from hsfiq.collect import participants
 from hsfiq.collect.protocol import SearchView
-from hsfiq.db.tables import Dataset, Image, Query, Triplet
+from hsfiq.db.source_tables import Dataset, Image, Query, Triplet
 from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.pictures import write_images
 from hsfiq.study.config import Checks, Design, Presentation, Queries, StudyConfig

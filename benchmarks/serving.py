@@ -23,8 +23,7 @@ from hsfiq.collect import participants
 from hsfiq.collect.protocol import CheckPayload, QuestionView, SubmitPayload, View
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Pair, Question, Response, RetrievedSet, Study
-from hsfiq.demo.lists import DrawnQuery, ruled_lists
-from hsfiq.demo.study import store_queries
+from hsfiq.demo.study import DrawnQuery, ruled_lists, store_queries
 from hsfiq.drawn import catalogue, corpus, draw_split, generator
 from hsfiq.drawn.pictures import write_images
 from hsfiq.simulate.participant import sum_of

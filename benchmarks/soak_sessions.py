@@ -31,7 +31,7 @@ from benchmarks.searching import (
 )
 from benchmarks.serving import Place, Server
 from benchmarks.soak import are_alive
-from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
+from hsfiq.db.search_tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
 from hsfiq.db.tables import Response
 
 PEOPLE = 30

@@ -26,8 +26,7 @@ from hsfiq.annotate.app import build_app, server_settings
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant, Study
-from hsfiq.demo.folder import database_url
-from hsfiq.demo.study import make_study, served_design
+from hsfiq.demo.study import database_url, make_study, served_design
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "screenshots"

@@ -23,8 +23,7 @@ from sqlalchemy.orm import Session
 from hsfiq.atomic_files import draft_folder, explained_write_errors, names_in_folder
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.progress import ParticipantRow, participants_of
-from hsfiq.db.change_tables import WorkedHit
-from hsfiq.db.tables import Participant, Study
+from hsfiq.db.tables import Participant, Study, WorkedHit
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import config_of
 from hsfiq.study.recruiting.mechanical_turk import PRODUCTION

@@ -6,7 +6,9 @@ Each record validates itself; answers are in `hsfiq.answer_rules`. Ids are outsi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hsfiq.errors import InvalidRecord
@@ -91,3 +93,38 @@ class PublishedForm:
     name: str
     category: str
     questions: Sequence[JudgedPair]
+
+
+# What the readers of CIR datasets return: triplets with the corpus that they are searched in.
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The triplets of one captions file and its corpus, each in the file's order.
+
+    Attributes:
+        path: the captions file.
+        corpus: the name of the split.
+        images: the ids of the corpus; empty if the dataset's folder does not list it.
+        image_sets: CIRR's image set of each triplet, by outside id.
+        truths: CIRCO's ground truths of each triplet, the target first, by outside id.
+    """
+
+    path: Path
+    corpus: str
+    images: tuple[str, ...]
+    triplets: tuple[Triplet, ...]
+    image_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    truths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def answers(self, triplet: Triplet) -> tuple[str, ...]:
+        """All correct images of a triplet, the target first; none if the dataset withholds them."""
+        target = () if triplet.target is None else (triplet.target,)
+        return self.truths.get(triplet.external_id, target)
+
+    def all_images(self) -> tuple[str, ...]:
+        """Every image that the corpus, a triplet or a ground truth names, each once."""
+        named = [*self.images, *(triplet.reference for triplet in self.triplets)]
+        named += [triplet.target for triplet in self.triplets if triplet.target is not None]
+        named += [truth for answers in self.truths.values() for truth in answers]
+        return tuple(dict.fromkeys(named))

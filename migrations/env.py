@@ -11,7 +11,8 @@ from alembic.autogenerate.api import AutogenContext
 from sqlalchemy import Connection
 
 from hsfiq.db.engine import DEFAULT_URL, connect
-from hsfiq.db.tables import Base, UtcTime
+from hsfiq.db.tables import METADATA
+from hsfiq.db.types import UtcTime
 
 
 def run() -> None:
@@ -30,7 +31,7 @@ def migrate(connection: Connection) -> None:
     """Configure Alembic for this connection and run."""
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=METADATA,
         render_as_batch=connection.dialect.name == "sqlite",
         compare_type=True,
         render_item=plain_time,

@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
-from hsfiq.active.stratify import balanced
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import ANSWER_MODEL
 from hsfiq.model.preference.answer_model import N_THRESHOLDS
@@ -27,6 +25,7 @@ from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import Loaded, ScorerPaths, load_scorer
 from hsfiq.model.scorer.scorer import paired_relevance, scores_of_sets
+from hsfiq.next_study import Candidate, Candidates, PossibleSet, balanced
 from hsfiq.study.config import Design
 
 # The information that answers to pairs give about a scorer, in nats.

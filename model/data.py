@@ -16,9 +16,8 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.images.folder import ImageFolder, usual_folder
 from hsfiq.model.recipes import CaptionRule, PoolRule, Recipe
 from hsfiq.model.system_recipes import SystemRecipe
-from hsfiq.readers import cirr as cirr_files
-from hsfiq.readers import fashioniq as fashioniq_files
-from hsfiq.readers.sources import Source
+from hsfiq.readers import datasets
+from hsfiq.records import Source
 
 # How a triplet's captions become the text that the encoder reads.
 #
@@ -375,7 +374,7 @@ def read_training_data(
 
 def fashioniq(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData:
     """Read every category in the folder; UnreadableInput if no triplet has its images."""
-    sources = {source.corpus: source for source in fashioniq_files.read(folder, splits=SPLITS)}
+    sources = {source.corpus: source for source in datasets.read_fashioniq(folder, splits=SPLITS)}
     parts = []
     for category in distinct(name.rpartition(".")[0] for name in sources):
         for split in SPLITS:
@@ -392,7 +391,7 @@ def fashioniq(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData
 
 def cirr(folder: Path, images: Path | None, rule: PoolRule) -> TrainingData:
     """Read CIRR's training and validation triplets; raises as `fashioniq`."""
-    sources = {source.corpus: source for source in cirr_files.read(folder, SPLITS)}
+    sources = {source.corpus: source for source in datasets.read_cirr(folder, SPLITS)}
     part = part_of("cirr", sources["train"], sources["val"], rule)
     return with_images("cirr", [part], image_folder(folder, images))
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.decode import UndecodableImage, decoded
-from hsfiq.images.faults import FaultKind
+from hsfiq.images.folder import FaultKind
 from hsfiq.model.encoders.encoder import FrozenEncoder, Preprocessing
 from hsfiq.model.token_files import ContentMemo, Layout, TokenFiles
 

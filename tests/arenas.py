@@ -11,8 +11,9 @@ from sqlalchemy.orm import Session
 
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
-from hsfiq.db.searches.tables import SearchFeedback, SearchItem, SearchList, SearchTurn
-from hsfiq.db.tables import Form, Image, Question, Response, Study, System
+from hsfiq.db.search_tables import SearchFeedback, SearchItem, SearchList, SearchTurn
+from hsfiq.db.source_tables import Image, System
+from hsfiq.db.tables import Form, Question, Response, Study
 from hsfiq.study.config import Checks, Design, StudyConfig
 from hsfiq.study.design import draw_study
 from hsfiq.study.searching.config import Retriever, Searches

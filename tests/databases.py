@@ -23,7 +23,7 @@ from sqlalchemy.util import LRUCache
 
 from hsfiq.db.engine import connect, open_database
 from hsfiq.db.schema import upgrade
-from hsfiq.db.tables import Base
+from hsfiq.db.tables import METADATA
 
 STATEMENTS: LRUCache[object, Compiled] = LRUCache(3000)
 """The compiled statements of all engines in this process."""
@@ -145,7 +145,7 @@ class ReusedPostgres:
         " UNION SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
     )
     EMPTY = text(
-        ";".join(f'DELETE FROM "{table.name}"' for table in reversed(Base.metadata.sorted_tables))
+        ";".join(f'DELETE FROM "{table.name}"' for table in reversed(METADATA.sorted_tables))
     )
     RESTART = text("SELECT setval(quote_ident(sequencename), 1, false) FROM pg_sequences")
 

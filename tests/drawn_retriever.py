@@ -16,8 +16,7 @@ from typing import Any
 
 from hsfiq.drawn import Garment
 from hsfiq.drawn.garments import garment_of
-from hsfiq.drawn.reading import read
-from hsfiq.drawn.utility import utility
+from hsfiq.drawn.utility import read, utility
 from hsfiq.errors import UnreadableInput
 from hsfiq.live.protocol import RankRequest, Search, corpus_sha256
 

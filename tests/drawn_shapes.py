@@ -3,9 +3,7 @@
 from itertools import product
 
 from hsfiq.drawn.garments import CATEGORIES, VALUES
-from hsfiq.drawn.layers import layers
-from hsfiq.drawn.prints import logo_parts, pattern_parts
-from hsfiq.drawn.recognition import START, drawn_small
+from hsfiq.drawn.pictures import START, drawn_small, layers, logo_parts, pattern_parts
 
 for category, sleeve, neckline in product(CATEGORIES, VALUES["sleeve"], VALUES["neckline"]):
     layers(category, sleeve, neckline)  # type: ignore[arg-type]  # from VALUES

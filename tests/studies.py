@@ -17,19 +17,9 @@ from hsfiq.collect.checks import answer_check
 from hsfiq.collect.responses import Skip, Submitted, submit
 from hsfiq.collect.steps import Steps, lock_question, steps_of
 from hsfiq.db.engine import Database
-from hsfiq.db.rows.executing import execute
-from hsfiq.db.tables import (
-    Check,
-    Dataset,
-    Image,
-    Participant,
-    Query,
-    RankedList,
-    Response,
-    Study,
-    System,
-    Triplet,
-)
+from hsfiq.db.rows import execute
+from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
+from hsfiq.db.tables import Check, Participant, Response, Study
 from hsfiq.db.types import digest_of, new_token
 from hsfiq.study.config import Checks, Design, Presentation, Queries, Recruitment, StudyConfig
 from hsfiq.study.design import draw_study

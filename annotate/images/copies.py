@@ -16,12 +16,11 @@ from typing import Any, Final, Literal
 from PIL.Image import Image, Resampling
 
 from hsfiq.db.engine import Database
-from hsfiq.db.private_files import make_folder_private
-from hsfiq.db.sqlite import file_of
+from hsfiq.db.sqlite import file_of, make_folder_private
+from hsfiq.images.check import change_of, sha256_of
 from hsfiq.images.decode import UndecodableImage, decoded
-from hsfiq.images.digests import change_of, sha256_of
 from hsfiq.images.display import displayable
-from hsfiq.images.faults import CHANGED, Fault
+from hsfiq.images.folder import CHANGED, Fault
 from hsfiq.images.stored_copies import SUFFIX, clear_abandoned, read_copy, write_copy
 
 ImageSize = Literal["thumbnail", "full"]

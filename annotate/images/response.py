@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.images.copies import ImageSize
 from hsfiq.annotate.images.store import ImageStore
-from hsfiq.images.faults import Fault
+from hsfiq.images.folder import Fault
 
 TOKEN = re.compile(r"[0-9a-f]{32}")
 

@@ -14,7 +14,7 @@ from hsfiq.annotate.images.copies import ImageSize
 from hsfiq.annotate.images.response import HEADERS, NO_SUCH_IMAGE, not_found
 from hsfiq.annotate.images.store import ImageStore, StoredImage
 from hsfiq.db.engine import Database
-from hsfiq.images.faults import Fault
+from hsfiq.images.folder import Fault
 
 KEPT = HEADERS | {"Cache-Control": f"private, max-age={WEEK}, immutable"}
 """Another content has another address."""

@@ -21,10 +21,10 @@ from hsfiq.annotate.images.copies import WebCopies
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Image, Study
+from hsfiq.db.source_tables import Image
+from hsfiq.db.tables import Study
 from hsfiq.errors import Unavailable
-from hsfiq.images.faults import Fault
-from hsfiq.images.folder import ImageFolder
+from hsfiq.images.folder import Fault, ImageFolder
 from hsfiq.study.images.check import dataset_of, root_of, shown_pairs
 
 AHEAD = 4

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
-from hsfiq.access.roles import Permission
+from hsfiq.actors import Permission
 from hsfiq.annotate.leaderboard.figures import Figures
 from hsfiq.annotate.leaderboard.page import About, leaderboard_page, no_leaderboard_page
 from hsfiq.annotate.leaderboard.shared import SharedResults

@@ -19,8 +19,9 @@ from hsfiq.collect.searching.votes import (
     read_votes,
 )
 from hsfiq.db.engine import Database
-from hsfiq.db.searches.tables import StudyRetriever
-from hsfiq.db.tables import Study, System
+from hsfiq.db.search_tables import StudyRetriever
+from hsfiq.db.source_tables import System
+from hsfiq.db.tables import Study
 
 if TYPE_CHECKING:
     from hsfiq.analysis.kinds.arena import Arena

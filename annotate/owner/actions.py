@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy.orm import Session
 
-from hsfiq.access.roles import Permission
-from hsfiq.audit.actors import Actor
+from hsfiq.actors import Actor, Permission
 from hsfiq.collect import owner_actions
 from hsfiq.collect.owner_actions import OwnerAction
 from hsfiq.collect.participants import by_name_or_platform_id

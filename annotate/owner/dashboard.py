@@ -15,7 +15,7 @@ from markupsafe import Markup
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.access.roles import Permission, Role, User
+from hsfiq.actors import Actor, Permission, Role, User
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.owner import actions, cards, tables
 from hsfiq.annotate.owner.fragments import empty, line, render_fragment
@@ -27,7 +27,6 @@ from hsfiq.annotate.owner.preferences.card import preferences_card, too_many_ans
 from hsfiq.annotate.owner.running.changed_images import changed_images_card
 from hsfiq.annotate.owner.running.shared import Outputs, SharedOutputs
 from hsfiq.annotate.serving.remote_user import remote_user
-from hsfiq.audit.actors import Actor
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.exports.records import last_record
 from hsfiq.collect.history import question_history

@@ -14,11 +14,10 @@ from typing import BinaryIO
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from hsfiq.access.roles import Permission
+from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.audit.actions import Action
-from hsfiq.audit.log import record
+from hsfiq.audit import record
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo

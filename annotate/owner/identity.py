@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from fastapi import Response
 from starlette.requests import HTTPConnection, Request
 
-from hsfiq.access.logins import LOGIN_DURATION, user_named, user_of_login
-from hsfiq.access.roles import Permission, User
+from hsfiq.access import LOGIN_DURATION, user_named, user_of_login
+from hsfiq.actors import Actor, Permission, User
 from hsfiq.annotate.cookies import Signer, place_of_cookies
 from hsfiq.annotate.security import is_same_origin
 from hsfiq.annotate.serving.remote_user import remote_user
-from hsfiq.audit.actors import Actor
 from hsfiq.db.engine import Database
 from hsfiq.errors import Forbidden, Refused
 

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 from fastapi import FastAPI, Request
 
-from hsfiq.access.roles import Permission
+from hsfiq.actors import Permission
 from hsfiq.annotate.gradio_page import base_theme, mount_gradio
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.owner import actions

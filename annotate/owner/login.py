@@ -13,11 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hsfiq.access.accounts import OWNER as OWNER_ACCOUNT
-from hsfiq.access.accounts import account_name, find_account, has_password
-from hsfiq.access.logins import log_in, log_out
-from hsfiq.access.passwords import matches
-from hsfiq.access.roles import Permission
+from hsfiq.access import OWNER as OWNER_ACCOUNT
+from hsfiq.access import account_name, find_account, has_password, log_in, log_out, matches
+from hsfiq.actors import NOBODY, Action, Actor, Outcome, Permission
 from hsfiq.annotate.cookies import Signer, place_of_cookies
 from hsfiq.annotate.owner.identity import COOKIE, Identities, set_login_cookie
 from hsfiq.annotate.owner.login_throttle import RETRY_AFTER, LoginThrottle
@@ -32,9 +30,7 @@ from hsfiq.annotate.security import (
 )
 from hsfiq.annotate.serving.clients import client_address
 from hsfiq.annotate.serving.remote_user import remote_user
-from hsfiq.audit.actions import Action, Outcome
-from hsfiq.audit.actors import NOBODY, Actor
-from hsfiq.audit.log import record
+from hsfiq.audit import record
 
 OWNER = "/owner"
 LOGIN = f"{OWNER}/login"

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields, replace
 from fastapi import Request, Response
 from sqlalchemy.orm import Session
 
-from hsfiq.access.logins import user_with_id
-from hsfiq.access.roles import Permission
+from hsfiq.access import user_with_id
+from hsfiq.actors import Permission
 from hsfiq.annotate.cookies import Signer, UnknownBrowser, place_of_cookies
 from hsfiq.collect.running.preview import batch_to_preview
 from hsfiq.db.engine import Database

@@ -32,11 +32,11 @@ from hsfiq.collect.searching.uploads import (
 from hsfiq.collect.stages import Position, current_position
 from hsfiq.collect.steps import lock_question
 from hsfiq.db.engine import Database
-from hsfiq.db.searches.tables import SearchUpload
+from hsfiq.db.search_tables import SearchUpload
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Refused
 from hsfiq.images.decode import UndecodableImage
-from hsfiq.images.reencode import Reencoded, reencoded
+from hsfiq.images.display import Reencoded, reencoded
 
 T = TypeVar("T")
 

@@ -19,8 +19,9 @@ from hsfiq.collect.searching.state import (
     searches_of,
     target_seconds_left,
 )
-from hsfiq.db.searches.tables import Reason, SearchFeedback
-from hsfiq.db.tables import Image, Participant
+from hsfiq.db.search_tables import Reason, SearchFeedback
+from hsfiq.db.source_tables import Image
+from hsfiq.db.tables import Participant
 from hsfiq.study.searching.config import Chooser, Task
 
 ShowImage = Callable[[Image], ImageView]

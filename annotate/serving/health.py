@@ -10,8 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from hsfiq.db.engine import Database
-from hsfiq.db.failures.free_space import LEAST_SPACE, first_existing, free_space
-from hsfiq.db.failures.unavailable import unavailable
+from hsfiq.db.failures import LEAST_SPACE, first_existing, free_space, unavailable
 from hsfiq.db.schema import current_revision, head_revision
 from hsfiq.db.sqlite import file_of
 from hsfiq.errors import Unavailable

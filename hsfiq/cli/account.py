@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.access.roles import Role
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action, Role
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -35,7 +34,7 @@ def list_accounts(
     ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False
 ) -> None:
     """List the accounts with their roles and states."""
-    from hsfiq.access.accounts import accounts, state_of
+    from hsfiq.access import accounts, state_of
 
     now = datetime.now(UTC)
     with open_chosen(ctx, database, create=False).reading() as session:
@@ -59,8 +58,8 @@ def invite(
     as_json: JsonOption = False,
 ) -> None:
     """Add an account; print the link with which its holder sets a password, once."""
-    from hsfiq.access.accounts import about_account, link_expiry
-    from hsfiq.access.accounts import invite as invite_account
+    from hsfiq.access import about_account, link_expiry
+    from hsfiq.access import invite as invite_account
 
     root, expires_at = root_of_links(url), link_expiry(datetime.now(UTC), days)
     with open_chosen(ctx, database, create=False).writing() as session:
@@ -79,8 +78,8 @@ def reset(
     as_json: JsonOption = False,
 ) -> None:
     """Forget an account's password and end its logins; print a new link. It also enables it."""
-    from hsfiq.access.accounts import about_account, link_expiry
-    from hsfiq.access.accounts import reset as reset_account
+    from hsfiq.access import about_account, link_expiry
+    from hsfiq.access import reset as reset_account
 
     root, expires_at = root_of_links(url), link_expiry(datetime.now(UTC), days)
     with open_chosen(ctx, database, create=False).writing() as session:
@@ -92,8 +91,8 @@ def reset(
 @app.command(epilog="Example: hsfiq account disable kim")
 def disable(ctx: typer.Context, name: NameArgument, database: DatabaseOption = None) -> None:
     """Let nobody in with this account; its logins end at once. `reset` enables it again."""
-    from hsfiq.access.accounts import about_account
-    from hsfiq.access.accounts import disable as disable_account
+    from hsfiq.access import about_account
+    from hsfiq.access import disable as disable_account
 
     with open_chosen(ctx, database, create=False).writing() as session:
         disable_account(session, name)
@@ -109,7 +108,7 @@ def role(
     database: DatabaseOption = None,
 ) -> None:
     """Give an account another role, also in logins that it has now."""
-    from hsfiq.access.accounts import about_account, change_role
+    from hsfiq.access import about_account, change_role
 
     with open_chosen(ctx, database, create=False).writing() as session:
         change_role(session, name, new_role)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import DatabaseOption, JsonOption, open_chosen, print_result
 from hsfiq.cli.recording import record_afterwards
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
-    from hsfiq.db.change_tables import AuditEntry
     from hsfiq.db.engine import Database
+    from hsfiq.db.tables import AuditEntry
 
 app = typer.Typer(help="The log of who changed or took out study data.", no_args_is_help=True)
 
@@ -44,7 +44,7 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List the entries, oldest first."""
-    from hsfiq.audit.log import facts
+    from hsfiq.audit import facts
 
     _, selected = selected_entries(ctx, database, study, since, actor)
     rows = [facts(entry) for entry in selected]
@@ -73,7 +73,7 @@ def export(
 ) -> None:
     """Write the entries to a new CSV or JSON-lines file, oldest first; this is recorded, too."""
     from hsfiq.atomic_files import explained_write_errors, new_private_file
-    from hsfiq.audit.files import FORMATS
+    from hsfiq.audit import FORMATS
 
     write = FORMATS.get(file.suffix.removeprefix("."))
     if write is None:
@@ -99,8 +99,8 @@ def prune(
 
     Export them first if they have to be kept.
     """
-    from hsfiq.audit.actors import command_line
-    from hsfiq.audit.log import prune as prune_entries
+    from hsfiq.actors import command_line
+    from hsfiq.audit import prune as prune_entries
 
     time = read_time("--before", before)
     if time > datetime.now(UTC):
@@ -120,7 +120,7 @@ def selected_entries(
     actor: str | None,
 ) -> tuple[Database, Sequence[AuditEntry]]:
     """The open database, and the entries that the options select, oldest first."""
-    from hsfiq.audit.log import Selection, entries
+    from hsfiq.audit import Selection, entries
 
     selection = Selection(study, read_time("--since", since) if since else None, actor)
     opened = open_chosen(ctx, database, create=False)

@@ -67,7 +67,7 @@ def database_url(ctx: typer.Context, chosen: str | None) -> str:
 
 def warn_of_password(url: str) -> None:
     """Say that other users can see the password of a URL given on the command line."""
-    from hsfiq.db.urls import has_password, shown_url
+    from hsfiq.db.failures import has_password, shown_url
 
     if url != os.environ.get(DATABASE_VARIABLE) and has_password(url):
         seen = f"other users can see the password in {shown_url(url)}"
@@ -132,7 +132,7 @@ def perform_action(
     ctx: typer.Context, database: str | None, study: str | None, action: str
 ) -> OwnerAction:
     """Perform an action of `hsfiq.collect.owner_actions` on the chosen study."""
-    from hsfiq.audit.actors import command_line
+    from hsfiq.actors import command_line
     from hsfiq.collect.owner_actions import perform, prepare
 
     opened = open_chosen(ctx, database, create=False)
@@ -155,7 +155,7 @@ def perform_participant_action(
 
     `participant` is a name or a platform id.
     """
-    from hsfiq.audit.actors import command_line
+    from hsfiq.actors import command_line
     from hsfiq.collect.owner_actions import perform, prepare
     from hsfiq.collect.participants import by_name_or_platform_id
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -22,7 +22,7 @@ from hsfiq.text import count_text
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from hsfiq.backup.contents import Contents
+    from hsfiq.backup import Contents
 
 app = typer.Typer(
     help="Back up, restore and copy the database; show, check and upgrade its schema.",
@@ -34,7 +34,7 @@ app = typer.Typer(
 def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
     """Upgrade the database to the newest schema revision; create it if it does not exist."""
     from hsfiq.db import schema
-    from hsfiq.db.urls import reachable, shown_url
+    from hsfiq.db.failures import reachable, shown_url
 
     url, engine = connected(ctx, database)
     with reachable(url):
@@ -52,7 +52,7 @@ def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
 def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
     """Print the schema revision of the database."""
     from hsfiq.db import schema
-    from hsfiq.db.urls import reachable, shown_url
+    from hsfiq.db.failures import reachable, shown_url
 
     url, engine = existing(ctx, database)
     with reachable(url):
@@ -66,7 +66,7 @@ def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
 def check(ctx: typer.Context, database: DatabaseOption = None) -> None:
     """Compare the database's tables with those of this version; exit code 1 if they differ."""
     from hsfiq.db import schema
-    from hsfiq.db.urls import reachable, shown_url
+    from hsfiq.db.failures import reachable, shown_url
 
     url, engine = existing(ctx, database)
     with reachable(url):
@@ -93,7 +93,7 @@ def backup(
 
     Backups of PostgreSQL need its programs pg_dump and pg_restore.
     """
-    from hsfiq.backup.backups import back_up
+    from hsfiq.backup import back_up
 
     url = database_url(ctx, database)
     done = back_up(url, file)
@@ -111,9 +111,9 @@ def restore(
     as_json: JsonOption = False,
 ) -> None:
     """Restore a backup into a new SQLite file, or into a PostgreSQL database without tables."""
-    from hsfiq.backup.backups import restore as restore_backup
+    from hsfiq.backup import restore as restore_backup
+    from hsfiq.db.failures import shown_url
     from hsfiq.db.schema import head_revision
-    from hsfiq.db.urls import shown_url
 
     url = database_url(ctx, database)
     contents = restore_backup(file, url)
@@ -138,8 +138,8 @@ def copy(
     Each table's rows are counted and their values compared before the copy is there. Images are
     files, and are not copied.
     """
-    from hsfiq.backup.copying import copy_database
-    from hsfiq.db.urls import shown_url
+    from hsfiq.backup import copy_database
+    from hsfiq.db.failures import shown_url
 
     content = copy_database(source, target)
     record_in(source, Action.DB_COPY, "to another database")
@@ -178,8 +178,8 @@ def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
 
 def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
     from hsfiq.db.engine import connect_existing
+    from hsfiq.db.failures import shown_url
     from hsfiq.db.sqlite import is_fresh_sqlite
-    from hsfiq.db.urls import shown_url
 
     url = database_url(ctx, database)
     engine = connect_existing(url)

@@ -18,7 +18,7 @@ from hsfiq.text import count_text
 if TYPE_CHECKING:
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Study
-    from hsfiq.demo.lists import Rank
+    from hsfiq.demo.study import Rank
     from hsfiq.drawn.triplets import Split
 
 FOLDER, FULL_FOLDER = Path("hsfiq-demo"), Path("hsfiq-demo-full")
@@ -158,9 +158,8 @@ def serve_arena(
 def open_folder(ctx: typer.Context, folder: Path) -> tuple[Database, Study | None]:
     """Open the folder's database, creating both if needed; return it and its study, if any."""
     from hsfiq.db.engine import open_database
-    from hsfiq.db.private_files import make_folder_private
-    from hsfiq.demo.folder import database_url
-    from hsfiq.demo.study import find_study
+    from hsfiq.db.sqlite import make_folder_private
+    from hsfiq.demo.study import database_url, find_study
 
     if folder.exists() and not folder.is_dir():
         raise UnreadableInput(str(folder), "exists and is not a folder")
@@ -176,7 +175,7 @@ def rank_with(systems: Path | None, folder: Path) -> Rank | None:
     if systems is None:
         return None
     from hsfiq.cli.demo_systems import ranked_by
-    from hsfiq.demo.folder import FEATURE_FOLDER, IMAGE_FOLDER
+    from hsfiq.demo.study import FEATURE_FOLDER, IMAGE_FOLDER
 
     return ranked_by(systems, folder / IMAGE_FOLDER, folder / FEATURE_FOLDER)
 
@@ -185,10 +184,9 @@ def write(
     ctx: typer.Context, folder: Path, answers: int, seed: int, split: Split, systems: Path | None
 ) -> None:
     """Write a study that simulated annotators have answered."""
-    from hsfiq.demo.folder import database_url
-
     with requires("annotate"):
         from hsfiq.demo.simulated_answers import make_answered_study
+        from hsfiq.demo.study import database_url
     database, study = open_folder(ctx, folder)
     if study is not None:
         raise UnreadableInput(str(folder), "holds a demo already", "name another with --dir")
@@ -209,11 +207,14 @@ def serve(
     simulated: bool,
 ) -> None:
     """Serve the study in the folder, creating it if needed."""
-    from hsfiq.demo.folder import database_url
-
     with requires("annotate"):
         from hsfiq.annotate import app
-        from hsfiq.demo.study import SERVED_PARTICIPANTS, make_study, served_design
+        from hsfiq.demo.study import (
+            SERVED_PARTICIPANTS,
+            database_url,
+            make_study,
+            served_design,
+        )
         from hsfiq.http_server import listening
     database, study = open_folder(ctx, folder)
     if study is not None and (study.origin == "simulated") != simulated:
@@ -251,9 +252,8 @@ def serve(
 
 def run_full(folder: Path, port: int, seed: int, *, opens: bool) -> None:
     """Run the full loop in a missing or empty folder; open the report in a browser if `opens`."""
-    from hsfiq.db.private_files import make_folder_private
-    from hsfiq.demo.loop import run_loop, wrap
-    from hsfiq.demo.steps import REPORT, STANDARD, loop_steps
+    from hsfiq.db.sqlite import make_folder_private
+    from hsfiq.demo.loop import REPORT, STANDARD, loop_steps, run_loop, wrap
 
     require_ready(folder, port, seed)
     make_folder_private(folder)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 def run_arena(database: Database, folder: Path, port: int, seed: int, answers: int | None) -> None:
     """Train the systems that are not trained yet, and serve the arena until Ctrl-C."""
     require_packages()
-    from hsfiq.demo.arena import ArenaSizes
-    from hsfiq.demo.arena_servers import ArenaRun
+    from hsfiq.demo.arena import ArenaRun, ArenaSizes
 
     # The systems are small: more threads make them slower where other programs run.
     os.environ.setdefault("OMP_NUM_THREADS", "1")

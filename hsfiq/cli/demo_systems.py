@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hsfiq.cli.common import requires
-from hsfiq.demo.lists import DrawnQuery, Rank
+from hsfiq.demo.study import DrawnQuery, Rank
 from hsfiq.drawn import Garment, corpus
 from hsfiq.drawn.garments import CATEGORIES
 from hsfiq.errors import UnreadableInput

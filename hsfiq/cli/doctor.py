@@ -20,7 +20,7 @@ from hsfiq.public_url import public_url as public_address
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from hsfiq.doctor.finding import Finding
+    from hsfiq.doctor import Finding
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +47,7 @@ def doctor(
     a problem; warnings do not count.
     """
     from hsfiq.db.engine import connect
-    from hsfiq.doctor.examination import examine
+    from hsfiq.doctor import examine
 
     public = public_address(public_url)
     url = database_url(ctx, database)

@@ -85,7 +85,7 @@ def draw_fisd(
 ) -> None:
     """Draw FISD's six aspects on garments, for `hsfiq evaluate fisd`."""
     with requires("annotate"):
-        from hsfiq.drawn.fisd.folder import write_drawn_fisd
+        from hsfiq.drawn.fisd import write_drawn_fisd
     n = write_drawn_fisd(out, seed, triplets)
     typer.echo(
         f"{out}: six aspects of {count_text(triplets, 'triplet')}, {count_text(n, 'picture')}"

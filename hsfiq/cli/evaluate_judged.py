@@ -12,7 +12,7 @@ from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
 from hsfiq.cli.option_groups import with_option_groups
 
 if TYPE_CHECKING:
-    from hsfiq.readers.judged.judged_set import JudgedSet
+    from hsfiq.readers.judged import JudgedSet
 
 DEFAULT_KS = (5, 10)
 
@@ -75,9 +75,9 @@ def judged(
     options: JudgedOptions,
 ) -> None:
     """Graded and negative judgements: nDCG, AP, precision, judged-wrong images, coverage."""
-    from hsfiq.readers.judged import tables
+    from hsfiq.readers.judged import read_judged
 
-    report(tables.read(queries, qrels, databases), options)
+    report(read_judged(queries, qrels, databases), options)
 
 
 @with_option_groups
@@ -90,9 +90,9 @@ def icir(
     options: JudgedOptions,
 ) -> None:
     """The instance-level set i-CIR: mAP over a database for each instance."""
-    from hsfiq.readers.judged import icir as files
+    from hsfiq.readers.judged import read_icir
 
-    report(files.read(existing_folder(data)), options)
+    report(read_icir(existing_folder(data)), options)
 
 
 def report(judged_set: JudgedSet, options: JudgedOptions) -> None:

@@ -186,7 +186,7 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Write a study's answers as releases (HS and HP of pairs), each with its funnel."""
-    from hsfiq.audit.actors import command_line
+    from hsfiq.actors import command_line
     from hsfiq.releases import Filters, export_releases, sources_of
     from hsfiq.releases.filters import parse_filters
     from hsfiq.releases.layouts.options import Extras

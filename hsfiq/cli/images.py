@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -25,7 +25,7 @@ from hsfiq.cli.common import (
 from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.check import NOT_DECODED
-from hsfiq.signals import Signals
+from hsfiq.processes import Signals
 from hsfiq.text import count_text, first_few
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def check_dataset(
     folder: Path, images: Path | None, category: list[str], split: list[str], *, as_json: bool
 ) -> None:
     from hsfiq.images.check import check_images, decoder
-    from hsfiq.readers.dataset_folder import dataset_of, read_folder
+    from hsfiq.readers.datasets import dataset_of, read_folder
 
     splits = read_folder(existing_folder(folder), category, split)
     root = existing_folder(images) if images else image_root(folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -22,8 +22,8 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
-    from hsfiq.importing.datasets import Imported
-    from hsfiq.readers.sources import Source
+    from hsfiq.importing import Imported
+    from hsfiq.records import Source
 
 app = typer.Typer(
     help="Import datasets, systems' runs and published answers into the database.",
@@ -51,7 +51,7 @@ def hpfiq(
     as_json: JsonOption = False,
 ) -> None:
     """Import the published HP-FashionIQ answers as a finished study."""
-    from hsfiq.importing.published import import_published
+    from hsfiq.importing import import_published
     from hsfiq.readers import hpfiq as reader
     from hsfiq.study.config import require_study_name
     from hsfiq.study.images.digests import check_and_record
@@ -82,7 +82,7 @@ def release(
 
     It is verified first.
     """
-    from hsfiq.importing.datasets import Imported
+    from hsfiq.importing import Imported
     from hsfiq.releases.manifest import has_packed_images
     from hsfiq.releases.restoring.restore import open_valid, restore
     from hsfiq.study.config import require_study_name
@@ -121,9 +121,9 @@ def fashioniq(
     as_json: JsonOption = False,
 ) -> None:
     """Import FashionIQ's triplets and split files; images may be missing."""
-    from hsfiq.readers import fashioniq as reader
+    from hsfiq.readers.datasets import read_fashioniq
 
-    sources = reader.read(existing_folder(folder), category or (), split or ())
+    sources = read_fashioniq(existing_folder(folder), category or (), split or ())
     placed = [("fashioniq", source) for source in sources]
     import_sources(ctx, database, placed, folder, images, as_json=as_json)
 
@@ -140,9 +140,9 @@ def cirr(
     as_json: JsonOption = False,
 ) -> None:
     """Import CIRR's triplets and split files; images may be missing."""
-    from hsfiq.readers import cirr as reader
+    from hsfiq.readers.datasets import read_cirr
 
-    sources = reader.read(existing_folder(folder), split or ())
+    sources = read_cirr(existing_folder(folder), split or ())
     placed = [("cirr", source) for source in sources]
     import_sources(ctx, database, placed, folder, images, as_json=as_json)
 
@@ -166,9 +166,8 @@ def queries(
     as_json: JsonOption = False,
 ) -> None:
     """Import your own queries: each has a text, a reference image, or both."""
-    from hsfiq.images.own_names import OwnImages
-    from hsfiq.importing.datasets import dataset_named
-    from hsfiq.importing.own_queries import import_queries, require_own_name
+    from hsfiq.images.folder import OwnImages
+    from hsfiq.importing import dataset_named, import_queries, require_own_name
     from hsfiq.readers import own_queries as reader
 
     require_own_name(dataset)
@@ -196,8 +195,8 @@ def circo(
 
     The splits are the datasets `circo` (val) and `circo-test`, since both number queries from 0.
     """
-    from hsfiq.importing.datasets import CIRCO_DATASETS
-    from hsfiq.readers.dataset_folder import circo_splits, read_circo
+    from hsfiq.importing import CIRCO_DATASETS
+    from hsfiq.readers.datasets import circo_splits, read_circo
 
     names = split or circo_splits(existing_folder(folder))
     for name in names:
@@ -236,8 +235,7 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """Import systems' ranked lists for imported queries."""
-    from hsfiq.importing.datasets import existing_dataset
-    from hsfiq.importing.runs import import_runs
+    from hsfiq.importing import existing_dataset, import_runs
     from hsfiq.readers import runs as reader
 
     lists = reader.read(file, system)
@@ -258,7 +256,7 @@ def import_sources(
 ) -> None:
     """Import each source into the dataset of its name."""
     from hsfiq.images.folder import ImageFolder, usual_folder
-    from hsfiq.importing.datasets import dataset_named, import_source
+    from hsfiq.importing import dataset_named, import_source
 
     root = existing_folder(images) if images else usual_folder(folder)
     with open_chosen(ctx, database).writing() as session:

@@ -27,8 +27,8 @@ from hsfiq.text import count_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hsfiq.active.candidates import Candidates
     from hsfiq.model.active import Uncertainty
+    from hsfiq.next_study import Candidates
     from hsfiq.study.config import Design
 
 STRATEGIES = ("information", "random")
@@ -102,10 +102,9 @@ def next_(
             "can only be used with CONFIG.toml",
             "leave it out: the old study decides",
         )
-    from hsfiq.active.candidates import NOTHING, held_out_of
-    from hsfiq.active.next_study import after, from_file, possibilities, store_study
-    from hsfiq.audit.actors import command_line
+    from hsfiq.actors import command_line
     from hsfiq.model.active import choose_pairs, require_enough
+    from hsfiq.next_study import NOTHING, after, from_file, held_out_of, possibilities, store_study
 
     held_out = held_out_of(existing_folder(release)) if release else NOTHING
     opened = open_chosen(ctx, database, create=False)

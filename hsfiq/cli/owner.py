@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import DatabaseOption, open_chosen, requires
 from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
@@ -31,8 +31,7 @@ def password(
     database: DatabaseOption = None,
 ) -> None:
     """Set the password of the account owner of the dashboard at /owner; this ends its logins."""
-    from hsfiq.access.accounts import set_owner_password
-    from hsfiq.access.passwords import new_hash
+    from hsfiq.access import new_hash, set_owner_password
     from hsfiq.readers.files import read_text
 
     # Opened before the prompt, so that a missing database is reported first.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli import participant_ids
 from hsfiq.cli.common import (
     PARTICIPANT_HELP,
@@ -220,7 +220,7 @@ def forget(
 
     Exit code 1 if the deleted answers can still be in the database's files.
     """
-    from hsfiq.audit.actors import command_line
+    from hsfiq.actors import command_line
     from hsfiq.collect.owner_actions import perform, prepare
     from hsfiq.collect.participants import PERSONAL_TABLES, by_name_or_platform_id, by_token
     from hsfiq.releases.folder import releases_holding

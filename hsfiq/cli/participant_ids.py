@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,

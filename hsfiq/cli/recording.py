@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import warn
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ def record_command(
     session: Session, action: Action, *, study: str | None = None, about: str = ""
 ) -> None:
     """Record an action of the user of the command line, in the transaction of the action."""
-    from hsfiq.audit.actors import command_line
-    from hsfiq.audit.log import record
+    from hsfiq.actors import command_line
+    from hsfiq.audit import record
 
     record(session, command_line(), action, study=study, about=about)
 
@@ -40,8 +40,8 @@ def record_in(url: str, action: Action, about: str = "") -> None:
     """Record what was done to a whole database, which may be of an earlier version of hsfiq."""
     from sqlalchemy import inspect
 
-    from hsfiq.db.change_tables import AuditEntry
     from hsfiq.db.engine import Database, connect_existing
+    from hsfiq.db.tables import AuditEntry
 
     engine = connect_existing(url)
     try:
@@ -58,7 +58,7 @@ def record_in(url: str, action: Action, about: str = "") -> None:
 def warning_unless_writable(action: Action) -> Iterator[None]:
     from sqlalchemy.exc import DBAPIError
 
-    from hsfiq.db.failures.unavailable import reason_not_written
+    from hsfiq.db.failures import reason_not_written
     from hsfiq.errors import Unavailable
 
     try:

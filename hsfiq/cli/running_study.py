@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import (
     PARTICIPANT_HELP,
     DatabaseOption,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import DatabaseOption, open_chosen
 from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
@@ -26,8 +26,8 @@ def create(
 
     Name the file in HSFIQ_SECRET_FILE and start the server again.
     """
-    from hsfiq.access.signing_key import VARIABLE, create_file
-    from hsfiq.audit.actors import command_line
+    from hsfiq.access import VARIABLE, create_file
+    from hsfiq.actors import command_line
 
     create_file(open_chosen(ctx, database, create=False), file, command_line())
     typer.echo(f"{file}: holds the signing key; start the server with {VARIABLE}={file}")
@@ -53,8 +53,8 @@ def rotate(
 
     The server uses it after its next start.
     """
-    from hsfiq.access.signing_key import VARIABLE
-    from hsfiq.access.signing_key import rotate as rotate_keys
+    from hsfiq.access import VARIABLE
+    from hsfiq.access import rotate as rotate_keys
 
     named = os.environ.get(VARIABLE)
     chosen = file or (Path(named) if named else None)

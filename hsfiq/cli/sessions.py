@@ -81,14 +81,13 @@ def measure(
         from hsfiq.analysis.sessions.measure import measure_rows
         from hsfiq.analysis.sessions.ranks import FISD, Rules
     from hsfiq.report_folder import require_free, write_report
-    from hsfiq.sessions import files as session_files
-    from hsfiq.sessions import fisd
-    from hsfiq.sessions.tables import tables_of
+    from hsfiq.sessions import record
+    from hsfiq.sessions.tables import deviations, tables_of
 
     require_report(report, {"--force": force})
     if report is not None:
         require_free(report, force=force)
-    sessions = [session for path in files for session in session_files.read(path)]
+    sessions = [session for path in files for session in record.read(path)]
     tables = tables_of(sessions, by_category=by_category)
     preset_rules = FISD if preset == "fisd" else Rules()
     rules = replace(preset_rules, ks=tuple(k or preset_rules.ks), after_stop=after_stop, ties=ties)
@@ -100,7 +99,7 @@ def measure(
         n_resamples=resamples,
         seed=seed,
         simulated=tables.simulated,
-        notes=[*tables.notes, *(fisd.deviations(sessions) if preset == "fisd" else [])],
+        notes=[*tables.notes, *(deviations(sessions) if preset == "fisd" else [])],
     )
     compared = None if people is None else comparison(people, sessions, k or (), resamples, seed)
     if report is not None:
@@ -122,11 +121,11 @@ def comparison(
     from hsfiq.analysis.sessions.people import compare_rows
     from hsfiq.analysis.sessions.ranks import Rules
     from hsfiq.releases.searching.records import FILE
-    from hsfiq.sessions import files as session_files
-    from hsfiq.sessions.people import sides_of
+    from hsfiq.sessions import record
+    from hsfiq.sessions.tables import sides_of
 
     file = people / FILE if people.is_dir() else people
-    sides = sides_of(session_files.read(file), simulated)
+    sides = sides_of(record.read(file), simulated)
     return compare_rows(
         sides.sessions,
         sides.rounds,

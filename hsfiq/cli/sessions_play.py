@@ -83,9 +83,8 @@ def play(
         raise UnreadableInput(str(out), "exists already", "name another file with --out")
     existing_folder(out.parent)
     with requires("live"):
-        from hsfiq.sessions.play import Settings
-        from hsfiq.sessions.playing import play_parts, summary
-        from hsfiq.sessions.simulators.scripted import ScriptedUser
+        from hsfiq.sessions.play import Settings, play_parts, summary
+        from hsfiq.sessions.scripts import ScriptedUser
 
     script = read_script(simulator, simulators.script)
     with ExitStack() as stack:

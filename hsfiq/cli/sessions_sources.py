@@ -27,10 +27,9 @@ from hsfiq.errors import UnreadableInput
 if TYPE_CHECKING:
     from hsfiq.images.folder import ImageFolder
     from hsfiq.model.evaluation.benchmarks import Benchmark
-    from hsfiq.sessions.play import Query, User
-    from hsfiq.sessions.playing import Part
+    from hsfiq.sessions.play import Part, Query, User
     from hsfiq.sessions.record import Session
-    from hsfiq.sessions.simulators.simulated_user import Simulator
+    from hsfiq.sessions.simulators import Simulator
 
 SimulatorName = Literal["drawn-full", "drawn-brief", "same-text", "scripted", "llm", "captioner"]
 
@@ -140,8 +139,8 @@ def live_sources(
     stack: ExitStack,
 ) -> Sources:
     from hsfiq.live.client import LiveRetriever
-    from hsfiq.sessions.playing import Part
-    from hsfiq.sessions.simulators.scripted import script_queries
+    from hsfiq.sessions.play import Part
+    from hsfiq.sessions.scripts import script_queries
 
     token = read_token(options.token_file) if options.token_file else None
     ranker = stack.enter_context(LiveRetriever(url, token, options.timeout))
@@ -167,7 +166,7 @@ def checkpoint_sources(
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
         from hsfiq.model.ranker import part_rankers
         from hsfiq.model.runtime import device_of
-    from hsfiq.sessions.playing import Part
+    from hsfiq.sessions.play import Part
 
     if folder is None:
         benchmark, images, _ = drawn_for_scorer(
@@ -272,7 +271,7 @@ def scripted(benchmark: Benchmark, script: Sequence[Session]) -> list[tuple[Quer
     Raises:
         UnreadableInput: no corpus holds those of a session.
     """
-    from hsfiq.sessions.simulators.scripted import images_of, script_queries
+    from hsfiq.sessions.scripts import images_of, script_queries
 
     corpora = corpora_of(benchmark)
     queries: list[list[Query]] = [[] for _ in corpora]
@@ -305,9 +304,8 @@ def user_of(
     Raises:
         UnreadableInput: an option is missing, or needs other data.
     """
-    from hsfiq.sessions.choosers import chooser_of
-    from hsfiq.sessions.simulators.drawn import attribute_distance
-    from hsfiq.sessions.simulators.simulated_user import SimulatedUser
+    from hsfiq.sessions.play import chooser_of
+    from hsfiq.sessions.simulators import SimulatedUser, attribute_distance
 
     is_drawn = data == DRAWN
     if name in ("drawn-full", "drawn-brief") and not is_drawn:
@@ -319,8 +317,12 @@ def user_of(
 
 
 def simulator_of(name: SimulatorName, options: SimulatorOptions, images: Path | None) -> Simulator:
-    from hsfiq.sessions.simulators.captioner import CaptionerSimulator, load_captioner
-    from hsfiq.sessions.simulators.drawn import DrawnSimulator, SameText
+    from hsfiq.sessions.simulators import (
+        CaptionerSimulator,
+        DrawnSimulator,
+        SameText,
+        load_captioner,
+    )
 
     if name == "same-text":
         return SameText()
@@ -336,9 +338,8 @@ def simulator_of(name: SimulatorName, options: SimulatorOptions, images: Path | 
 
 def language_model(options: SimulatorOptions, images: ImageFolder) -> Simulator:
     with requires("llm"):
-        from hsfiq.sessions.simulators.endpoint import Endpoint
-    from hsfiq.sessions.simulators.llm import LanguageModel
-    from hsfiq.sessions.simulators.prompts import read_prompt
+        from hsfiq.sessions.language_model import Endpoint
+    from hsfiq.sessions.language_model import LanguageModel, read_prompt
 
     url = options.endpoint or os.environ.get("OPENAI_BASE_URL")
     if not url:

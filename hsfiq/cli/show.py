@@ -72,11 +72,9 @@ def show(
     The target is framed in lists, as are CIRCO's other ground truths and the reference.
     """
     with requires("annotate"):
-        from hsfiq.contact_sheet.sheet import draw_sheet
-        from hsfiq.contact_sheet.summary import describe, shortcomings, summarise
+        from hsfiq.contact_sheet import describe, draw_sheet, shortcomings, summarise
     from hsfiq.atomic_files import write_whole
-    from hsfiq.contact_sheet.content import content_from_folder
-    from hsfiq.contact_sheet.stored import content_from_database
+    from hsfiq.contact_sheet import content_from_database, content_from_folder
     from hsfiq.images.folder import ImageFolder
 
     path = out or Path(f"show-{file_name(query)}.png")

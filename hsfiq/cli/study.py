@@ -9,7 +9,7 @@ from warnings import catch_warnings
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli import (
     next_study,
     running_study,
@@ -152,7 +152,7 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Draw a study from its file and open it; all errors in the file are reported at once."""
-    from hsfiq.audit.actors import command_line
+    from hsfiq.actors import command_line
     from hsfiq.collect.progress import progress_of
     from hsfiq.study.capacity import capacity_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
@@ -285,7 +285,7 @@ def invite(
     as_json: JsonOption = False,
 ) -> None:
     """Create personal links; each works in any browser and resumes where they stopped."""
-    from hsfiq.audit.actors import command_line
+    from hsfiq.actors import command_line
     from hsfiq.collect.invitations import places_for_invitations, write_invitations
 
     root = root_of_links(url)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.audit.actions import Action
+from hsfiq.actors import Action
 from hsfiq.cli.common import DatabaseOption, JsonOption, chosen_study, open_chosen, print_result
 from hsfiq.cli.recording import record_command
 

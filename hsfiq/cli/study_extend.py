@@ -62,7 +62,7 @@ def extend(
 
     What the study has already stays as it is. This is possible while the study is served.
     """
-    from hsfiq.audit.actors import command_line
+    from hsfiq.actors import command_line
     from hsfiq.collect.owner_actions import extend_while_running
     from hsfiq.study.images.digests import check_and_record
 

@@ -14,7 +14,7 @@ from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.review.people_shown import Shown, among
 from hsfiq.collect.steps import steps_of
-from hsfiq.db.rows.participants import AnyStudy
+from hsfiq.db.rows import AnyStudy
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, Refused, SetBack
 from hsfiq.kinds import KINDS, ShownAnswer

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from hsfiq.collect.progress import summary_of
 from hsfiq.collect.responses import revisions_of
 from hsfiq.collect.steps import load_question, shown_images, shown_sets
-from hsfiq.db.searches.tables import SearchUpload
+from hsfiq.db.search_tables import SearchUpload
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,

@@ -12,9 +12,8 @@ from pathlib import Path
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
-from hsfiq.audit.log import record
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record
 from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.collect.participants import invite
 from hsfiq.collect.recruiting.places import count_taking_part, quotas_of

@@ -17,9 +17,9 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
-from hsfiq.db.rows.executing import execute
-from hsfiq.db.rows.participants import AnyParticipant
-from hsfiq.db.tables import Check, Form, Pair, Participant, Query, Question, Response, Study
+from hsfiq.db.rows import AnyParticipant, execute
+from hsfiq.db.source_tables import Query
+from hsfiq.db.tables import Check, Form, Pair, Participant, Question, Response, Study
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import config_of
 from hsfiq.study.forms import NEW_CHECKS, question_row, sum_before

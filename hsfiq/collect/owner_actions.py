@@ -14,9 +14,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
-from hsfiq.audit.log import record as record_action
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record as record_action
 from hsfiq.collect.leases import end_lease
 from hsfiq.collect.outcomes.status_changes import record
 from hsfiq.collect.participants import Deleted, by_name, forget

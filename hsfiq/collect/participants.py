@@ -21,12 +21,13 @@ from hsfiq.collect.recruiting.unbegun import release_unbegun
 from hsfiq.collect.running.messages import forget_messages
 from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
 from hsfiq.collect.studies import lock_study, require_open, require_platform_study
-from hsfiq.db.change_tables import ExportedForm, ExportedRelease, WorkedHit
 from hsfiq.db.engine import added
-from hsfiq.db.rows.participants import ANSWER_COUNTS, CHANGED_BY_ANSWERS, AnyParticipant
+from hsfiq.db.rows import ANSWER_COUNTS, CHANGED_BY_ANSWERS, AnyParticipant
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
+    ExportedForm,
+    ExportedRelease,
     Form,
     Message,
     MessageRecipient,
@@ -36,6 +37,7 @@ from hsfiq.db.tables import (
     Response,
     StatusChange,
     Study,
+    WorkedHit,
 )
 from hsfiq.db.types import digest_of, new_token
 from hsfiq.errors import NotOpen, Refused

@@ -28,13 +28,13 @@ from hsfiq.collect.outcomes.status_changes import (
     withdrawn_participants,
 )
 from hsfiq.collect.review.people_shown import Shown, among
-from hsfiq.db.rows.participants import ANSWER_COUNTS
+from hsfiq.db.rows import ANSWER_COUNTS
+from hsfiq.db.source_tables import Query
 from hsfiq.db.tables import (
     Check,
     Form,
     Pair,
     Participant,
-    Query,
     Question,
     QuestionnaireAnswers,
     Response,

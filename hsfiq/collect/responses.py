@@ -29,8 +29,7 @@ from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.outcomes.check_rule import apply_check_rule
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.steps import Steps, require_reached
-from hsfiq.db.rows.executing import execute
-from hsfiq.db.rows.participants import AnyParticipant, AnyStudy
+from hsfiq.db.rows import AnyParticipant, AnyStudy, execute
 from hsfiq.db.tables import Check, Response
 from hsfiq.errors import Conflict, Refused, SetBack
 from hsfiq.kinds import Judgement

@@ -20,7 +20,7 @@ from hsfiq.collect.protocol import FarewellKind
 from hsfiq.collect.recruiting.unbegun import release_place
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
 from hsfiq.collect.studies import lock_study
-from hsfiq.db.rows.participants import AnyParticipant, AnyStudy
+from hsfiq.db.rows import AnyParticipant, AnyStudy
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Conflict, Forbidden
 from hsfiq.kinds import KINDS

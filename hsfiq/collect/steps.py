@@ -16,19 +16,17 @@ from sqlalchemy import Select, Update, bindparam, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.leases import extend_lease
-from hsfiq.db.rows.executing import execute, rows_of
-from hsfiq.db.rows.participants import AnyParticipant
+from hsfiq.db.rows import AnyParticipant, execute, rows_of
+from hsfiq.db.source_tables import Query, Triplet
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
     Form,
     Pair,
-    Query,
     Question,
     Response,
     RetrievedImage,
     RetrievedSet,
-    Triplet,
 )
 from hsfiq.errors import Forbidden, SetBack
 

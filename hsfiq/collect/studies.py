@@ -8,9 +8,8 @@ from functools import cache
 from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.change_tables import StudyCreation
-from hsfiq.db.rows.participants import AnyStudy
-from hsfiq.db.tables import Study
+from hsfiq.db.rows import AnyStudy
+from hsfiq.db.tables import Study, StudyCreation
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import config_of
 from hsfiq.text import is_storable_text

@@ -12,19 +12,17 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
-from hsfiq.audit.log import record as record_action
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record as record_action
 from hsfiq.collect.exports.forgetting import exports_with
 from hsfiq.collect.outcomes.status_changes import WITHDREW, record
 from hsfiq.collect.participants import PERSONAL_TABLES, forget
 from hsfiq.collect.studies import lock_study
-from hsfiq.db.change_tables import ExportedRelease
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Setting
-from hsfiq.db.tables import Form, Participant, Question, Response
+from hsfiq.db.tables import ExportedRelease, Form, Participant, Question, Response
 from hsfiq.errors import Unavailable
-from hsfiq.repeating import repeated
+from hsfiq.processes import repeated
 
 ERASURE = "rows-to-erase-since"
 """The setting with the time since when the database's files may hold deleted rows."""

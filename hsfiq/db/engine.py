@@ -20,11 +20,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
-from hsfiq.db.failures.messages import remove_data_from_errors
-from hsfiq.db.failures.timeouts import connection_settings
-from hsfiq.db.failures.unavailable import unavailable
-from hsfiq.db.postgres import rewrite_tables
-from hsfiq.db.private_files import make_database_private
+from hsfiq.db.failures import reachable, shown_url, unavailable
+from hsfiq.db.postgres import connection_settings, remove_data_from_errors, rewrite_tables
 from hsfiq.db.schema import require_current, upgrade
 from hsfiq.db.sqlite import (
     BUSY_SECONDS,
@@ -37,12 +34,13 @@ from hsfiq.db.sqlite import (
     is_opened_read_only,
     is_read_only,
     keep_write_ahead_log,
+    make_database_private,
     rewrite_file,
     set_up_sqlite,
 )
 from hsfiq.db.types import Base
-from hsfiq.db.urls import reachable, shown_url
 from hsfiq.errors import Busy, NothingToDo, Unavailable, UnreadableInput
+from hsfiq.processes import repeated
 
 T = TypeVar("T")
 
@@ -295,3 +293,16 @@ def connect(url: str, connections: int | None = None) -> Engine:
     else:
         remove_data_from_errors(engine)
     return engine
+
+
+# Regular checkpoints, so that SQLite's main file is never more than some seconds old.
+
+SECONDS = 10.0
+"""The time between two checkpoints."""
+
+
+def regular_checkpoints(
+    database: Database, seconds: float = SECONDS
+) -> AbstractContextManager[None]:
+    """Within the block, copy SQLite's write-ahead log into the main file every few seconds."""
+    return repeated(database.checkpoint, seconds, "checkpoints")

@@ -1,12 +1,93 @@
-"""Rewriting PostgreSQL's tables, so that their files no longer hold deleted rows."""
+"""PostgreSQL's settings and locks, and rewriting tables that hold deleted rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic, sleep
+from typing import Any
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
+
+from hsfiq.db.failures import IDLE_SECONDS, LOCK_SECONDS, STATEMENT_SECONDS
+
+# Errors of PostgreSQL without the rows and values that it quotes in them.
+#
+# PostgreSQL adds the row that breaks a rule to its message (`DETAIL: Failing row contains ...`),
+# and names values of the wrong form. Both would put answers and participants' links into the log.
+
+DATA_EXCEPTION = "22"
+"""The class of SQLSTATE whose messages name values."""
+
+
+def remove_data_from_errors(engine: Engine) -> None:
+    """Shorten the driver's errors, and SQLAlchemy's about them, before anybody sees them."""
+
+    @event.listens_for(engine, "handle_error")
+    def shorten(context: ExceptionContext) -> None:
+        error = context.original_exception
+        message = message_without_data(error)
+        if message is None:
+            return
+        error.args = (message,)
+        if context.sqlalchemy_exception is not None:
+            name = f"{type(error).__module__}.{type(error).__name__}"
+            context.sqlalchemy_exception.args = (f"({name}) {message}",)
+
+
+def message_without_data(error: BaseException) -> str | None:
+    """The first part of the server's message; None if the error is not the server's."""
+    diagnosis: Any = getattr(error, "diag", None)
+    primary, state = (getattr(diagnosis, key, None) for key in ("message_primary", "sqlstate"))
+    if not primary:
+        return None
+    if state and str(state).startswith(DATA_EXCEPTION):
+        return f"a value was refused (SQLSTATE {state})"
+    return str(primary)
+
+
+# Set the limits of a server's statements on its connections to PostgreSQL.
+
+
+def limit_waiting(engine: Engine) -> None:
+    """Limit the statements of all connections from now on."""
+    if engine.dialect.name != "postgresql":
+        return
+    from hsfiq.db.limited_connection import LimitedConnection  # noqa: PLC0415
+
+    @event.listens_for(engine, "do_connect")
+    def connect(
+        _dialect: object, _record: object, arguments: list[Any], settings: dict[str, Any]
+    ) -> LimitedConnection:
+        return LimitedConnection.connect(*arguments, **settings)
+
+    @event.listens_for(engine, "connect")
+    def limit(connection: Any, _record: object) -> None:
+        before, connection.autocommit = connection.autocommit, True
+        for name, seconds in {
+            "lock_timeout": LOCK_SECONDS,
+            "statement_timeout": STATEMENT_SECONDS,
+            "idle_in_transaction_session_timeout": IDLE_SECONDS,
+        }.items():
+            connection.execute(f"SET {name} = '{seconds}s'")
+        connection.autocommit = before
+
+    engine.dispose()  # the pool's connections have no limits yet
+
+
+def connection_settings(given: set[str]) -> dict[str, int | str]:
+    """Settings of libpq that end waiting for a server that does not answer; not those given."""
+    settings: dict[str, int | str] = {
+        "client_encoding": "utf8",  # else the driver returns bytes from a database in SQL_ASCII
+        "connect_timeout": 10,
+        "keepalives_idle": 30,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 15_000,  # milliseconds
+    }
+    return {name: value for name, value in settings.items() if name not in given}
+
 
 BUSY_SECONDS = 10
 

@@ -24,8 +24,8 @@ from sqlalchemy import (
     select,
 )
 
-from hsfiq.db.tables import Base
-from hsfiq.db.urls import shown_url
+from hsfiq.db.failures import shown_url
+from hsfiq.db.tables import METADATA
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def create_or_migrate(connection: Connection) -> None:
 
         command.upgrade(alembic_config(connection), "head")
         return
-    Base.metadata.create_all(connection, checkfirst=False)
+    METADATA.create_all(connection, checkfirst=False)
     REVISION.create(connection, checkfirst=False)
     connection.execute(REVISION.insert().values(version_num=head_revision()))
 
@@ -164,4 +164,4 @@ def differences(engine: Engine) -> list[str]:
 
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        return [str(change) for change in compare_metadata(context, Base.metadata)]
+        return [str(change) for change in compare_metadata(context, METADATA)]

@@ -18,8 +18,7 @@ from hsfiq.collect.responses import submit
 from hsfiq.collect.steps import load_first_questions, mark_served, shown_sets, steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant, RetrievedSet
-from hsfiq.demo.lists import Rank
-from hsfiq.demo.study import SPLIT, find_study, make_study
+from hsfiq.demo.study import SPLIT, Rank, find_study, make_study
 from hsfiq.drawn import (
     DrawnTriplet,
     SimulatedAnnotator,

@@ -2,32 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
 from math import ceil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import command_line
-from hsfiq.audit.log import record
+from hsfiq.actors import Action, command_line
+from hsfiq.audit import record
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
-from hsfiq.demo.folder import IMAGE_FOLDER
-from hsfiq.demo.lists import DrawnQuery, Rank, shipped_or_ruled
-from hsfiq.drawn import DrawnTriplet, Garment, catalogue, corpus, draw_split, generator
+from hsfiq.drawn import SYSTEMS, DrawnTriplet, Garment, catalogue, corpus, draw_split, generator
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
 from hsfiq.drawn.pictures import write_images
 from hsfiq.drawn.triplets import Split
-from hsfiq.importing.datasets import dataset_named, import_source
-from hsfiq.importing.queries import QueryFinder
-from hsfiq.importing.runs import import_runs
-from hsfiq.readers.sources import Source
-from hsfiq.records import RankedList
+from hsfiq.ids import REVERSED
+from hsfiq.importing import QueryFinder, dataset_named, import_runs, import_source
+from hsfiq.records import RankedList, Source
 from hsfiq.study.config import Design, Presentation, Queries, StudyConfig
 from hsfiq.study.design import draw_study
+
+# The demo's folder: its database, its images and their features.
+
+DATABASE_FILE, IMAGE_FOLDER, FEATURE_FOLDER = "hsfiq.db", "images", "features"
+
+
+def database_url(folder: Path) -> str:
+    """Return the URL of the demo's own database; HSFIQ_DATABASE_URL is ignored."""
+    return sqlite_url((folder / DATABASE_FILE).resolve())
+
+
+def sqlite_url(file: Path) -> str:
+    """Return the URL of a SQLite file, in which only `%` and `?` need an escape."""
+    return "sqlite:///" + str(file).replace("%", "%25").replace("?", "%3F")
+
+
+# Where the demo's ranked lists come from.
+#
+# The study that `hsfiq demo` serves compares the five retrieval systems: `system_lists.json` holds
+# their sets for its queries, with each system's recipe and checkpoint, as `python -m
+# benchmarks.demo_lists` writes them. Other seeds, splits and sizes have other queries; there, four
+# rules of known quality (`hsfiq.drawn.utility`) rank, or trained systems (`--systems`).
+
+FILE = "system_lists.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnQuery:
+    """A triplet of the catalogue, with its captions in one of the two orders."""
+
+    triplet: DrawnTriplet
+    is_reversed: bool
+
+    @property
+    def query_id(self) -> str:
+        return self.triplet.external_id + (REVERSED if self.is_reversed else "")
+
+
+Rank = Callable[[Sequence[Garment], Sequence[DrawnQuery]], list[RankedList]]
+"""Gives every system's list for each query, from the garments of its category."""
+
+
+def shipped_or_ruled(seed: int) -> Rank:
+    """The five systems' sets if the queries are those of the file, else the rules' lists."""
+
+    def rank(garments: Sequence[Garment], queries: Sequence[DrawnQuery]) -> list[RankedList]:
+        shipped = read_shipped()
+        if shipped["queries_sha256"] == queries_sha256(garments, queries):
+            return shipped_lists(shipped)
+        return ruled_lists(garments, queries, seed)
+
+    return rank
+
+
+def read_shipped() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(files(__package__).joinpath(FILE).read_bytes())
+    return content
+
+
+def shipped_lists(shipped: dict[str, Any]) -> list[RankedList]:
+    names = [system["recipe"]["system"] for system in shipped["systems"]]
+    return [
+        RankedList(query_id, name, tuple(images))
+        for query_id, sets in shipped["sets"].items()
+        for name, images in zip(names, sets, strict=True)
+    ]
+
+
+def queries_sha256(garments: Sequence[Garment], queries: Sequence[DrawnQuery]) -> str:
+    """Identifies the catalogue and the queries with their texts."""
+    content = [
+        [garment.image_id for garment in garments],
+        [
+            [
+                query.query_id,
+                query.triplet.reference.image_id,
+                query.triplet.target.image_id,
+                *query.triplet.captions,
+            ]
+            for query in queries
+        ],
+    ]
+    return sha256(json.dumps(content).encode()).hexdigest()
+
+
+def ruled_lists(
+    garments: Sequence[Garment], queries: Sequence[DrawnQuery], seed: int
+) -> list[RankedList]:
+    """The lists of the four systems that follow rules."""
+    categories = {query.triplet.category for query in queries}
+    candidates = {category: corpus(garments, category) for category in categories}
+    return [
+        system.rank(
+            query.triplet, candidates[query.triplet.category], seed, query_id=query.query_id
+        )
+        for query in queries
+        for system in SYSTEMS
+    ]
+
 
 NAME = "drawn"
 SPLIT: Final[Split] = "val"

@@ -7,9 +7,8 @@ compared with the truth. Only pictures and recognising them need Pillow.
 
 from hsfiq.drawn.annotators import Population, SimulatedAnnotator, draw_annotators
 from hsfiq.drawn.garments import Garment, catalogue, corpus, garment_of, generator
-from hsfiq.drawn.systems import SYSTEMS, DrawnSystem
 from hsfiq.drawn.triplets import DrawnTriplet, draw_split, draw_triplets
-from hsfiq.drawn.utility import set_utility, utility
+from hsfiq.drawn.utility import SYSTEMS, DrawnSystem, set_utility, utility
 
 __all__ = [
     "SYSTEMS",

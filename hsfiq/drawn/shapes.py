@@ -19,20 +19,20 @@ WIDTH, HEIGHT = 360, 480
 MIDDLE = WIDTH / 2
 
 Point = tuple[float, float]
-Path = tuple[Point, ...]
+Polyline = tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
     """Closed outlines (body, sleeves, inside, collar), then open lines and the buttons' centres."""
 
-    body: Path
-    sleeves: tuple[Path, ...]
-    inside: Path
-    collar: tuple[Path, ...]
-    seams: tuple[Path, ...]
-    stitches: tuple[Path, ...]
-    folds: tuple[Path, ...]
+    body: Polyline
+    sleeves: tuple[Polyline, ...]
+    inside: Polyline
+    collar: tuple[Polyline, ...]
+    seams: tuple[Polyline, ...]
+    stitches: tuple[Polyline, ...]
+    folds: tuple[Polyline, ...]
     buttons: tuple[Point, ...]
 
 
@@ -43,9 +43,9 @@ class _Block:
     neck: Point
     shoulder: Point
     underarm: Point
-    side: Path  # from the underarm down to the corner of the hem
-    hem: Path  # from the corner to the middle
-    folds: tuple[Path, ...]
+    side: Polyline  # from the underarm down to the corner of the hem
+    hem: Polyline  # from the corner to the middle
+    folds: tuple[Polyline, ...]
 
 
 _BLOCKS: dict[Category, _Block] = {
@@ -111,11 +111,11 @@ def cut(category: Category, sleeve: Sleeve, neckline: Neckline) -> Cut:
     )
     hem = smooth([block.side[-1], *block.hem])
     half = [*back, *arm, *smooth([arm[-1], *block.side])[1:], *hem]
-    seams: list[Path] = [*_both(front)]
+    seams: list[Polyline] = [*_both(front)]
     if neckline != "collar":
         seams += _both(_trim(front))
-    stitches: list[Path] = [*_both([(x * 0.99, y - 9) for x, y in hem])]
-    sleeves: tuple[Path, ...] = ()
+    stitches: list[Polyline] = [*_both([(x * 0.99, y - 9) for x, y in hem])]
+    sleeves: tuple[Polyline, ...] = ()
     folds = [line for fold in block.folds for line in _both(smooth(fold))]
     if sleeve != "none":
         outline, cuff, crease = _sleeve(block, sleeve)
@@ -162,19 +162,19 @@ def _between(values: Sequence[float], share: float) -> float:
     )
 
 
-def _right(points: Sequence[Point]) -> Path:
+def _right(points: Sequence[Point]) -> Polyline:
     return tuple((MIDDLE + x, y) for x, y in points)
 
 
-def _left(points: Sequence[Point]) -> Path:
+def _left(points: Sequence[Point]) -> Polyline:
     return tuple((MIDDLE - x, y) for x, y in points)
 
 
-def _both(points: Sequence[Point]) -> tuple[Path, Path]:
+def _both(points: Sequence[Point]) -> tuple[Polyline, Polyline]:
     return _right(points), _left(points)
 
 
-def _closed(half: Sequence[Point]) -> Path:
+def _closed(half: Sequence[Point]) -> Polyline:
     """Return the outline whose right half starts and ends at the middle."""
     return (*_right(half), *reversed(_left(half)))
 
@@ -225,7 +225,7 @@ def _trim(front: Sequence[Point]) -> list[Point]:
     return [(x + 7 * x / neck_x, y + 8 - 5 * x / neck_x) for x, y in front]
 
 
-def _collar(neck: Point) -> tuple[Path, ...]:
+def _collar(neck: Point) -> tuple[Polyline, ...]:
     """Return the part behind the neck, and the two halves that fold over the front."""
     x, y = neck
     depth = _FRONT_DEPTH["collar"]
@@ -246,7 +246,7 @@ def _add_opening(
     category: Category,
     neckline: Neckline,
     top: float,
-    seams: list[Path],
+    seams: list[Polyline],
     buttons: list[Point],
 ) -> None:
     """Add the buttons and the seams beside them, of a shirt or a polo; or a dress's waist seam."""

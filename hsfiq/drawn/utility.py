@@ -5,15 +5,27 @@ It is computed from the attributes, never by a scorer:
     utility = TEXT_SHARE * (mentioned attributes as in the target)
             + (1 - TEXT_SHARE) * (the others as in the reference)
 
-Each part is the mean similarity of the attributes, weighted by `WEIGHTS`, so the utility is from 0
-to 1. If the captions omit a difference, the labelled target is not the best image, as in FashionIQ.
+Each part is the mean similarity of the attributes, weighted by `WEIGHTS`, so the utility is from
+0 to 1. If the captions omit a difference, the labelled target is not the best image, as in
+FashionIQ.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING
 
-from hsfiq.drawn.garments import ATTRIBUTES, VALUES, Attribute, Garment
+from hsfiq.drawn.garments import ATTRIBUTES, VALUES, Attribute, Garment, generator
+from hsfiq.drawn.triplets import NOUNS, DrawnTriplet, phrases_for
+from hsfiq.errors import UnreadableInput
+from hsfiq.records import RankedList
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -113,3 +125,159 @@ _WEIGHTED = {
     for name in ATTRIBUTES
 }
 """All weighted similarities, since a study's ranked lists need millions of them."""
+
+
+# Interpreting a caption from the reference and the text alone, without the target.
+#
+# The inverse of `hsfiq.drawn.triplets`: each phrase stands for the values that it may mean ("has
+# longer sleeves": every longer length), so a text has one or more possible triplets. If every
+# phrase is exact, there is one, and its utilities are exactly the true ones.
+
+_SUBJECT = re.compile(f"(?:it|the (?:{'|'.join(NOUNS.values())})) ")
+_CONJUNCTIONS = ((" and ", ""), (", ", ""), (" with ", "has "))
+"""Words between two phrases, and the verb that they replace."""
+
+Meanings = dict[str, tuple[Attribute, frozenset[str]]]
+"""The attribute of each phrase, and the values that it may mean."""
+
+
+def read(text: str, reference: Garment) -> tuple[DrawnTriplet, ...]:
+    """Return the triplets that a text, of one or more joined captions, may mean.
+
+    Raises:
+        UnreadableInput: the text consists of other phrases, or contradicts itself.
+    """
+    known = _meanings(reference)
+    phrases = _phrases(" and " + text.lower(), known)
+    wanted: dict[Attribute, frozenset[str]] = {}
+    for phrase in phrases or ():
+        attribute, values = known[phrase]
+        wanted[attribute] = wanted.get(attribute, values) & values
+    if not wanted or not all(wanted.values()) or len(wanted) == len(ATTRIBUTES):
+        raise UnreadableInput(
+            f"the text {text!r}", "is not a caption of the drawn catalogue for its reference"
+        )
+    return tuple(
+        DrawnTriplet("as read", "val", reference, target, (text, ""), frozenset(wanted))
+        for target in _targets(reference, wanted)
+    )
+
+
+def set_utility_as_read(possible: Sequence[DrawnTriplet], garments: Sequence[Garment]) -> float:
+    """Return the mean utility of a set's images, each for the triplet that it fits best."""
+    best = (max(utility(triplet, garment) for triplet in possible) for garment in garments)
+    return sum(best) / len(garments)
+
+
+@cache
+def _meanings(reference: Garment) -> Meanings:
+    """Return every phrase that can describe a difference from this reference."""
+    values: dict[tuple[str, Attribute], set[str]] = {}
+    for name in ATTRIBUTES:
+        for value in VALUES[name]:
+            if value != reference.value(name):
+                for phrase in phrases_for(name, reference, _changed(reference, {name: value})):
+                    values.setdefault((phrase, name), set()).add(value)
+    return {phrase: (name, frozenset(named)) for (phrase, name), named in values.items()}
+
+
+def _phrases(text: str, known: Meanings) -> tuple[str, ...] | None:
+    """Split a text into known phrases; None if that is impossible."""
+    if not text:
+        return ()
+    for conjunction, verb in _CONJUNCTIONS:
+        if not text.startswith(conjunction):
+            continue
+        rest = verb + text.removeprefix(conjunction)
+        if subject := _SUBJECT.match(rest):
+            rest = rest[subject.end() :]
+        for phrase in known:
+            if rest.startswith(phrase):
+                following = _phrases(rest.removeprefix(phrase), known)
+                if following is not None:
+                    return (phrase, *following)
+    return None
+
+
+def _targets(reference: Garment, wanted: Mapping[Attribute, frozenset[str]]) -> list[Garment]:
+    """Return the reference with each combination of wanted values."""
+    choices = product(*(sorted(values) for values in wanted.values()))
+    return [_changed(reference, dict(zip(wanted, chosen, strict=True))) for chosen in choices]
+
+
+def _changed(garment: Garment, values: Mapping[Attribute, str]) -> Garment:
+    return replace(garment, **values)  # type: ignore[arg-type]  # checked by Garment
+
+
+# Four systems of known, different quality that rank a category's whole corpus for a query.
+
+DEPTH = 50
+"""The length of a ranked list."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnSystem:
+    """A system that scores images by parts of their utility, with its own weights and noise.
+
+    An image's score is `text` x its utility for the text + `kept` x its utility for the attributes
+    that the text does not mention + `near` x its similarity to the reference (each 0 to 1)
+    + Gaussian noise of standard deviation `noise`.
+    """
+
+    name: str
+    text: float
+    kept: float
+    near: float
+    noise: float
+
+    def rank(
+        self,
+        triplet: DrawnTriplet,
+        corpus: Iterable[Garment],
+        seed: int,
+        *,
+        query_id: str | None = None,
+        depth: int = DEPTH,
+    ) -> RankedList:
+        """Rank a corpus for a query, best first, without the reference.
+
+        The noise depends only on the seed, the system, the query and the corpus as a set. The
+        query's id differs from its triplet's if the captions are in reversed order (`~`).
+
+        Raises:
+            InvalidRecord: the corpus has no image but the reference.
+        """
+        query_id = query_id or triplet.external_id
+        rng = generator(seed, self.name, query_id)
+        images = sorted((garment.image_id, garment) for garment in corpus)
+        score = self._score(triplet)
+        scored = [
+            (-score(garment) - rng.gauss(0, self.noise), image_id)
+            for image_id, garment in images
+            if garment != triplet.reference
+        ]
+        best = sorted(scored)[:depth]
+        return RankedList(
+            query_id=query_id,
+            system=self.name,
+            images=tuple(image_id for _, image_id in best),
+            scores=tuple(round(-negative, 6) for negative, _ in best),
+        )
+
+    def _score(self, triplet: DrawnTriplet) -> Callable[[Garment], float]:
+        parts = (
+            (self.text, text_metric),
+            (self.kept, kept_metric),
+            (self.near, reference_metric),
+        )
+        weighted = [(weight, part(triplet)) for weight, part in parts if weight]
+        return lambda garment: sum([weight * part(garment) for weight, part in weighted])
+
+
+SYSTEMS = (
+    DrawnSystem("sharp", text=0.5, kept=0.5, near=0.0, noise=0.12),
+    DrawnSystem("blurred", text=0.5, kept=0.5, near=0.0, noise=0.19),
+    DrawnSystem("text-heavy", text=1.0, kept=0.0, near=0.0, noise=0.15),
+    DrawnSystem("image-heavy", text=0.15, kept=0.0, near=0.9, noise=0.12),
+)
+"""Best first by the mean utility of their retrieved sets."""

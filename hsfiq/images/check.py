@@ -6,6 +6,7 @@ The caller passes the decoder: missing and empty files are found without Pillow,
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import os
 import stat
 from collections import Counter, defaultdict, deque
@@ -15,9 +16,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hsfiq.images.faults import NOT_REGULAR, Fault, FaultKind
-from hsfiq.images.folder import ImageFolder, image_files, stems
-from hsfiq.readers.sources import Source
+from hsfiq.images.folder import (
+    CHANGED,
+    NOT_REGULAR,
+    Fault,
+    FaultKind,
+    ImageFolder,
+    image_files,
+    stems,
+)
+from hsfiq.records import Source
 
 NOT_DECODED = "decoding was not checked: that needs Pillow (pip install 'hsfiq[annotate]')"
 
@@ -255,3 +263,27 @@ def describe(
         )
         for name, fault in faults.items()
     )
+
+
+# Digests of files: whether one still has the bytes that it had.
+
+
+def sha256_of(path: Path) -> str | Fault:
+    """The SHA-256 of a file's bytes in hexadecimal; a fault if the file cannot be read."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for its writer
+            return NOT_REGULAR
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except FileNotFoundError:
+        return Fault("missing", "has been removed")
+    except OSError as error:
+        return Fault("unreadable", f"cannot be read ({error.strerror})")
+
+
+def change_of(path: Path, recorded: str) -> Fault | None:
+    """`CHANGED` if the file has other bytes than the recorded ones; a fault if it is unreadable."""
+    digest = sha256_of(path)
+    if isinstance(digest, Fault):
+        return digest
+    return None if digest == recorded else CHANGED

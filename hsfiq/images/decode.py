@@ -1,8 +1,4 @@
-"""Decode image files of any state, or say why they cannot be decoded. Needs Pillow.
-
-Annotators' images, contact sheets, `hsfiq images check` and the encoders all decode here, so the
-same limits hold for all of them.
-"""
+"""Decoding image files of any state, within limits, or saying why they cannot be. Needs Pillow."""
 
 from __future__ import annotations
 
@@ -11,13 +7,49 @@ from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from pathlib import Path
+from threading import Condition, Lock
 from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
-from hsfiq.images.decoding_memory import BUDGET, MAX_PIXELS
-from hsfiq.images.faults import Fault
+from hsfiq.images.folder import Fault
+
+# A limit on the pixels that are in memory at the same time, whatever the number of threads.
+
+MAX_PIXELS = 8192 * 8192
+"""The largest image that is accepted: 256 MiB in memory, because Pillow pads RGB to four bytes."""
+
+
+class PixelBudget:
+    """Threads reserve the pixels of an image before they decode it, and wait while there are none.
+
+    First come, first served: many small images never keep a large one waiting.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._reserved = 0
+        self._queue = Lock()
+        self._released = Condition()
+
+    @contextmanager
+    def reserved(self, pixels: int) -> Iterator[None]:
+        """Reserve at most `limit` pixels until the block ends. Blocks must not be nested."""
+        with self._queue, self._released:
+            self._released.wait_for(lambda: self._reserved + pixels <= self.limit)
+            self._reserved += pixels
+        try:
+            yield
+        finally:
+            with self._released:
+                self._reserved -= pixels
+                self._released.notify()
+
+
+BUDGET = PixelBudget(MAX_PIXELS)
+"""Of this process: one image of the largest size, or as many smaller ones as fit."""
+
 
 Image.init()
 FORMATS = tuple(

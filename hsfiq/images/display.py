@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Final
 
 from PIL import Image, ImageCms, ImageOps
+from PIL.Image import Resampling
 
 from hsfiq.images.decode import UndecodableImage, decoded, one_line
-from hsfiq.images.faults import Fault
+from hsfiq.images.folder import Fault
 
 GROUND: Final = (217, 217, 217)
 """Behind transparent parts, in light and dark mode alike: white and black garments both show."""
@@ -82,3 +84,35 @@ def _on_ground(image: Image.Image) -> Image.Image:
     ground = Image.new("RGB", image.size, GROUND)
     ground.paste(image, (0, 0), image)
     return ground
+
+
+# Pictures of people, written anew so that nothing but the picture is left. Needs Pillow.
+
+QUALITY = 88
+"""Of the JPEG files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reencoded:
+    """A JPEG file without any metadata."""
+
+    content: bytes
+    width: int
+    height: int
+
+
+def reencoded(content: bytes, longest_side: int, max_pixels: int) -> Reencoded:
+    """The picture upright, in RGB, with sides of at most so many pixels.
+
+    `max_pixels` are those that it may have before.
+
+    Raises:
+        UndecodableImage: it is not an image, or broken, or too large.
+    """
+    with decoded(content, longest_side, max_pixels) as image:
+        picture = displayable(image)
+        picture.thumbnail((longest_side, longest_side), Resampling.LANCZOS)
+        picture.info.clear()  # Pillow writes a comment that it has read
+        file = BytesIO()
+        picture.save(file, "JPEG", quality=QUALITY)
+    return Reencoded(file.getvalue(), picture.width, picture.height)

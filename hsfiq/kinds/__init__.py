@@ -1,9 +1,9 @@
 """Question kinds: what a study asks about each query, one module for each kind.
 
 A kind's module has its rules: how many sets a question shows, and which answers are valid.
-`KINDS` names them all. The modules of the same names in `hsfiq.releases.kinds`,
-`hsfiq.simulate.kinds` and `hsfiq.analysis.kinds`, and `annotate/static/page/kind_*.js`, are the
-rest.
+`KINDS` names them all. The modules of the same names in `hsfiq.releases.kinds` and
+`hsfiq.analysis.kinds`, `hsfiq.simulate.participant` and `annotate/static/page/kind_*.js` are
+the rest.
 """
 
 from hsfiq.kinds.arena import ARENA

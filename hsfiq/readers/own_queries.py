@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hsfiq.errors import HsfiqError, InvalidRecord, UnreadableInput
-from hsfiq.readers.files import Place
-from hsfiq.readers.tables import ErrorList, cell, is_absent, outside_name, read_rows, required
+from hsfiq.readers.files import ErrorList, Place, cell, is_absent, outside_name, read_rows, required
 from hsfiq.records import OwnQuery
 from hsfiq.text import is_blank, joined
 

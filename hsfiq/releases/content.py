@@ -24,7 +24,8 @@ from sqlalchemy.orm import Session
 
 import hsfiq
 from hsfiq.collect.outcomes.questionnaire import answers_by_participant
-from hsfiq.db.tables import Dataset, Form, Question, Study
+from hsfiq.db.source_tables import Dataset
+from hsfiq.db.tables import Form, Question, Study
 from hsfiq.errors import NothingToDo
 from hsfiq.releases.card import card
 from hsfiq.releases.cards.empty_columns import empty_columns_of

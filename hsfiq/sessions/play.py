@@ -5,19 +5,28 @@ The sessions of a batch go on together, so that the ranker is asked once a round
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
 from random import Random
 from time import perf_counter
+from typing import Any
 
 from pydantic import ValidationError
 
+from hsfiq.atomic_files import explained_write_errors, sync, write_whole
 from hsfiq.drawn.garments import generator
 from hsfiq.errors import UnreadableInput
 from hsfiq.live.protocol import History, RankedList, Ranker, Search, SystemDescription, Turn
-from hsfiq.sessions.record import Corpus, Round, Session, Stop, StopReason
+from hsfiq.sessions import record
+from hsfiq.sessions.record import Corpus, Round, Session, Stop, StopReason, references
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,3 +237,217 @@ def require_candidates(ranker: Ranker, queries: Iterable[Query]) -> None:
                 "its target is not known" if not query.targets else "its target is excluded",
                 "sessions need queries with a target among the candidates",
             )
+
+
+# Which image of a list the next text is about.
+
+Chooser = Callable[[Progress], str]
+"""Chooses from the images that the last round shows."""
+
+Distance = Callable[[str, str], float]
+"""How different two images are."""
+
+RANDOM = re.compile(r"random-([1-9]\d{0,3})")
+
+
+def top1(progress: Progress) -> str:
+    """The first image, as in FISD."""
+    return progress.rounds[-1].shown[0]
+
+
+def unseen(progress: Progress) -> str:
+    """The first image that no text was about; the first one if there is none."""
+    shown, seen = progress.rounds[-1].shown, set(references(progress.rounds))
+    return next((image for image in shown if image not in seen), shown[0])
+
+
+def random_of(n: int) -> Chooser:
+    """One of the first n images, as in FISD's table 6."""
+    return lambda progress: progress.rng.choice(progress.rounds[-1].shown[:n])
+
+
+def nearest(distance: Distance) -> Chooser:
+    """The image most like the target, as CIRCLED chooses; the first of several."""
+
+    def choose(progress: Progress) -> str:
+        target = progress.query.targets[0]
+        return min(progress.rounds[-1].shown, key=lambda image: distance(image, target))
+
+    return choose
+
+
+def chooser_of(name: str, distance: Distance | None = None) -> tuple[Chooser, int]:
+    """The chooser of a name, and how many images it needs to be shown.
+
+    Raises:
+        UnreadableInput: there is no such chooser, or `nearest` has no distance.
+    """
+    if match := RANDOM.fullmatch(name):
+        return random_of(int(match[1])), int(match[1])
+    if name == "nearest" and distance is None:
+        raise UnreadableInput(
+            "--choose",
+            "nearest needs to know how alike images are, which only drawn garments tell",
+            "use top1, unseen or random-10",
+        )
+    if name == "nearest" and distance is not None:
+        return nearest(distance), 1
+    if name in ("top1", "unseen"):
+        return {"top1": top1, "unseen": unseen}[name], 1
+    raise UnreadableInput(
+        "--choose", f"{name!r} is not known", "use top1, unseen, nearest or random-K"
+    )
+
+
+# A play that goes on after it was stopped: its sessions are kept beside the output.
+#
+# Every batch is on the disk before the next one is played. The output is written at the end.
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The folder of a play whose output does not exist yet."""
+
+    out: Path
+    done: dict[str, Session]
+
+    @classmethod
+    def open(cls, out: Path, identity: Mapping[str, object]) -> Unfinished:
+        """Begin a play, or go on with one that was stopped.
+
+        Raises:
+            UnreadableInput: the output exists, cannot be written, or the play that was stopped had
+                another identity.
+        """
+        if out.exists():
+            raise UnreadableInput(str(out), "exists already", "name another file with --out")
+        unfinished = cls(out, {})
+        about = unfinished.folder / "play.json"
+        with explained_write_errors(out, "name another with --out"):
+            unfinished.folder.mkdir(exist_ok=True)
+            if not about.exists():
+                write_whole(about, json.dumps(identity, indent=2).encode())
+        before = json.loads(about.read_text(encoding="utf-8"))
+        if differing := [key for key in identity if before.get(key) != identity[key]]:
+            raise UnreadableInput(
+                str(unfinished.folder),
+                f"holds sessions of a play with another {differing[0]}",
+                "remove it, or name another --out",
+            )
+        unfinished._read()
+        return unfinished
+
+    @property
+    def folder(self) -> Path:
+        return self.out.with_name(f".{self.out.name}.play")
+
+    @property
+    def _lines(self) -> Path:
+        return self.folder / "sessions.jsonl"
+
+    def _read(self) -> None:
+        """Read what is complete; a line that a kill has cut off is removed."""
+        if not self._lines.exists():
+            return
+        content = self._lines.read_bytes()
+        complete = content[: content.rfind(b"\n") + 1]
+        if complete != content:
+            write_whole(self._lines, complete)
+        if complete:
+            self.done.update((each.session_id, each) for each in record.read(self._lines))
+
+    def add(self, sessions: Sequence[Session]) -> None:
+        """Append the sessions that are new, and wait until they are on the disk."""
+        new = [each for each in sessions if each.session_id not in self.done]
+        with explained_write_errors(self.out), self._lines.open("ab") as file:
+            file.write("".join(map(record.line_of, new)).encode())
+        sync(self._lines)
+        self.done.update((each.session_id, each) for each in new)
+
+    def finish(self, session_ids: Sequence[str]) -> tuple[Session, ...]:
+        """Write the output in this order, and remove the folder."""
+        sessions = tuple(self.done[each] for each in session_ids)
+        record.write(self.out, sessions)
+        shutil.rmtree(self.folder)
+        return sessions
+
+
+# Playing all queries of a benchmark's parts, in batches that survive a stop.
+
+Track = Callable[
+    [Sequence[tuple["Part", Sequence[Query]]]], Iterable[tuple["Part", Sequence[Query]]]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Queries that are searched in one corpus."""
+
+    ranker: Ranker
+    queries: tuple[Query, ...]
+
+
+def play_parts(
+    parts: Sequence[Part], user: User, settings: Settings, out: Path, track: Track
+) -> tuple[Session, ...]:
+    """Play every query and write the sessions; `track` iterates over batches.
+
+    Raises:
+        UnreadableInput: a query cannot be played, the system does not know the history, or the
+            output exists or belongs to another play.
+    """
+    ids = [settings.session_id(query) for part in parts for query in part.queries]
+    if len(set(ids)) < len(ids):
+        twice = Counter(ids).most_common(1)[0][0]
+        raise UnreadableInput("--data", f"session {twice!r} would be played twice")
+    for part in parts:
+        require_candidates(part.ranker, part.queries)
+        require_history(part.ranker, settings)
+    unfinished = Unfinished.open(out, identity(parts, user, settings))
+    batches = [
+        (part, part.queries[start : start + settings.batch])
+        for part in parts
+        for start in range(0, len(part.queries), settings.batch)
+    ]
+    for part, queries in track(batches):
+        if not all(settings.session_id(query) in unfinished.done for query in queries):
+            unfinished.add(play(part.ranker, queries, user, settings))
+    return unfinished.finish(ids)
+
+
+def require_history(ranker: Ranker, settings: Settings) -> None:
+    system = ranker.system()
+    if settings.history not in system.histories:
+        raise UnreadableInput(
+            "--history",
+            f"{system.name} does not know {settings.history}",
+            f"use {', '.join(system.histories)}",
+        )
+
+
+def identity(parts: Sequence[Part], user: User, settings: Settings) -> dict[str, Any]:
+    """What a play is: one with another identity cannot go on with its sessions."""
+    systems = [part.ranker.system() for part in parts]
+    queries = json.dumps([asdict(query) for part in parts for query in part.queries])
+    return {
+        "system": [[each.name, each.version, each.corpus.sha256] for each in systems],
+        "queries": sha256(queries.encode()).hexdigest(),
+        "simulator": [user.simulator, user.version],
+        "chooser": user.chooser,
+        **asdict(settings),
+    }
+
+
+def summary(sessions: Sequence[Session]) -> dict[str, Any]:
+    """What was played, for the command's output."""
+    first = sessions[0]
+    stops = Counter(each.stop.reason for each in sessions if each.stop is not None)
+    return {
+        "n_sessions": len(sessions),
+        "n_rounds": sum(len(each.rounds) for each in sessions),
+        "system": first.system,
+        "simulator": first.simulator,
+        "history": first.history,
+        "chooser": first.chooser,
+        "stops": dict(stops.most_common()),
+    }

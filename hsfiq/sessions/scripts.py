@@ -1,25 +1,25 @@
 """Scripts: published sessions whose texts are given, so that any system can be asked them.
 
 CIRCLED (github.com/mti-lab/circled), a list of {session_id, subset, ground_truth_ids, num_turns,
-turns: [{turn, reference_image_id, relative_caption}]}, which is also written. A language model gave
-its texts after the first.
-Multi-turn FashionIQ (github.com/yfyuan01/MultiturnFashionRetrieval), a list of {target: [url, id],
-reference: [[url, [caption 1, caption 2], id], ...]}.
-ChatIR (github.com/levymsn/ChatIR), a list of {img, dialog: [caption, "question? answer", ...]},
-which has no reference images.
+turns: [{turn, reference_image_id, relative_caption}]}, which is also written. A language model
+gave its texts after the first. Multi-turn FashionIQ
+(github.com/yfyuan01/MultiturnFashionRetrieval), a list of {target: [url, id], reference: [[url,
+[caption 1, caption 2], id], ...]}. ChatIR (github.com/levymsn/ChatIR), a list of {img, dialog:
+[caption, "question? answer", ...]}, which has no reference images.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.readers.files import Place, open_place, read_text
-from hsfiq.sessions import files
-from hsfiq.sessions.record import Round, Session
+from hsfiq.sessions import record
+from hsfiq.sessions.play import Progress, Query, User
+from hsfiq.sessions.record import SCRIPTED, Round, Session, has_simulated_texts
 from hsfiq.text import joined
 
 ReadSession = Callable[[Place, int], Session]
@@ -33,7 +33,7 @@ def read(path: Path) -> tuple[Session, ...]:
         UnreadableInput: the file is none of them, holds no session, or an id occurs twice.
     """
     if not read_text(path).lstrip().startswith("["):
-        return files.read(path)
+        return record.read(path)
     places = open_place(path).list()
     if not places:
         raise UnreadableInput(str(path), "holds no session")
@@ -168,3 +168,44 @@ def circled_json(session: Session) -> dict[str, object]:
             for each in session.rounds
         ],
     }
+
+
+# Asking a system the texts of a script: published sessions, or ours played again.
+
+
+class ScriptedUser(User):
+    """Asks what the script asks, whatever the lists show."""
+
+    simulator = SCRIPTED
+
+    def __init__(self, sessions: Sequence[Session]) -> None:
+        self._rounds = {each.session_id: each.rounds for each in sessions}
+
+    def ask(self, progress: Progress) -> Round | None:
+        rounds, done = self._rounds[progress.query.session_id or ""], len(progress.rounds)
+        if done == len(rounds):
+            return None
+        return Round(round=done + 1, reference=rounds[done].reference, text=rounds[done].text)
+
+
+def script_queries(sessions: Sequence[Session]) -> list[Query]:
+    """What the sessions of a script begin with; each keeps its id."""
+    return [
+        Query(
+            query_id=each.query_id,
+            session_id=each.session_id,
+            reference=each.rounds[0].reference,
+            text=each.rounds[0].text or "",
+            targets=each.targets,
+            excluded=each.excluded,
+            category=each.category,
+            is_simulated=has_simulated_texts(each),
+        )
+        for each in sessions
+    ]
+
+
+def images_of(session: Session) -> set[str]:
+    """The images that a corpus must hold to play a session of a script."""
+    asked = {each.reference for each in session.rounds if each.reference is not None}
+    return asked | set(session.targets)

@@ -4,9 +4,8 @@ They know only what a page shows: images behind opaque tokens, texts, arithmetic
 must have been made for them (`hsfiq study create --simulated`), so that its outputs say so.
 """
 
-from hsfiq.simulate.entry import Destination, destination_of
+from hsfiq.simulate.client import Destination, Sessions, destination_of
 from hsfiq.simulate.participant import Outcome
-from hsfiq.simulate.sessions import Sessions
 from hsfiq.simulate.simulation import Simulation, Summary
 
 __all__ = ["Destination", "Outcome", "Sessions", "Simulation", "Summary", "destination_of"]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx
 
+from hsfiq.atomic_files import write_whole
 from hsfiq.collect.protocol import (
     CheckPayload,
     CheckReply,
@@ -23,7 +29,7 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.errors import UnreadableInput
-from hsfiq.live.certificates import certificates
+from hsfiq.live.client import certificates
 
 T = TypeVar("T")
 
@@ -186,3 +192,112 @@ def require_address(address: str) -> None:
         raise UnreadableInput(
             address, "is not an http(s) address", "give one such as http://127.0.0.1:7860"
         )
+
+
+# How simulated participants enter a study: by its welcome page or by personal links.
+
+_LINK = re.compile(r"(.*)(/start/[0-9A-Za-z_-]{1,64})/?")
+_FOR_PEOPLE = "the study is for people"
+_REMEDY = "make one with `hsfiq study create --simulated` or `hsfiq demo --simulated`"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a participant goes: a server, and the path of a personal link or None."""
+
+    address: str
+    link: str | None = None
+
+
+def destination_of(url: str) -> Destination:
+    """The destination of a personal link or of a server's address; else `UnreadableInput`."""
+    match = _LINK.fullmatch(url)
+    destination = Destination(match[1], match[2]) if match else Destination(url.rstrip("/"))
+    require_address(destination.address)
+    return destination
+
+
+def study_to_join(page: bytes, address: str) -> str:
+    """The id of the only study that a welcome page offers to simulated annotators."""
+    welcome = _read(page)
+    if len(welcome.for_simulation) == 1:
+        return welcome.for_simulation[0]
+    if welcome.for_simulation:
+        several = f"{len(welcome.for_simulation)} studies are open to simulated annotators"
+        raise UnreadableInput(address, several, "leave one open, or give personal links")
+    if welcome.for_people:
+        raise UnreadableInput(address, _FOR_PEOPLE, _REMEDY)
+    raise UnreadableInput(address, "no study is open to all", _REMEDY)
+
+
+def require_simulated(page: bytes, address: str) -> None:
+    """Raise `UnreadableInput` unless the participant's welcome page is of a simulated study."""
+    if not _read(page).is_simulated:
+        raise UnreadableInput(address, _FOR_PEOPLE, _REMEDY)
+
+
+class _WelcomeParser(HTMLParser):
+    """Reads a welcome page: each study has a section, in which simulated ones are marked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_simulated = False
+        self.for_simulation: list[str] = []
+        self.for_people: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "section":
+            self.is_simulated = False
+        if values.get("data-origin") == "simulated":
+            self.is_simulated = True
+        if tag == "input" and values.get("name") == "study":
+            offered = self.for_simulation if self.is_simulated else self.for_people
+            offered.append(values.get("value") or "")
+
+
+def _read(page: bytes) -> _WelcomeParser:
+    parser = _WelcomeParser()
+    parser.feed(page.decode("utf-8", "replace"))
+    return parser
+
+
+# The cookies of simulated participants in a file, so that a later run can continue.
+
+
+class Sessions:
+    """A file of cookies by annotator, for one address and one seed."""
+
+    def __init__(self, path: Path, address: str, seed: int) -> None:
+        """Read the file, if it exists; `UnreadableInput` if it is not of this address and seed."""
+        self._path = path
+        self._lock = Lock()
+        self._cookies: dict[str, dict[str, str]] = {}
+        self._facts = {"address": address, "seed": seed}
+        if path.exists():
+            self._cookies = self._read()
+
+    def cookies_of(self, name: str) -> dict[str, str]:
+        return dict(self._cookies.get(name, {}))
+
+    def keep(self, name: str, cookies: Mapping[str, str]) -> None:
+        with self._lock:
+            self._cookies[name] = dict(cookies)
+            content = self._facts | {"cookies": self._cookies}
+            write_whole(self._path, (json.dumps(content, indent=2) + "\n").encode())
+
+    def _read(self) -> dict[str, dict[str, str]]:
+        where = str(self._path)
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+            facts = {key: content[key] for key in self._facts}
+            cookies = {name: dict(values) for name, values in content["cookies"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnreadableInput(where, "is not a file of sessions", "choose another") from error
+        if facts != self._facts:
+            raise UnreadableInput(
+                where,
+                f"belongs to {facts['address']} and seed {facts['seed']}",
+                "give the same address and --seed, or choose another file",
+            )
+        return cookies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
@@ -12,6 +13,8 @@ from typing import Any, Literal
 from hsfiq.answer_rules import Answer, ImageState, contradicts
 from hsfiq.collect.protocol import (
     CheckView,
+    ExtraAnswer,
+    ExtraQuestionView,
     ImagesPayload,
     ImageView,
     QuestionnaireView,
@@ -20,15 +23,145 @@ from hsfiq.collect.protocol import (
     StudyInfo,
     View,
 )
-from hsfiq.drawn import Garment, SimulatedAnnotator, generator
-from hsfiq.drawn.reading import read
-from hsfiq.drawn.recognition import recognise
+from hsfiq.drawn import SimulatedAnnotator, generator
+from hsfiq.drawn.annotators import IRRELEVANT_BELOW
+from hsfiq.drawn.garments import Garment
+from hsfiq.drawn.pictures import recognise
+from hsfiq.drawn.triplets import DrawnTriplet
+from hsfiq.drawn.utility import read, set_utility_as_read, utility
 from hsfiq.errors import UnreadableInput
-from hsfiq.simulate.client import CannotContinue, RefusedRequest, StudyClient
-from hsfiq.simulate.entry import Destination, require_simulated
-from hsfiq.simulate.extra_questions import answer_extra
-from hsfiq.simulate.kinds import JUDGES, JudgedQuestion
-from hsfiq.simulate.searching import SearchingParticipant
+from hsfiq.kinds.query import OF_TARGET, VERDICTS
+from hsfiq.simulate.client import (
+    CannotContinue,
+    Destination,
+    RefusedRequest,
+    StudyClient,
+    require_simulated,
+)
+from hsfiq.simulate.searches import SearchingParticipant
+
+# How simulated annotators answer the owner's extra questions: at random, and not all of them.
+
+TEXT = "written by a simulated annotator"
+
+_SHARE_LEFT = 0.1  # of the answers that are not required
+
+
+def answer_extra(rng: Random, questions: Sequence[ExtraQuestionView]) -> dict[str, ExtraAnswer]:
+    return {
+        question["name"]: random_answer(rng, question)
+        for question in questions
+        if question["required"] or rng.random() >= _SHARE_LEFT
+    }
+
+
+def random_answer(rng: Random, question: ExtraQuestionView) -> ExtraAnswer:
+    numbers = range(1, len(question["options"]) + 1)
+    if question["type"] == "text":
+        return TEXT
+    if question["type"] == "number":
+        return random_number(rng, question)
+    options: list[int | str] = [*numbers, *([TEXT] if question["other"] else [])]
+    if question["type"] == "choices":
+        return rng.sample(options, rng.randint(1, len(options)))
+    return rng.choice(options)
+
+
+def random_number(rng: Random, question: ExtraQuestionView) -> float:
+    """A number from 18 to 80, moved into the question's bounds."""
+    number: float = rng.randint(18, 80)
+    if question["min"] is not None:
+        number = max(number, question["min"])
+    return number if question["max"] is None else min(number, question["max"])
+
+
+# What an annotator sees of a question, and what they answer.
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuestion:
+    """A question as it is shown.
+
+    Attributes:
+        readings: the triplets that the text may mean.
+        sets: the garments of each set's images, in the order shown.
+        progress: 0 at the first question and 1 at the last.
+    """
+
+    study: StudyInfo
+    readings: Sequence[DrawnTriplet]
+    sets: Sequence[Sequence[Garment]]
+    progress: float
+
+    def utilities(self) -> list[float]:
+        """The utility of each set."""
+        return [set_utility_as_read(self.readings, garments) for garments in self.sets]
+
+
+SimulatedJudgement = Callable[[SimulatedAnnotator, Random, JudgedQuestion], dict[str, Any]]
+
+
+# The level of each image, by an impression of its own utility.
+
+
+def judge_images(
+    annotator: SimulatedAnnotator, rng: Random, question: JudgedQuestion
+) -> dict[str, Any]:
+    (garments,), levels = question.sets, question.study["levels"]
+    best = [max(utility(read, garment) for read in question.readings) for garment in garments]
+    scores = [annotator.score(rng, each, progress=question.progress) for each in best]
+    # Of five scores, as many levels: 1 is always the lowest and 5 the highest.
+    return {"relevance": [(score - 1) * levels // 5 for score in scores]}
+
+
+# Whether a query is well formed: it is, unless the target does not fit or the annotator lapses.
+
+
+def judge_query(
+    annotator: SimulatedAnnotator, rng: Random, question: JudgedQuestion
+) -> dict[str, Any]:
+    utilities = question.utilities()
+    if rng.random() < annotator.lapse_rate:
+        known = [verdict for verdict in VERDICTS if utilities or verdict != OF_TARGET]
+        return {"verdict": rng.choice(known)}
+    misses = any(utility < IRRELEVANT_BELOW for utility in utilities)
+    return {"verdict": OF_TARGET if misses else "VALIDATED"}
+
+
+# The order of the sets by the annotator's impressions of them.
+
+
+def rank_sets(
+    annotator: SimulatedAnnotator, rng: Random, question: JudgedQuestion
+) -> dict[str, Any]:
+    impressions = [annotator.impression(rng, utility) for utility in question.utilities()]
+    order = sorted(range(len(impressions)), key=lambda side: -impressions[side])
+    return {"ranks": [order.index(side) + 1 for side in range(len(impressions))]}
+
+
+# The score of one set, as `SimulatedAnnotator` scores the sets of a pair.
+
+
+def judge_set(
+    annotator: SimulatedAnnotator, rng: Random, question: JudgedQuestion
+) -> dict[str, Any]:
+    (utility,) = question.utilities()
+    points = question.study["points"]
+    return {"score": annotator.score(rng, utility, progress=question.progress, points=points)}
+
+
+# How simulated annotators answer each question kind; `pair` has `SimulatedAnnotator.answer`.
+
+JUDGES = {
+    "single": judge_set,
+    "images": judge_images,
+    "ranking": rank_sets,
+    "query": judge_query,
+}
+"""By question kind, the function that judges a question."""
+
+__all__ = ["JUDGES", "JudgedQuestion", "SimulatedJudgement"]
+
 
 State = Literal["finished", "turned away", "failed"]
 

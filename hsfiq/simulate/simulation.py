@@ -18,12 +18,13 @@ from hsfiq.simulate.client import (
     RETRY_FOR,
     Cancelled,
     CannotContinue,
+    Destination,
     RefusedRequest,
+    Sessions,
     StudyClient,
+    study_to_join,
 )
-from hsfiq.simulate.entry import Destination, study_to_join
 from hsfiq.simulate.participant import Outcome, RecognisedImages, SimulatedParticipant
-from hsfiq.simulate.sessions import Sessions
 
 ProgressCallback = Callable[[int, int], None]
 """Is given the number of questions done, and of all questions as far as it is known."""

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
 from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
-from hsfiq.db.rows.participants import AnyStudy, StudyRow
+from hsfiq.db.rows import AnyStudy, StudyRow
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KINDS, KindName, KindOptions, Rules
 from hsfiq.study.instrument.questionnaire import Questionnaire

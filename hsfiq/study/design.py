@@ -18,8 +18,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
-from hsfiq.db.rows.executing import execute
-from hsfiq.db.rows.new_rows import NEW_FURTHER_SETS, NEW_IMAGES, NEW_PAIRS, NEW_SETS
+from hsfiq.db.rows import NEW_FURTHER_SETS, NEW_IMAGES, NEW_PAIRS, NEW_SETS, execute
 from hsfiq.db.tables import Study
 from hsfiq.errors import ConfigError
 from hsfiq.kinds import KINDS

@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from hsfiq.db.rows.executing import execute
-from hsfiq.db.rows.new_rows import NEW_QUESTIONS
+from hsfiq.db.rows import NEW_QUESTIONS, execute
 from hsfiq.db.tables import Check, Form, Question, Study
 from hsfiq.study.config import StudyConfig, n_sets_of
 from hsfiq.study.drawing.gold import GoldQuestions

@@ -9,19 +9,8 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
-from hsfiq.db.tables import (
-    Dataset,
-    FurtherSet,
-    Pair,
-    PracticeQuestion,
-    Query,
-    RankedList,
-    RetrievedImage,
-    RetrievedSet,
-    Study,
-    System,
-    Triplet,
-)
+from hsfiq.db.source_tables import Dataset, Query, RankedList, System, Triplet
+from hsfiq.db.tables import FurtherSet, Pair, PracticeQuestion, RetrievedImage, RetrievedSet, Study
 from hsfiq.errors import ConfigError
 from hsfiq.images.check import find_faults
 from hsfiq.images.folder import ImageFolder

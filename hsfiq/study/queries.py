@@ -9,7 +9,7 @@ from random import Random
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import Dataset, Query, RankedList, System, Triplet
+from hsfiq.db.source_tables import Dataset, Query, RankedList, System, Triplet
 from hsfiq.errors import ConfigError
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import Queries, StudyConfig, n_sets_of

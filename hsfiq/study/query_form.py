@@ -7,7 +7,8 @@ from typing import Literal
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import Pair, Query, Study, Triplet
+from hsfiq.db.source_tables import Query, Triplet
+from hsfiq.db.tables import Pair, Study
 
 QueryForm = Literal["composed", "text", "image"]
 """Texts alone, images alone, or both: in each query, or in different ones."""

@@ -12,13 +12,9 @@ from typing import Literal
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
 from hsfiq.model.data import distinct, mining_text
-from hsfiq.readers import circo as circo_files
-from hsfiq.readers import cirr as cirr_files
-from hsfiq.readers import fashioniq as fashioniq_files
-from hsfiq.readers import fisd as fisd_files
-from hsfiq.readers.labels.labelled_queries import LabelledQuery, read
-from hsfiq.readers.sources import Source
-from hsfiq.records import Triplet
+from hsfiq.readers import datasets
+from hsfiq.readers.judged import LabelledQuery, read_labelled_queries
+from hsfiq.records import Source, Triplet
 from hsfiq.text import count_text
 
 BenchmarkName = Literal["fashioniq", "cirr", "circo", "fisd", "drawn"]
@@ -143,7 +139,7 @@ def fashioniq(
     every triplet (VAL, CoSMo).
     """
     parts = []
-    for source in fashioniq_files.read(folder, categories, [split]):
+    for source in datasets.read_fashioniq(folder, categories, [split]):
         for triplet in source.triplets:
             if triplet.target is None:
                 raise UnreadableInput(
@@ -187,7 +183,7 @@ def cirr(folder: Path, split: str = "val") -> Benchmark:
     `folder`, or a folder `cirr` in it, holds `captions/` and `image_splits/`. `test1` has no
     targets.
     """
-    (source,) = cirr_files.read(folder, [split])
+    (source,) = datasets.read_cirr(folder, [split])
     known = set(source.images)
     queries = tuple(with_image_set(source, triplet, known) for triplet in source.triplets)
     part = Part("cirr", checked(queries, source.path), Corpus("split", distinct(source.images)))
@@ -222,7 +218,7 @@ def circo(folder: Path, split: str = "val", prompt: str = CAPTION) -> Benchmark:
         raise UnreadableInput(
             "--prompt", f"{prompt!r} has no place for the caption", f"write {CAPTION} there"
         )
-    source = circo_files.read(folder, split)
+    source = datasets.read_circo_annotations(folder, split)
     queries = tuple(
         Query(
             query_id=entry.query_id,
@@ -261,7 +257,7 @@ def fisd(folder: Path) -> Benchmark:
             ),
             Corpus("aspect", tuple(image for triplet in triplets for image in triplet.images)),
         )
-        for aspect, triplets in fisd_files.read(folder).items()
+        for aspect, triplets in datasets.read_fisd(folder).items()
     )
     return Benchmark("fisd", "test", parts, keeps_reference=True)
 
@@ -275,7 +271,7 @@ def require_candidates(images: Sequence[str] | None, queries: Sequence[Query]) -
         absent = [image for image in (query.reference, *query.truths) if image not in known]
         if absent:
             raise UnreadableInput(
-                circo_files.INDEX,
+                datasets.INDEX,
                 f"lacks {absent[0]} of query {query.query_id} among its {len(known):,} images",
                 f"use the complete list of {COCO}",
             )
@@ -353,7 +349,7 @@ def subset_of(benchmark: Benchmark, chosen: str) -> tuple[Benchmark, list[str]]:
     if benchmark.withholds_targets:
         raise UnreadableInput("--subset", f"the targets of {benchmark.split} are withheld")
     path, label = path_and_label(chosen)
-    labelled = read(path, label)
+    labelled = read_labelled_queries(path, label)
     triplets, n_unknown = triplets_of(benchmark, labelled)
     in_file = count_text(len(labelled), "query", "queries")
     if not triplets:

@@ -25,7 +25,7 @@ from hsfiq.model.evaluation.metrics import (
     recall,
     target_of,
 )
-from hsfiq.readers.submissions import read_run
+from hsfiq.readers.runs import read_run
 
 if TYPE_CHECKING:
     from hsfiq.analysis.resampling.intervals import ConfidenceInterval

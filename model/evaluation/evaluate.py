@@ -22,7 +22,7 @@ from hsfiq.model.evaluation.lists import (
 )
 from hsfiq.model.evaluation.metrics import Evaluation, evaluate, to_table
 from hsfiq.model.evaluation.uncertainty import NOTHING, UncertaintyRequest, add_uncertainty
-from hsfiq.readers.submissions import read_run
+from hsfiq.readers.runs import read_run
 
 if TYPE_CHECKING:
     import torch

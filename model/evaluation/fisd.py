@@ -16,8 +16,8 @@ from hsfiq.model.evaluation.comparison import OVERALL, figure_intervals
 from hsfiq.model.evaluation.evaluate import EvaluationReport, system_of_scorer
 from hsfiq.model.evaluation.lists import match_runs
 from hsfiq.model.evaluation.metrics import QueryRow
-from hsfiq.readers.fisd import ABOUT_DRAWN, ASPECTS
-from hsfiq.readers.submissions import read_run
+from hsfiq.readers.datasets import ABOUT_DRAWN, ASPECTS
+from hsfiq.readers.runs import read_run
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.evaluate import ScorerRequest

@@ -22,9 +22,8 @@ from hsfiq.model.evaluation.metrics import (
     require_per_query_file,
     write_rows,
 )
-from hsfiq.readers.judged.judged_set import JudgedQuery, JudgedSet
-from hsfiq.readers.runs import PlacedList
-from hsfiq.readers.submissions import Run, read_run
+from hsfiq.readers.judged import JudgedQuery, JudgedSet
+from hsfiq.readers.runs import PlacedList, Run, read_run
 from hsfiq.text import count_text, first_few
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from hsfiq.atomic_files import write_folder
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
 from hsfiq.model.evaluation.benchmarks import TITLES, Benchmark, Part, Query, SystemLists
-from hsfiq.readers.circo import canonical
-from hsfiq.readers.runs import PlacedList
-from hsfiq.readers.submissions import (
+from hsfiq.readers.datasets import canonical
+from hsfiq.readers.runs import (
     CIRCO_LENGTH,
     LENGTHS,
     MAX_BYTES,
     METRICS,
     CirrMetric,
+    PlacedList,
     Run,
     write_circo,
     write_cirr,

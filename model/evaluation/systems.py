@@ -33,7 +33,7 @@ from hsfiq.model.evaluation.metrics import (
     query_rows,
 )
 from hsfiq.model.evaluation.uncertainty import UncertaintyRequest, add_intervals
-from hsfiq.readers.submissions import read_run
+from hsfiq.readers.runs import read_run
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:

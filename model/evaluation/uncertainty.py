@@ -20,7 +20,7 @@ from hsfiq.model.evaluation.metrics import (
     with_values,
     write_rows,
 )
-from hsfiq.readers.submissions import read_run
+from hsfiq.readers.runs import read_run
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.comparison import Intervals, RunComparison, RunDifference

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.judges.judge import Answer, Judge, JudgeFailed, JudgePrompt, Question
-from hsfiq.sessions.simulators.chat import (
+from hsfiq.sessions.language_model import (
     LONGEST_ANSWER,
     Chat,
     EndpointFailed,

@@ -74,7 +74,7 @@ def _yes_probability(argument: str, settings: JudgeSettings) -> Judge:
 def _chat(argument: str, settings: JudgeSettings) -> Judge:
     try:
         from hsfiq.model.judges.chat import ChatJudge  # noqa: PLC0415 (an extra)
-        from hsfiq.sessions.simulators.chat import Chat  # noqa: PLC0415 (an extra)
+        from hsfiq.sessions.language_model import Chat  # noqa: PLC0415 (an extra)
     except ImportError:
         what = f"chat:{argument}"
         raise UnreadableInput(what, "needs openai", "pip install 'hsfiq[llm]'") from None

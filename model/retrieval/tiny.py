@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.drawn import Garment
 from hsfiq.drawn import generator as drawn_generator
-from hsfiq.drawn.captions import describe
+from hsfiq.drawn.triplets import describe
 from hsfiq.model import checkpoints
 from hsfiq.model.checkpoints import BEST
 from hsfiq.model.encoders.encoder import normalise

@@ -36,7 +36,7 @@ from hsfiq.annotate.gradio_page import GradioPage, HeadMiddleware
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Dataset, Image, Query, RankedList, System, Triplet
+from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.http_server import server_settings
 from hsfiq.study.config import (
     Checks,

@@ -19,16 +19,8 @@ from hsfiq.collect.outcomes.check_rule import apply_check_rule
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.responses import JUDGEMENT_COLUMNS, images_seen, require_storable, response_of
 from hsfiq.collect.steps import AskedQuestion, load_question, shown_images
-from hsfiq.db.tables import (
-    Check,
-    Form,
-    Image,
-    Message,
-    MessageRecipient,
-    Participant,
-    Question,
-    Response,
-)
+from hsfiq.db.source_tables import Image
+from hsfiq.db.tables import Check, Form, Message, MessageRecipient, Participant, Question, Response
 from hsfiq.errors import Conflict, Forbidden
 from hsfiq.text import shown
 

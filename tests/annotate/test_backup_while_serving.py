@@ -11,7 +11,7 @@ import httpx
 import pytest
 from sqlalchemy import func, select
 
-from hsfiq.backup.backups import back_up, restore
+from hsfiq.backup import back_up, restore
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Response
 from tests.annotate.page_requests import answer_body, view

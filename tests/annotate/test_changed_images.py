@@ -21,8 +21,8 @@ from hsfiq.annotate.owner.running.changed_images import changed_images_card
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image, ImageChange
-from hsfiq.images.digests import sha256_of
-from hsfiq.images.faults import CHANGED, Fault
+from hsfiq.images.check import sha256_of
+from hsfiq.images.folder import CHANGED, Fault
 from hsfiq.study.images.check import check_shown, shown_images
 from hsfiq.study.images.digests import accept_changed, check_and_record
 from tests.annotate.page_requests import token_of, view

@@ -17,15 +17,8 @@ from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.collect.running.messages import mark_seen, send_message
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import (
-    Base,
-    MessageRecipient,
-    Participant,
-    Question,
-    Response,
-    StatusChange,
-    Study,
-)
+from hsfiq.db.tables import MessageRecipient, Participant, Question, Response, StatusChange, Study
+from hsfiq.db.types import Base
 from hsfiq.errors import InvalidRecord, Refused
 from hsfiq.study.config import Checks
 from tests.annotate.page_requests import answer_body, skip_body, view

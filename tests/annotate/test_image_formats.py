@@ -15,7 +15,7 @@ from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.images.copies import LONGEST_SIDE
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Image
+from hsfiq.db.source_tables import Image
 from hsfiq.images.display import find_fault
 from tests.annotate.page_requests import token_of, view
 from tests.annotate.served_studies import Place, enrol, make_study

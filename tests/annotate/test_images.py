@@ -18,8 +18,8 @@ from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.images.copies import LONGEST_SIDE, ImageSize, WebCopies, cache_folder
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Image
-from hsfiq.images.faults import Fault
+from hsfiq.db.source_tables import Image
+from hsfiq.images.folder import Fault
 from tests.annotate.page_requests import token_of, view
 from tests.annotate.served_studies import Place, enrol, make_study
 

@@ -14,7 +14,7 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Query, Triplet
+from hsfiq.db.source_tables import Query, Triplet
 from hsfiq.study.languages.standard import FOLDER, LANGUAGES, read, worded_texts
 from hsfiq.study.query_form import QueryForm, query_form
 from tests.annotate.page_requests import answer_body, answer_until, stored, view

@@ -17,7 +17,7 @@ from hsfiq.annotate.preview.links import new_preview, preview_path
 from hsfiq.annotate.preview.routes import add_preview_routes
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Base
+from hsfiq.db.tables import METADATA
 from tests.annotate.page_requests import KEY, answer_body, check_body, images_body, view
 from tests.annotate.served_studies import PlaceOfKind, begin, browser_of, make_study, set_status
 
@@ -34,7 +34,7 @@ def everything(database: Database) -> dict[str, list[tuple[Any, ...]]]:
     with database.reading() as session:
         return {
             table.name: sorted((tuple(row) for row in session.execute(select(table))), key=repr)
-            for table in Base.metadata.sorted_tables
+            for table in METADATA.sorted_tables
         }
 
 

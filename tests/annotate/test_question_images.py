@@ -9,7 +9,7 @@ from playwright.sync_api import Page, Route, expect
 from sqlalchemy import select
 
 from hsfiq.answer_rules import ImageStates
-from hsfiq.db.tables import Image
+from hsfiq.db.source_tables import Image
 from tests.annotate.page_requests import stored, token_of
 from tests.annotate.question_page import (
     TEXT,

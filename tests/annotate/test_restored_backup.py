@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import expect
 from sqlalchemy import delete, update
 
-from hsfiq.backup.backups import back_up, restore
+from hsfiq.backup import back_up, restore
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Response
 from hsfiq.db.types import DIGEST_LENGTH

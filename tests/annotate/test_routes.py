@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.routing import Mount
 
-from hsfiq.access.roles import Role
+from hsfiq.actors import Role
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.preview.links import new_preview, preview_path
 from hsfiq.collect.studies import list_studies

@@ -15,7 +15,8 @@ from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant, Query, Response, Study
+from hsfiq.db.source_tables import Query
+from hsfiq.db.tables import Participant, Response, Study
 from hsfiq.study.config import config_of
 from hsfiq.study.design import draw_study
 from tests.annotate.page_requests import answer_body, answer_until, begin_form, view

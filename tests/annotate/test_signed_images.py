@@ -32,7 +32,8 @@ from hsfiq.annotate.images.store import ImageStore
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Image, Participant
+from hsfiq.db.source_tables import Image
+from hsfiq.db.tables import Participant
 from hsfiq.study.images.digests import check_and_record
 from tests.annotate.page_requests import token_of, view
 from tests.annotate.served_studies import Place, browser_of, enrol, make_study

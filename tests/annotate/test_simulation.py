@@ -26,11 +26,12 @@ from hsfiq.collect.steps import load_question, shown_sets
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
-from hsfiq.db.tables import CheckAnswer, Dataset, Form, Participant, Query, Question
+from hsfiq.db.source_tables import Dataset, Query
+from hsfiq.db.tables import CheckAnswer, Form, Participant, Question
 from hsfiq.demo.simulated_answers import utility_of
 from hsfiq.demo.study import make_study, served_design
 from hsfiq.drawn import DrawnTriplet, SimulatedAnnotator
-from hsfiq.drawn.reading import read
+from hsfiq.drawn.utility import read
 from hsfiq.releases import Filters, build
 from hsfiq.simulate import Sessions, Simulation, destination_of
 from hsfiq.simulate.client import StudyClient

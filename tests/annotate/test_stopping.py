@@ -16,7 +16,7 @@ from unittest.mock import patch
 import httpx
 import pytest
 
-from hsfiq.demo.folder import DATABASE_FILE
+from hsfiq.demo.study import DATABASE_FILE
 from tests.annotate.page_requests import answer_body, view
 from tests.annotate.served_studies import Place, Server, newcomer
 from tests.processes import run_command_line

@@ -15,7 +15,8 @@ from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import study_texts
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Dataset, Study
+from hsfiq.db.source_tables import Dataset
+from hsfiq.db.tables import Study
 from hsfiq.kinds import Rules
 from hsfiq.study.config import SET_NAMES, config_of, names_sets
 from hsfiq.study.instrument.extra_questions import ExtraQuestion

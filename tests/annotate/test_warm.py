@@ -28,7 +28,8 @@ from hsfiq.annotate.images.warm import (
 )
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Image, RetrievedImage, Study, Triplet
+from hsfiq.db.source_tables import Image, Triplet
+from hsfiq.db.tables import RetrievedImage, Study
 from hsfiq.errors import Unavailable
 from hsfiq.images.stored_copies import locked_draft
 from tests.annotate.served_studies import Place

@@ -13,9 +13,8 @@ from sqlalchemy import select
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.collect.progress import participants_of
-from hsfiq.db.change_tables import AuditEntry
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant, Response, Study
+from hsfiq.db.tables import AuditEntry, Participant, Response, Study
 from tests.annotate.enrolment.visits import PROLIFIC, change, the_participant
 from tests.annotate.page_requests import answer_body, answer_until, begin_form, stored, view
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, tab_to

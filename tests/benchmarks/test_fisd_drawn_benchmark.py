@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fisd_drawn import LIKENESSES, case, markdown, read_lists
-from hsfiq.drawn.fisd.folder import write_drawn_fisd
-from hsfiq.drawn.fisd.triplets import draw_aspects
+from hsfiq.drawn.fisd import draw_aspects, write_drawn_fisd
 from hsfiq.model.evaluation import benchmarks
 from hsfiq.model.evaluation.fisd import Figures, fisd_figures
 

@@ -14,7 +14,8 @@ from benchmarks.five_million import markdown, measure_database
 from benchmarks.many_answers import Part, make_database, parts_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Base, Response
+from hsfiq.db.tables import Response
+from hsfiq.db.types import Base
 from tests.hsfiq.collect.slow_progress import assert_counts
 
 N_ANSWERS = 7000

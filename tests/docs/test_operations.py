@@ -16,7 +16,7 @@ from sqlalchemy.engine import make_url
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Dataset, Image
+from hsfiq.db.source_tables import Dataset, Image
 from tests.databases import PostgresServer
 from tests.hsfiq.samples import hsfiq
 from tests.live_servers import serving

@@ -30,7 +30,7 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.cli import commands
 from hsfiq.db.engine import Database
 from hsfiq.errors import HsfiqError
-from hsfiq.http_server.connections import FILES_KEPT, MOST
+from hsfiq.http_server import FILES_KEPT, MOST
 from hsfiq.public_url import parsed_url
 from tests.conftest import do_without
 from tests.hsfiq.samples import on_sqlite

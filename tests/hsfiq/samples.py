@@ -15,9 +15,8 @@ import pytest
 from hsfiq import cli
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.importing.datasets import dataset_named, import_source
-from hsfiq.importing.published import import_published
-from hsfiq.readers import fashioniq, hpfiq
+from hsfiq.importing import dataset_named, import_published, import_source
+from hsfiq.readers import datasets, hpfiq
 from hsfiq.releases import Filters, Release, build
 from hsfiq.releases.filters import Kind
 
@@ -72,7 +71,7 @@ def published() -> Any:
 def import_fashioniq(database: Database, folder: Path = FASHIONIQ) -> None:
     with database.writing() as session:
         dataset = dataset_named(session, "fashioniq")
-        for source in fashioniq.read(folder):
+        for source in datasets.read_fashioniq(folder):
             import_source(session, dataset, source)
 
 

@@ -11,11 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageColor
 
-from hsfiq.contact_sheet.cells import COLOURS, EMPTY, FRAME, GAP, Cell
-from hsfiq.contact_sheet.content import SheetQuery, SheetRow, query_in_folder, rows_of_runs
-from hsfiq.contact_sheet.fonts import OWN, Fonts, load, wrapped
-from hsfiq.contact_sheet.layout import MOST_COLUMNS, cell_width, score_texts
-from hsfiq.contact_sheet.sheet import ABSENT, Sheet, draw_sheet
+from hsfiq.contact_sheet import (
+    ABSENT,
+    COLOURS,
+    EMPTY,
+    FRAME,
+    GAP,
+    MOST_COLUMNS,
+    OWN,
+    Cell,
+    Fonts,
+    Sheet,
+    SheetQuery,
+    SheetRow,
+    cell_width,
+    draw_sheet,
+    load,
+    query_in_folder,
+    rows_of_runs,
+    score_texts,
+    wrapped,
+)
 from hsfiq.errors import UnreadableInput
 from tests.hsfiq.samples import CIRR, FASHIONIQ, RUNS, hsfiq
 

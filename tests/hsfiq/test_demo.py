@@ -17,21 +17,19 @@ from hsfiq.collect import participants
 from hsfiq.collect.steps import load_first_questions, load_question, shown_sets, steps_of
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
-from hsfiq.db.tables import (
-    Check,
-    CheckAnswer,
-    Form,
-    Pair,
-    Participant,
-    Question,
-    Response,
-    Study,
-    System,
-    Triplet,
-)
-from hsfiq.demo.folder import DATABASE_FILE, IMAGE_FOLDER, database_url, sqlite_url
+from hsfiq.db.source_tables import System, Triplet
+from hsfiq.db.tables import Check, CheckAnswer, Form, Pair, Participant, Question, Response, Study
 from hsfiq.demo.simulated_answers import START, make_answered_study
-from hsfiq.demo.study import SERVED_PARTICIPANTS, find_study, make_study, served_design
+from hsfiq.demo.study import (
+    DATABASE_FILE,
+    IMAGE_FOLDER,
+    SERVED_PARTICIPANTS,
+    database_url,
+    find_study,
+    make_study,
+    served_design,
+    sqlite_url,
+)
 from hsfiq.drawn import SYSTEMS, garment_of
 from hsfiq.drawn.triplets import SPLITS, Split, target_split
 from hsfiq.releases import Filters, Release, build

@@ -12,11 +12,19 @@ from benchmarks.demo_lists import SEED, K, as_json, served_queries
 from benchmarks.trained_systems import SYSTEMS as RETRIEVAL_SYSTEMS
 from benchmarks.trained_systems import drawn_recipe
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import System
-from hsfiq.demo import lists
-from hsfiq.demo.folder import database_url
-from hsfiq.demo.lists import FILE, queries_sha256, read_shipped, shipped_lists, shipped_or_ruled
-from hsfiq.demo.study import SERVED_PARTICIPANTS, make_study, served_design
+from hsfiq.db.source_tables import System
+from hsfiq.demo import study
+from hsfiq.demo.study import (
+    FILE,
+    SERVED_PARTICIPANTS,
+    database_url,
+    make_study,
+    queries_sha256,
+    read_shipped,
+    served_design,
+    shipped_lists,
+    shipped_or_ruled,
+)
 from hsfiq.drawn import SYSTEMS, garment_of
 from tests.hsfiq.samples import hsfiq
 
@@ -44,7 +52,7 @@ def test_the_file_is_of_the_served_queries() -> None:
 
 
 def test_the_file_is_written_as_it_is() -> None:
-    path = Path(lists.__file__).with_name(FILE)
+    path = Path(study.__file__).with_name(FILE)
     assert as_json(read_shipped()) == path.read_text()
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq.db.engine import Database, open_database
-from hsfiq.demo.folder import database_url
-from hsfiq.demo.study import make_study, served_design
+from hsfiq.demo.study import database_url, make_study, served_design
 from tests.hsfiq.samples import hsfiq, on_sqlite
 from tests.studies import make_queries
 

@@ -9,16 +9,14 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from hsfiq.access.roles import Role, User
+from hsfiq.actors import Role, User
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
-from hsfiq.demo.folder import IMAGE_FOLDER
-from hsfiq.demo.lists import ruled_lists
-from hsfiq.demo.study import draw_catalogue, draw_queries, store_queries
+from hsfiq.demo.study import IMAGE_FOLDER, draw_catalogue, draw_queries, ruled_lists, store_queries
 from hsfiq.drawn.pictures import write_images
 from hsfiq.releases import Filters, Release, build
 from tests.annotate.served_studies import Place, ThreadServer

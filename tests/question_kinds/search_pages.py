@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 from hsfiq.collect.studies import find_study
-from hsfiq.db.tables import Image
-from hsfiq.live.certificates import certificates
+from hsfiq.db.source_tables import Image
+from hsfiq.live.client import certificates
 from tests.annotate.page_requests import begin_form
 from tests.drawn_retriever import DrawnRetriever
 from tests.question_kinds.drawn_catalogue import Catalogue

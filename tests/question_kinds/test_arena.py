@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from sqlalchemy import func, select
 
-from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList
+from hsfiq.db.search_tables import SearchEnding, SearchFeedback, SearchList
 from hsfiq.drawn.garments import garment_of
 from hsfiq.live.protocol import RankRequest
 from tests.drawn_retriever import DrawnRetriever

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from hsfiq.collect.searching.votes import read_votes
 from hsfiq.collect.studies import find_study
-from hsfiq.db.searches.tables import SearchEnding
+from hsfiq.db.search_tables import SearchEnding
 from tests.annotate.axe import faults
 from tests.annotate.question_page import TEXT, boxes
 from tests.browser import TIMEOUT_MS

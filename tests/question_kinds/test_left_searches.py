@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from hsfiq.access.roles import Role, User
+from hsfiq.actors import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.collect.searching.asking import TIMEOUT
-from hsfiq.db.searches.tables import SearchFeedback, SearchList, SearchTurn
+from hsfiq.db.search_tables import SearchFeedback, SearchList, SearchTurn
 from hsfiq.releases.searching.records import FILE
 from hsfiq.releases.searching.rows import LATE
-from hsfiq.sessions.files import read
+from hsfiq.sessions.record import read
 from tests.drawn_retriever import DrawnRetriever
 from tests.hsfiq.samples import hsfiq, rows
 from tests.question_kinds.drawn_catalogue import Catalogue

@@ -17,7 +17,8 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import standard_texts
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Dataset, Image, Pair, Query, Question, RankedList, System, Triplet
+from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
+from hsfiq.db.tables import Pair, Question
 from hsfiq.study.practice import practice_pair, sets_of
 from tests.annotate.page_requests import begin_form, token_of
 from tests.hsfiq.samples import hsfiq

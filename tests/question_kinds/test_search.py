@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager
 import pytest
 from sqlalchemy import delete, select
 
-from hsfiq.db.searches.tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
+from hsfiq.db.search_tables import SearchEnding, SearchFeedback, SearchList, SearchTurn
 from hsfiq.db.tables import Question
-from hsfiq.demo.folder import IMAGE_FOLDER
+from hsfiq.demo.study import IMAGE_FOLDER
 from tests.drawn_retriever import VERSION, DrawnRetriever
 from tests.hsfiq.samples import hsfiq
 from tests.question_kinds.drawn_catalogue import STUDY, Catalogue

@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import select
 
 from hsfiq.collect.studies import find_study
-from hsfiq.db.searches.tables import SearchEnding, SearchTurn
+from hsfiq.db.search_tables import SearchEnding, SearchTurn
 from hsfiq.db.tables import Form, Question
 from tests.annotate.axe import faults
 from tests.annotate.question_page import TEXT

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hsfiq.releases.searching.records import FILE
-from hsfiq.sessions.files import read
+from hsfiq.sessions.record import read
 from tests.drawn_retriever import VERSION, DrawnRetriever
 from tests.hsfiq.samples import hsfiq, rows
 from tests.question_kinds.drawn_catalogue import Catalogue

@@ -31,14 +31,14 @@ from hsfiq.annotate.searching.uploads import (
 )
 from hsfiq.collect import participants
 from hsfiq.collect.studies import find_study
-from hsfiq.db.searches.tables import SearchTurn, SearchUpload
+from hsfiq.db.search_tables import SearchTurn, SearchUpload
 from hsfiq.db.tables import Participant, Question
 from hsfiq.ids import question_id
-from hsfiq.images.decoding_memory import BUDGET
+from hsfiq.images.decode import BUDGET
 from hsfiq.live.protocol import RankRequest
 from hsfiq.releases.reader import read_lists
 from hsfiq.releases.searching.records import FILE
-from hsfiq.sessions.files import read
+from hsfiq.sessions.record import read
 from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner
 from tests.drawn_retriever import DrawnRetriever
 from tests.hsfiq.samples import hsfiq, rows

@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, FileChooser, Locator, Page, expect
 from sqlalchemy import select
 
-from hsfiq.db.searches.tables import SearchUpload
+from hsfiq.db.search_tables import SearchUpload
 from tests.annotate.axe import faults
 from tests.annotate.question_page import TEXT
 from tests.browser import TIMEOUT_MS

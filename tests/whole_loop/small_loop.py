@@ -21,13 +21,19 @@ import typer
 from sqlalchemy import func, select
 
 from hsfiq.db.engine import open_database
-from hsfiq.demo import processes
-from hsfiq.demo.folder import database_url
-from hsfiq.demo.loop import run_loop
-from hsfiq.demo.processes import Server, run_to_end
-from hsfiq.demo.steps import SYSTEMS, Sizes, Step, address_of, loop_steps
-from hsfiq.demo.study import make_study, served_design
-from hsfiq.signals import Signals
+from hsfiq.demo import loop
+from hsfiq.demo.loop import (
+    SYSTEMS,
+    Server,
+    Sizes,
+    Step,
+    address_of,
+    loop_steps,
+    run_loop,
+    run_to_end,
+)
+from hsfiq.demo.study import database_url, make_study, served_design
+from hsfiq.processes import Signals
 from tests.processes import Fork, become_command, run_command_line
 
 SEED = 1
@@ -99,7 +105,7 @@ while True:
 def run_slow_processes() -> None:
     """Run such a command and such a server, and wait for both without a time limit."""
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
-    processes.INTERRUPT_SECONDS = processes.TERMINATE_SECONDS = FOREVER
+    loop.INTERRUPT_SECONDS = loop.TERMINATE_SECONDS = FOREVER
     command = [sys.executable, "-c", ENDS_SLOWLY]
     with (
         Signals() as signals,
@@ -124,7 +130,7 @@ def run_small_loop() -> None:
     forking = SimpleNamespace(Popen=fork_step, TimeoutExpired=subprocess.TimeoutExpired)
     brief = replace(tiny.STAGE, epochs=6)
     with (
-        patch.object(processes, "subprocess", forking),
+        patch.object(loop, "subprocess", forking),
         patch.object(tiny, "STAGE", brief),
     ):
         run_loop(steps, folder, port, write, warn)

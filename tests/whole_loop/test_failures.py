@@ -15,10 +15,17 @@ import pytest
 
 from benchmarks.browsing import free_port
 from hsfiq.db.tables import Form, Participant
-from hsfiq.demo.loop import StepFailed, run_step, run_steps, start_server
-from hsfiq.demo.processes import Server
-from hsfiq.demo.steps import Step, address_of, loop_steps
-from hsfiq.signals import Signals
+from hsfiq.demo.loop import (
+    Server,
+    Step,
+    StepFailed,
+    address_of,
+    loop_steps,
+    run_step,
+    run_steps,
+    start_server,
+)
+from hsfiq.processes import Signals
 from tests.processes import Fork
 from tests.whole_loop.small_loop import (
     SEED,

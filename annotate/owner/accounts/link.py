@@ -8,15 +8,12 @@ from typing import Annotated
 from fastapi import FastAPI, Form, Request, Response
 from fastapi.responses import HTMLResponse
 
-from hsfiq.access.accounts import account_of_link, set_password
-from hsfiq.access.logins import log_in
-from hsfiq.access.passwords import LONGEST, SHORTEST, new_hash
+from hsfiq.access import LONGEST, SHORTEST, account_of_link, log_in, new_hash, set_password
+from hsfiq.actors import Action, Actor
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import LINK, logged_in
 from hsfiq.annotate.pages import message_page, render
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
-from hsfiq.audit.log import record
+from hsfiq.audit import record
 from hsfiq.errors import UnreadableInput
 
 

@@ -9,14 +9,13 @@ from fastapi import FastAPI, Form, Request, Response
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
-from hsfiq.access import accounts
-from hsfiq.access.accounts import about_account
-from hsfiq.access.roles import Permission, Role
+from hsfiq import access
+from hsfiq.access import about_account
+from hsfiq.actors import Action, Permission, Role
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import LINK, OWNER
 from hsfiq.annotate.pages import render
-from hsfiq.audit.actions import Action
-from hsfiq.audit.log import record
+from hsfiq.audit import record
 from hsfiq.errors import HsfiqError, Refused, Unavailable, UnreadableInput
 
 PATH = f"{OWNER}/accounts"
@@ -47,37 +46,37 @@ def add_accounts(app: FastAPI, identities: Identities) -> None:
         except HsfiqError as error:
             return page(notice=str(error), status=Refused.status)
         link = f"{str(request.base_url).rstrip('/')}{LINK}/{token}" if token else ""
-        return page(name=accounts.account_name(name), link=link)
+        return page(name=access.account_name(name), link=link)
 
     def page(*, notice: str = "", name: str = "", link: str = "", status: int = 200) -> Response:
         now = datetime.now(UTC)
         with database.reading() as session:
-            rows = [(each, accounts.state_of(each, now)) for each in accounts.accounts(session)]
+            rows = [(each, access.state_of(each, now)) for each in access.accounts(session)]
             content = render(
                 "owner_accounts.html",
                 title="Accounts",
                 rows=rows,
-                owner=accounts.OWNER,
+                owner=access.OWNER,
                 roles=list(Role),
                 notice=notice,
                 name=name,
                 link=link,
-                days=accounts.LINK_DAYS,
+                days=access.LINK_DAYS,
             )
         return HTMLResponse(content, status_code=status)
 
 
 def perform(session: Session, action: str, name: str, role: str) -> str | None:
     """Change an account; return the token of a new link, if the action makes one."""
-    expires_at = accounts.link_expiry(datetime.now(UTC))
+    expires_at = access.link_expiry(datetime.now(UTC))
     if action == "invite":
-        return accounts.invite(session, name, role_named(role), expires_at)
+        return access.invite(session, name, role_named(role), expires_at)
     if action == "reset":
-        return accounts.reset(session, name, expires_at)
+        return access.reset(session, name, expires_at)
     if action == "disable":
-        accounts.disable(session, name)
+        access.disable(session, name)
     elif action == "role":
-        accounts.change_role(session, name, role_named(role))
+        access.change_role(session, name, role_named(role))
     else:
         raise UnreadableInput("action", f"{action[:20]!r} is none")
     return None

@@ -17,7 +17,7 @@ from hsfiq.collect.progress import answers_of, participants_of
 from hsfiq.collect.review.item_answers import item_answers
 from hsfiq.collect.review.patterns import flags_of, patterns_of
 from hsfiq.collect.review.people_shown import people_with_same_queries
-from hsfiq.db.searches.tables import SearchUpload
+from hsfiq.db.search_tables import SearchUpload
 from hsfiq.errors import Refused
 from hsfiq.study.config import config_of
 from hsfiq.study.instrument.extra_questions import in_words

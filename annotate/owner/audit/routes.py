@@ -12,12 +12,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy.orm import Session
 
+from hsfiq.actors import Action
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.studies import study_of, study_page
-from hsfiq.audit.actions import Action
-from hsfiq.audit.files import FORMATS
-from hsfiq.audit.log import Selection, count_entries, entries, newest_entries, record
+from hsfiq.audit import FORMATS, Selection, count_entries, entries, newest_entries, record
 from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
 from hsfiq.text import count_text

@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.owner import plots
 from hsfiq.annotate.owner.cards import Card, Line
 from hsfiq.collect.searching.asking import TIMEOUT
-from hsfiq.db.searches.tables import SearchItem, SearchList, SearchTurn
-from hsfiq.db.tables import Pair, Question, Study, System
+from hsfiq.db.search_tables import SearchItem, SearchList, SearchTurn
+from hsfiq.db.source_tables import System
+from hsfiq.db.tables import Pair, Question, Study
 from hsfiq.kinds import KINDS
 
 NAME = "Retrievers"

@@ -11,7 +11,7 @@ from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.owner.cards import Card
 from hsfiq.db.source_tables import Image, ImageChange
 from hsfiq.db.tables import Study
-from hsfiq.images.faults import Fault
+from hsfiq.images.folder import Fault
 from hsfiq.study.images.check import dataset_of
 
 NAME = "Changed images"

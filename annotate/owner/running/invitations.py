@@ -9,11 +9,11 @@ from typing import Annotated
 from fastapi import FastAPI, Form, Request, Response
 from sqlalchemy.orm import Session
 
+from hsfiq.actors import Action
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.studies import change_study, study_page
-from hsfiq.audit.actions import Action
-from hsfiq.audit.log import record
+from hsfiq.audit import record
 from hsfiq.collect.invitations import places_for_invitations
 from hsfiq.collect.participants import invite
 from hsfiq.collect.studies import require_unfinished

@@ -9,11 +9,11 @@ from fastapi import FastAPI, Form, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy.orm import Session
 
+from hsfiq.actors import Action
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.studies import change_study, study_page
-from hsfiq.audit.actions import Action
-from hsfiq.audit.log import record
+from hsfiq.audit import record
 from hsfiq.collect.participants import by_name_or_platform_id
 from hsfiq.collect.running.messages import send_message, sent_messages
 from hsfiq.db.tables import Study

@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy.orm import Session
 
-from hsfiq.access.roles import Permission
+from hsfiq.actors import Action, Actor, Permission
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.invitations import add_invitations
@@ -14,9 +14,7 @@ from hsfiq.annotate.owner.running.messages import add_messages
 from hsfiq.annotate.owner.running.studies import missing, study_of, study_page
 from hsfiq.annotate.owner.running.text_form import add_text_form
 from hsfiq.annotate.preview.links import new_preview, preview_path
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
-from hsfiq.audit.log import record
+from hsfiq.audit import record
 from hsfiq.collect.studies import is_finished
 from hsfiq.db.tables import Study
 from hsfiq.errors import Refused

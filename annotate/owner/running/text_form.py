@@ -12,11 +12,11 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy.orm import Session
 
+from hsfiq.actors import Action
 from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.studies import change_study, study_page
-from hsfiq.audit.actions import Action
-from hsfiq.audit.log import record
+from hsfiq.audit import record
 from hsfiq.collect.running.edits import Edit, ForbiddenEdit, perform_edit, prepare_edit
 from hsfiq.collect.studies import require_unfinished
 from hsfiq.db.tables import Study

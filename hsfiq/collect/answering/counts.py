@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from hsfiq.answer_rules import are_painted
 from hsfiq.collect.checks import is_latest
 from hsfiq.collect.leases import IS_CHECK
-from hsfiq.db.rows.participants import ANSWER_COUNTS, AnyParticipant
+from hsfiq.db.rows import ANSWER_COUNTS, AnyParticipant
 from hsfiq.db.tables import Form, Participant, Question, Response, Study
 
 

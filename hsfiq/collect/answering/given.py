@@ -17,7 +17,7 @@ from hsfiq.collect.protocol import (
 from hsfiq.collect.responses import Skip
 from hsfiq.collect.stages import asks_reason
 from hsfiq.collect.steps import AskedQuestion
-from hsfiq.db.rows.participants import AnyStudy
+from hsfiq.db.rows import AnyStudy
 from hsfiq.errors import Refused
 from hsfiq.kinds import KINDS, Judgement, Rules
 from hsfiq.study.config import StudyConfig, config_of, rules_of

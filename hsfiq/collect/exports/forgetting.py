@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.change_tables import ExportedForm, ExportedRelease
-from hsfiq.db.tables import Form, Participant
+from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant
 
 
 def exports_with(session: Session, participant: Participant) -> Sequence[ExportedRelease]:

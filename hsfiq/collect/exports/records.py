@@ -11,9 +11,8 @@ from sqlalchemy import func, literal, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.exports.runs import revision_at
-from hsfiq.db.change_tables import ExportedForm, ExportedRelease
-from hsfiq.db.rows.participants import ANSWER_COUNTS
-from hsfiq.db.tables import Participant, Question, Study
+from hsfiq.db.rows import ANSWER_COUNTS
+from hsfiq.db.tables import ExportedForm, ExportedRelease, Participant, Question, Study
 from hsfiq.text import count_text
 
 

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.outcomes.status_changes import changes_of, record
-from hsfiq.db.rows.participants import AnyParticipant
+from hsfiq.db.rows import AnyParticipant
 from hsfiq.db.tables import Participant
 from hsfiq.study.config import config_of
 

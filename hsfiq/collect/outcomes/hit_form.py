@@ -6,8 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.outcomes.protocol import HitForm
-from hsfiq.db.change_tables import WorkedHit
-from hsfiq.db.tables import Participant
+from hsfiq.db.tables import Participant, WorkedHit
 from hsfiq.study.completion import Outcome
 from hsfiq.study.recruiting.mechanical_turk import SUBMIT_PATH
 

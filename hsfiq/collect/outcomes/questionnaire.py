@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.rows.participants import AnyParticipant, AnyStudy
+from hsfiq.db.rows import AnyParticipant, AnyStudy
 from hsfiq.db.tables import Participant, QuestionnaireAnswers, Study
 from hsfiq.study.config import config_of
 from hsfiq.study.instrument.extra_questions import read_answers

@@ -10,7 +10,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.review.people_shown import Shown, among
-from hsfiq.db.rows.participants import AnyParticipant
+from hsfiq.db.rows import AnyParticipant
 from hsfiq.db.tables import Participant, StatusChange, Study
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text

@@ -16,11 +16,10 @@ from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from hsfiq.db.change_tables import EnrolmentByAddress
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import EnrolmentByAddress, Study
 from hsfiq.errors import Refused, Unavailable
-from hsfiq.repeating import repeated
+from hsfiq.processes import repeated
 from hsfiq.study.config import config_of
 
 PERIOD = timedelta(hours=1)

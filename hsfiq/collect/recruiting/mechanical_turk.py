@@ -7,8 +7,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.collect.stages import UNFINISHED_STAGES, completion_of, stage_of
 from hsfiq.collect.steps import steps_of
-from hsfiq.db.change_tables import WorkedHit
-from hsfiq.db.tables import Participant
+from hsfiq.db.tables import Participant, WorkedHit
 from hsfiq.errors import Refused
 from hsfiq.study.recruiting.mechanical_turk import Hit
 

@@ -9,8 +9,7 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.studies import lock_study, require_unfinished
-from hsfiq.db.change_tables import AllowedPerson
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import AllowedPerson, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import FileErrors, Forbidden, Refused, UnreadableInput
 from hsfiq.readers.files import read_text

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Select, func, or_, select, true
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from hsfiq.db.tables import Form, Pair, Participant, Query, Question, Study
+from hsfiq.db.source_tables import Query
+from hsfiq.db.tables import Form, Pair, Participant, Question, Study
 from hsfiq.study.config import config_of
 
 Shown = Collection[int] | Select[int] | Select[int | None]

@@ -10,17 +10,8 @@ from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.leases import IS_ANSWERED, IS_CHECK
 from hsfiq.collect.progress import IS_LATEST
-from hsfiq.db.tables import (
-    Form,
-    Pair,
-    Participant,
-    Query,
-    Question,
-    Response,
-    RetrievedSet,
-    Study,
-    System,
-)
+from hsfiq.db.source_tables import Query, System
+from hsfiq.db.tables import Form, Pair, Participant, Question, Response, RetrievedSet, Study
 
 SystemPair = tuple[str, str]
 

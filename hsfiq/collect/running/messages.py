@@ -17,8 +17,7 @@ from sqlalchemy.orm import Session
 from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.collect.studies import require_unfinished
 from hsfiq.db.engine import added
-from hsfiq.db.rows.executing import rows_of
-from hsfiq.db.rows.participants import AnyParticipant, ParticipantRow
+from hsfiq.db.rows import AnyParticipant, ParticipantRow, rows_of
 from hsfiq.db.tables import Message, MessageRecipient, Participant, Study
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text

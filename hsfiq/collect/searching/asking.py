@@ -20,8 +20,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.searching.state import SearchState, images_by_key
-from hsfiq.db.searches.tables import SearchItem, SearchList
-from hsfiq.db.tables import Image, System
+from hsfiq.db.search_tables import SearchItem, SearchList
+from hsfiq.db.source_tables import Image, System
 from hsfiq.live.client import Answered
 from hsfiq.live.protocol import (
     RankRequest,

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import ImageState, ImageStates
 from hsfiq.collect.searching.state import Place, SearchState
-from hsfiq.db.searches.tables import SearchFeedback
+from hsfiq.db.search_tables import SearchFeedback
 from hsfiq.errors import Refused
 from hsfiq.kinds.search import POINTS
 

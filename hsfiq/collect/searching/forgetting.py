@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.orm import Session
 
-from hsfiq.db.searches.tables import (
+from hsfiq.db.search_tables import (
     ImportedSearch,
     PublishedLeaderboard,
     SearchEnding,

@@ -18,7 +18,7 @@ from hsfiq.collect.responses import Skip
 from hsfiq.collect.searching.feedback import Opinion, add_feedback
 from hsfiq.collect.searching.state import Place, SearchState, searches_of, state_of
 from hsfiq.collect.steps import require_reached
-from hsfiq.db.searches.tables import SearchEnding, SearchTurn
+from hsfiq.db.search_tables import SearchEnding, SearchTurn
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Conflict, Forbidden, Refused, SetBack
 from hsfiq.kinds import Judgement

@@ -9,14 +9,15 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.searches.tables import (
+from hsfiq.db.search_tables import (
     SearchEnding,
     SearchFeedback,
     SearchList,
     SearchTurn,
     SearchUpload,
 )
-from hsfiq.db.tables import Image, Question, Triplet
+from hsfiq.db.source_tables import Image, Triplet
+from hsfiq.db.tables import Question
 from hsfiq.errors import Refused
 from hsfiq.study.config import config_of
 from hsfiq.study.searching.config import Searches

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.searches.tables import SearchTurn, StruckText
+from hsfiq.db.search_tables import SearchTurn, StruckText
 from hsfiq.db.tables import Form, Participant, Question, Study
 from hsfiq.errors import UnreadableInput
 from hsfiq.ids import question_id

@@ -11,10 +11,10 @@ from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.searching.sessions import require_same
 from hsfiq.collect.searching.state import SearchState, searches_of
 from hsfiq.collect.steps import require_reached
-from hsfiq.db.searches.tables import SearchUpload
+from hsfiq.db.search_tables import SearchUpload
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Conflict, Forbidden
-from hsfiq.images.reencode import Reencoded
+from hsfiq.images.display import Reencoded
 
 LONGEST_SIDE = 1024
 """Pixels of a stored picture."""

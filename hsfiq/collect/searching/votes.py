@@ -16,23 +16,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.studies import lock_study
-from hsfiq.db.searches.tables import (
-    PublishedLeaderboard,
-    SearchFeedback,
-    SearchItem,
-    SearchTurn,
-)
-from hsfiq.db.tables import (
-    Form,
-    Pair,
-    Participant,
-    Query,
-    Question,
-    Response,
-    Study,
-    System,
-    Triplet,
-)
+from hsfiq.db.search_tables import PublishedLeaderboard, SearchFeedback, SearchItem, SearchTurn
+from hsfiq.db.source_tables import Query, System, Triplet
+from hsfiq.db.tables import Form, Pair, Participant, Question, Response, Study
 from hsfiq.ids import question_id
 
 FEWEST_PEOPLE, FEWEST_OTHER_VOTES = 5, 20

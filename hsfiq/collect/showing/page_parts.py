@@ -12,7 +12,7 @@ from hsfiq.collect.responses import latest_response
 from hsfiq.collect.running.messages import unread_messages
 from hsfiq.collect.showing.shown_questions import ShownQuestion, shown_questions
 from hsfiq.collect.stages import Position
-from hsfiq.db.rows.participants import AnyParticipant
+from hsfiq.db.rows import AnyParticipant
 from hsfiq.db.tables import Response
 from hsfiq.kinds import KINDS
 

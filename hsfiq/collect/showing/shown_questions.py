@@ -15,16 +15,9 @@ from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.steps import image_orders, in_shown_order
-from hsfiq.db.rows.executing import rows_of
-from hsfiq.db.tables import (
-    FurtherSet,
-    Image,
-    Pair,
-    Query,
-    Question,
-    RetrievedImage,
-    Triplet,
-)
+from hsfiq.db.rows import rows_of
+from hsfiq.db.source_tables import Image, Query, Triplet
+from hsfiq.db.tables import FurtherSet, Pair, Question, RetrievedImage
 
 
 @dataclass(frozen=True, slots=True)

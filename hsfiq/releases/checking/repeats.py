@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hsfiq.arrow_columns import json_lines
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.readers.files import parse_json
 from hsfiq.releases.checking.findings import Findings
@@ -29,7 +30,6 @@ from hsfiq.releases.layouts.trl import write_trl
 from hsfiq.releases.manifest import MANIFEST
 from hsfiq.releases.reader import PARTS
 from hsfiq.releases.untrusted import columns_of
-from hsfiq.releases.writing.json_lines import json_lines
 
 Row = dict[str, Any]
 

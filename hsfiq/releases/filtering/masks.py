@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hsfiq.arrow_columns import Array
 from hsfiq.releases.reading.pair_questions import PairQuestions
-from hsfiq.releases.writing.json_lines import Array
 
 Mask = Callable[[PairQuestions], Array]
 """For each question whether it breaks a rule; null if it does not."""

@@ -14,6 +14,7 @@ from functools import partial
 import pyarrow as pa
 
 from hsfiq import answer_rules
+from hsfiq.arrow_columns import Array
 from hsfiq.releases.filtering import masks
 from hsfiq.releases.filtering.masks import Mask
 from hsfiq.releases.filters import Filters, Kind, NamedFilter
@@ -21,7 +22,6 @@ from hsfiq.releases.reading.pair_questions import PairQuestions
 from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QuestionRow
 from hsfiq.releases.schemas import FLAG
-from hsfiq.releases.writing.json_lines import Array
 
 Judge = Callable[[QuestionRow], str | None]
 """Returns the value for which a rule drops a question; None to keep the question."""

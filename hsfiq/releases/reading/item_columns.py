@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from hsfiq.arrow_columns import Array, ByPlace, Values, distinct
 from hsfiq.releases.reading.items import PairRow
 from hsfiq.releases.rows import RetrievedSetRow
 from hsfiq.releases.schemas import TEXT, TEXTS
-from hsfiq.releases.writing.json_lines import Array
-from hsfiq.releases.writing.values import ByPlace, Values, distinct
 
 
 class ItemColumns:

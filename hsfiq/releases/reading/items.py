@@ -15,18 +15,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Executable, Select, select
 from sqlalchemy.orm import Session, aliased
 
-from hsfiq.db.tables import (
-    Dataset,
-    FurtherSet,
-    Image,
-    Pair,
-    Query,
-    RetrievedImage,
-    RetrievedSet,
-    Study,
-    System,
-    Triplet,
-)
+from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
+from hsfiq.db.tables import FurtherSet, Pair, RetrievedImage, RetrievedSet, Study
 from hsfiq.releases.rows import QueryRow, RetrievedSetRow
 from hsfiq.text import shown
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hsfiq.answer_rules import ImageStates
+from hsfiq.arrow_columns import Array, ByPlace, distinct, encoded, joined
 from hsfiq.ids import question_id
 from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.reading.item_columns import ItemColumns
@@ -18,8 +19,6 @@ from hsfiq.releases.reading.question_reader import SELECTED, QuestionReader, Rev
 from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QueryRow, QuestionRow
 from hsfiq.releases.schemas import FLAG, TEXT, WHOLE
-from hsfiq.releases.writing.json_lines import Array, joined
-from hsfiq.releases.writing.values import ByPlace, distinct, encoded
 
 OF_FORMS = {
     "participant_id": TEXT,

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlalchemy.orm import Session
 
+from hsfiq.arrow_columns import Array, combined
 from hsfiq.db.tables import Study
 from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.reading.item_columns import ItemColumns
@@ -15,7 +16,6 @@ from hsfiq.releases.reading.pair_questions import PairQuestions, Part
 from hsfiq.releases.reading.question_csv import KEY, read_questions
 from hsfiq.releases.reading.question_reader import QuestionReader, time_spent
 from hsfiq.releases.schemas import NUMBER, WHOLE
-from hsfiq.releases.writing.json_lines import Array, combined
 
 
 class PairReader(QuestionReader):

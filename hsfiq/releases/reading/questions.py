@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
+from hsfiq.arrow_columns import Column
 from hsfiq.releases.rows import QueryRow, QuestionRow
-from hsfiq.releases.writing.values import Column
 
 
 class Questions(Sequence[QuestionRow]):

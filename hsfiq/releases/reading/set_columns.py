@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hsfiq.answer_rules import ImageStates
+from hsfiq.arrow_columns import Array, ByPlace, Column, Values, encoded
 from hsfiq.releases.reading.pair_questions import PairQuestions
 from hsfiq.releases.rows import by_rank
 from hsfiq.releases.schemas import POINTS, TEXTS, WHOLE, WHOLES
-from hsfiq.releases.writing.json_lines import Array
 from hsfiq.releases.writing.tables import Columns
-from hsfiq.releases.writing.values import ByPlace, Column, Values, encoded
 
 
 def set_columns(questions: PairQuestions) -> Columns:

@@ -12,14 +12,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 import hsfiq
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
-from hsfiq.audit.log import record
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record
 from hsfiq.collect.studies import lock_study
-from hsfiq.db.change_tables import ExportedForm, ExportedRelease
 from hsfiq.db.engine import Database, added
-from hsfiq.db.failures.unavailable import reason_not_written
-from hsfiq.db.tables import Form, Participant, Study
+from hsfiq.db.failures import reason_not_written
+from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Study
 from hsfiq.errors import Unavailable
 from hsfiq.releases.content import Release, Source
 from hsfiq.releases.folder import Outcome

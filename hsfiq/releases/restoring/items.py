@@ -9,19 +9,9 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
-from hsfiq.db.searches.tables import StudyRetriever
-from hsfiq.db.tables import (
-    Dataset,
-    FurtherSet,
-    Image,
-    Pair,
-    Query,
-    RetrievedImage,
-    RetrievedSet,
-    Study,
-    System,
-    Triplet,
-)
+from hsfiq.db.search_tables import StudyRetriever
+from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
+from hsfiq.db.tables import FurtherSet, Pair, RetrievedImage, RetrievedSet, Study
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.restoring.rows import Row, rows_of

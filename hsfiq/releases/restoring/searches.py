@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.searching.sessions import OF_QUERY
-from hsfiq.db.searches.tables import (
+from hsfiq.db.search_tables import (
     ImportedSearch,
     Reason,
     SearchEnding,

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.searches.tables import StudyRetriever
+from hsfiq.db.search_tables import StudyRetriever
 from hsfiq.db.tables import Study
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import config_of

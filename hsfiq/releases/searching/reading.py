@@ -12,7 +12,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import ImageStates
-from hsfiq.db.searches.tables import (
+from hsfiq.db.search_tables import (
     ImportedSearch,
     SearchEnding,
     SearchFeedback,
@@ -23,7 +23,8 @@ from hsfiq.db.searches.tables import (
     StruckText,
     StudyRetriever,
 )
-from hsfiq.db.tables import Form, Image, Pair, Question, Study
+from hsfiq.db.source_tables import Image
+from hsfiq.db.tables import Form, Pair, Question, Study
 from hsfiq.releases.reading.forms import FormRow
 from hsfiq.releases.restoring.earlier import earlier_of
 from hsfiq.releases.searching.rows import ListRow, SearchRow, TurnRow

@@ -8,8 +8,7 @@ from hsfiq.db.tables import Study
 from hsfiq.releases.rows import QuestionRow
 from hsfiq.releases.searching.rows import SearchRow, TurnRow
 from hsfiq.releases.writing.further import Kept
-from hsfiq.sessions.files import line_of
-from hsfiq.sessions.record import Corpus, Round, Stop
+from hsfiq.sessions.record import Corpus, Round, Stop, line_of
 from hsfiq.sessions.record import Session as SessionRecord
 
 FILE = "session_records.jsonl"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 
 from hsfiq.answer_rules import ImageState
-from hsfiq.db.searches.tables import StudyRetriever
+from hsfiq.db.search_tables import StudyRetriever
 from hsfiq.study.searching.config import Searches
 from hsfiq.text import shown
 

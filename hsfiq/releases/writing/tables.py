@@ -14,9 +14,8 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hsfiq.arrow_columns import Array, ByPlace, Column, dictionary_encoded, json_lines
 from hsfiq.releases.schemas import NUMBER, TEXT, TEXTS, TIME
-from hsfiq.releases.writing.json_lines import Array, json_lines
-from hsfiq.releases.writing.values import ByPlace, Column, dictionary_encoded
 
 Rows = Sequence[Mapping[str, Any]]
 Columns = Mapping[str, Column]

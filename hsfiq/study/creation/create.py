@@ -15,12 +15,10 @@ from warnings import catch_warnings
 from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
-from hsfiq.audit.log import record
-from hsfiq.db.change_tables import BEING_CREATED, StudyCreation
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record
 from hsfiq.db.engine import Database, Parts, added
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import BEING_CREATED, Study, StudyCreation
 from hsfiq.errors import Conflict
 from hsfiq.images.check import Track, decoder
 from hsfiq.study.config import StudyConfig

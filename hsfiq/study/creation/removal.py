@@ -9,9 +9,8 @@ from typing import TypeVar
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.change_tables import StudyCreation, TextVersion
 from hsfiq.db.engine import Database, Parts
-from hsfiq.db.searches.tables import SearchItem, StudyRetriever
+from hsfiq.db.search_tables import SearchItem, StudyRetriever
 from hsfiq.db.tables import (
     Check,
     Form,
@@ -22,6 +21,8 @@ from hsfiq.db.tables import (
     RetrievedImage,
     RetrievedSet,
     Study,
+    StudyCreation,
+    TextVersion,
 )
 
 LONGEST_PAUSE = timedelta(minutes=10)

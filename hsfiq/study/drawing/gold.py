@@ -8,9 +8,9 @@ from random import Random
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.rows.executing import execute, rows_of
-from hsfiq.db.rows.new_rows import NEW_FURTHER_SETS, NEW_IMAGES, NEW_PAIRS, NEW_SETS
-from hsfiq.db.tables import RankedList, Study
+from hsfiq.db.rows import NEW_FURTHER_SETS, NEW_IMAGES, NEW_PAIRS, NEW_SETS, execute, rows_of
+from hsfiq.db.source_tables import RankedList
+from hsfiq.db.tables import Study
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import StudyConfig, n_sets_of, rules_of
 from hsfiq.study.drawing.questions import DrawnQuestion, QueryFacts

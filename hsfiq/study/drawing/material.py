@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import Query, RankedList, System, Triplet
+from hsfiq.db.source_tables import Query, RankedList, System, Triplet
 from hsfiq.errors import ConfigError
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import StudyConfig, n_sets_of

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import FurtherSet, Pair, PracticeQuestion, Query, RetrievedSet, Study, Triplet
+from hsfiq.db.source_tables import Query, Triplet
+from hsfiq.db.tables import FurtherSet, Pair, PracticeQuestion, RetrievedSet, Study
 from hsfiq.study.design import DrawnPair
 
 

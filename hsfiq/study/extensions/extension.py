@@ -17,12 +17,8 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import (
-    Extension,
-    Form,
-    Study,
-    System,
-)
+from hsfiq.db.source_tables import System
+from hsfiq.db.tables import Extension, Form, Study
 from hsfiq.errors import ConfigError, Refused, UnreadableInput
 from hsfiq.kinds import KINDS
 from hsfiq.study.capacity import Capacity, capacity_of, planned_judgements

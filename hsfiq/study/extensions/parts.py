@@ -13,12 +13,10 @@ from datetime import datetime
 from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor
-from hsfiq.audit.log import record
-from hsfiq.db.change_tables import StudyCreation
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Form, Pair, Study
+from hsfiq.db.tables import Form, Pair, Study, StudyCreation
 from hsfiq.errors import Conflict
 from hsfiq.images.check import Track
 from hsfiq.study.config import config_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import Query, Triplet
+from hsfiq.db.source_tables import Query, Triplet
 from hsfiq.errors import FileErrors, UnreadableInput
 from hsfiq.readers.files import read_text
 

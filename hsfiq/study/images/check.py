@@ -11,12 +11,11 @@ from typing import Any, Literal
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import Dataset, FurtherSet, Image, Pair, Query, RetrievedImage, Study, Triplet
+from hsfiq.db.source_tables import Dataset, Image, Query, Triplet
+from hsfiq.db.tables import FurtherSet, Pair, RetrievedImage, Study
 from hsfiq.errors import FileErrors
-from hsfiq.images.check import NOT_DECODED, FindFault, Track, fault_of, inspect_files
-from hsfiq.images.digests import sha256_of
-from hsfiq.images.faults import CHANGED, Fault, FaultKind
-from hsfiq.images.folder import ImageFolder
+from hsfiq.images.check import NOT_DECODED, FindFault, Track, fault_of, inspect_files, sha256_of
+from hsfiq.images.folder import CHANGED, Fault, FaultKind, ImageFolder
 from hsfiq.kinds import KINDS
 from hsfiq.text import count_text, first_few
 

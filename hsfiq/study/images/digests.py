@@ -10,14 +10,14 @@ from sqlalchemy import bindparam, delete, select, update
 
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image, ImageChange
-from hsfiq.db.tables import Base, Study
+from hsfiq.db.tables import METADATA, Study
 from hsfiq.images.check import Track
 from hsfiq.study.images.check import StudyImages, check_shown, shown_images
 
 ROWS_AT_ONCE = 1000
 """Rows of one transaction, so that others who write wait for milliseconds only."""
 
-_images, _changes = (Base.metadata.tables[table.__tablename__] for table in (Image, ImageChange))
+_images, _changes = (METADATA.tables[table.__tablename__] for table in (Image, ImageChange))
 IS_IMAGE = (_images.c.dataset_id == bindparam("dataset")) & (_images.c.name == bindparam("image"))
 
 

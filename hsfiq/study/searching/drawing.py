@@ -9,8 +9,9 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import added
-from hsfiq.db.searches.tables import SearchItem, StudyRetriever
-from hsfiq.db.tables import Dataset, Image, Study, System
+from hsfiq.db.search_tables import SearchItem, StudyRetriever
+from hsfiq.db.source_tables import Dataset, Image, System
+from hsfiq.db.tables import Study
 from hsfiq.errors import ConfigError
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import StudyConfig

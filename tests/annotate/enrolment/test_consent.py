@@ -12,9 +12,8 @@ from sqlalchemy import select
 
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect.participants import invite
-from hsfiq.db.change_tables import EnrolmentByAddress
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant, Study
+from hsfiq.db.tables import EnrolmentByAddress, Participant, Study
 from tests.annotate.enrolment.visits import (
     CODE,
     PROLIFIC,

@@ -10,9 +10,8 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.collect.recruiting.addresses import PERIOD
-from hsfiq.db.change_tables import EnrolmentByAddress
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import EnrolmentByAddress, Study
 from tests.annotate.served_studies import Place, Server, make_study
 from tests.hsfiq.samples import hsfiq
 

@@ -18,9 +18,8 @@ from hsfiq.annotate.entry.proof import VALID_FOR, new_proof
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect.recruiting.addresses import PERIOD, forget_old_enrolments
-from hsfiq.db.change_tables import EnrolmentByAddress
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import EnrolmentByAddress, Study
 from hsfiq.study.config import config_of, stored_recruitment
 from tests.annotate.enrolment.visits import PROLIFIC, Visit, count
 from tests.annotate.page_requests import begin_form

@@ -12,7 +12,8 @@ from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect.studies import bind_platform_study, find_study
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant, Query, Study
+from hsfiq.db.source_tables import Query
+from hsfiq.db.tables import Participant, Study
 from hsfiq.study.config import config_of
 from hsfiq.study.design import draw_study
 from tests.annotate.enrolment.visits import (

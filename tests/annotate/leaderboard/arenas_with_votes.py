@@ -9,8 +9,7 @@ from random import Random
 from fastapi import FastAPI, Request, Response
 from sqlalchemy import update
 
-from hsfiq.access.accounts import OWNER, find_account, set_owner_password
-from hsfiq.access.logins import log_in
+from hsfiq.access import OWNER, find_account, log_in, set_owner_password
 from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.leaderboard.routes import add_leaderboards
 from hsfiq.annotate.owner.identity import Identities, set_login_cookie

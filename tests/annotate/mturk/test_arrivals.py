@@ -19,9 +19,8 @@ from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants
 from hsfiq.collect.recruiting.people import allow_people
-from hsfiq.db.change_tables import WorkedHit
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Form, Participant, Study
+from hsfiq.db.tables import Form, Participant, Study, WorkedHit
 from tests.annotate.enrolment.visits import MTURK, PROLIFIC, count, the_participant
 from tests.annotate.page_requests import answer_body, check_body
 from tests.annotate.served_studies import Place, make_study, set_status

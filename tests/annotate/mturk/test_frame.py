@@ -15,9 +15,8 @@ from sqlalchemy import select
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants
-from hsfiq.db.change_tables import WorkedHit
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Form, Participant
+from hsfiq.db.tables import Form, Participant, WorkedHit
 from hsfiq.public_url import parsed_url
 from tests.annotate.mturk.site import Site, mechanical_turk
 from tests.annotate.page_requests import stored

@@ -10,8 +10,8 @@ from argon2 import PasswordHasher
 from fastapi.testclient import TestClient
 from sqlalchemy.orm import Session
 
-from hsfiq.access.accounts import account_of_link, invite, set_owner_password, set_password
-from hsfiq.access.roles import Role
+from hsfiq.access import account_of_link, invite, set_owner_password, set_password
+from hsfiq.actors import Role
 from hsfiq.answer_rules import Answer, ImageStates, Times
 from hsfiq.collect import participants, responses
 from hsfiq.collect.checks import answer_check

@@ -12,9 +12,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 from starlette.types import Message, Receive, Scope, Send
 
-from hsfiq.access.accounts import change_role, disable, invite, reset
-from hsfiq.access.passwords import new_hash
-from hsfiq.access.roles import Role
+from hsfiq.access import change_role, disable, invite, new_hash, reset
+from hsfiq.actors import Role
 from hsfiq.annotate.app import trust_header
 from hsfiq.annotate.owner import login_throttle
 from hsfiq.annotate.serving.remote_user import (

@@ -15,12 +15,10 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from playwright.sync_api import BrowserContext, expect
 
-from hsfiq.access import accounts
-from hsfiq.access.roles import Role
+from hsfiq import access
+from hsfiq.actors import NOBODY, OWNER, Action, Actor, Role
 from hsfiq.annotate.owner import actions, export
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import NOBODY, OWNER, Actor
-from hsfiq.audit.log import Selection, entries, facts, record
+from hsfiq.audit import Selection, entries, facts, record
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
@@ -167,7 +165,7 @@ def test_a_refused_login_is_recorded_without_the_password(
 def test_each_account_is_named(owner: TestClient, app: FastAPI, database: Database) -> None:
     with database.writing() as session:
         now = datetime.now(UTC)
-        token = accounts.invite(session, "kim", Role.ANALYST, now + timedelta(days=1))
+        token = access.invite(session, "kim", Role.ANALYST, now + timedelta(days=1))
     before = log(database)
     with browser_of(app) as client:
         passwords = {"password": PASSWORD, "repeated": PASSWORD}
@@ -204,7 +202,7 @@ def test_an_export_is_not_sent_to_an_account_that_was_disabled_meanwhile(
 
     def disabled(source: Source) -> Any:
         with database.writing() as session:
-            accounts.disable(session, "ana")
+            access.disable(session, "ana")
         return zipped(source)
 
     add_account(database, "ana", Role.ANALYST)

@@ -18,9 +18,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 from starlette.requests import Request
 
+from hsfiq.actors import OWNER
 from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
 from hsfiq.annotate.owner.identity import COOKIE, NotLoggedIn
-from hsfiq.audit.actors import OWNER
 from hsfiq.collect.owner_actions import OwnerAction, change_quotas
 from hsfiq.collect.review import people_shown
 from hsfiq.collect.studies import list_studies

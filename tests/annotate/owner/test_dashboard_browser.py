@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from sqlalchemy import Select, func, select, update
 
-from hsfiq.access.accounts import invite
-from hsfiq.access.roles import Role
+from hsfiq.access import invite
+from hsfiq.actors import Role
 from hsfiq.annotate.owner import plots
 from hsfiq.annotate.owner.login import LINK
 from hsfiq.db.engine import open_database

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.access.roles import Role, User
+from hsfiq.actors import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.identity import Identities

@@ -18,9 +18,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from hsfiq.access.accounts import set_owner_password
-from hsfiq.access.logins import LOGIN_DURATION
-from hsfiq.access.passwords import matches, new_hash
+from hsfiq.access import LOGIN_DURATION, matches, new_hash, set_owner_password
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import COOKIE as PARTICIPANT_COOKIE
 from hsfiq.annotate.cookies import Signer, signer_of
@@ -32,7 +30,7 @@ from hsfiq.annotate.serving.clients import network_of
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Login, LoginAttempts
 from hsfiq.db.types import digest_of
-from hsfiq.live.certificates import certificates
+from hsfiq.live.client import certificates
 from tests.annotate.owner.studies_in_progress import PASSWORD, log_in, set_owner
 from tests.annotate.served_studies import Place, ThreadServer, enrol, gradio_page
 from tests.annotate.test_cross_site import FOREIGN_HEADERS, OWN_HEADERS

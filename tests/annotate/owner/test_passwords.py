@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from hsfiq.access.accounts import owner_password
-from hsfiq.access.passwords import matches, new_hash
+from hsfiq.access import matches, new_hash, owner_password
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from hsfiq.access.accounts import invite
-from hsfiq.access.roles import Role
+from hsfiq.access import invite
+from hsfiq.actors import Role
 from hsfiq.db.engine import open_database
 from tests.annotate.axe import faults
 from tests.annotate.owner.studies_in_progress import PASSWORD, add_account, set_owner

@@ -23,9 +23,9 @@ from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants
 from hsfiq.db import engine as engine_module
+from hsfiq.db import postgres
 from hsfiq.db.engine import Database, connect, open_database
-from hsfiq.db.failures import timeouts
-from hsfiq.db.failures.timeouts import limit_waiting
+from hsfiq.db.postgres import limit_waiting
 from tests.annotate.page_requests import answer_body, begin_form, stored, view
 from tests.annotate.private_texts import quoted_in
 from tests.annotate.served_studies import (
@@ -47,7 +47,7 @@ def open_study(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Database]:
     """A study on each kind of database, which waits for a lock for a moment only."""
-    monkeypatch.setattr(timeouts, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(postgres, "LOCK_SECONDS", 1)
     monkeypatch.setattr(engine_module, "BUSY_SECONDS", 1)
     make_study(PlaceOfKind(tmp_path / "study", database_url)).close()
     database = open_database(database_url)

@@ -20,9 +20,9 @@ from sqlalchemy import select
 from benchmarks.nginx import Nginx
 from benchmarks.tcp_proxy import TcpProxy, postgres_behind_proxy
 from hsfiq.annotate.app import build_app
+from hsfiq.db import limited_connection
 from hsfiq.db.engine import open_database
-from hsfiq.db.failures import limited_connection
-from hsfiq.db.failures.timeouts import limit_waiting
+from hsfiq.db.postgres import limit_waiting
 from hsfiq.db.tables import Response
 from tests.annotate.conftest import running
 from tests.annotate.page_requests import answer_body, view

@@ -11,8 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from hsfiq.access.accounts import set_owner_password
-from hsfiq.access.passwords import new_hash
+from hsfiq.access import new_hash, set_owner_password
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.db.engine import Database

@@ -29,7 +29,7 @@ from hsfiq.atomic_files import locked
 from hsfiq.collect.protocol import Opening
 from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.tables import Response
-from hsfiq.live.certificates import certificates
+from hsfiq.live.client import certificates
 from hsfiq.simulate.client import CannotContinue, RefusedRequest, StudyClient
 from tests.annotate.page_requests import answer_body, check_body
 from tests.annotate.question_page import answer, expect_step

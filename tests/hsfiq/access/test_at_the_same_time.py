@@ -9,17 +9,18 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.orm import Session
 
-from hsfiq.access.accounts import (
+from hsfiq.access import (
     account_of_link,
     find_account,
     invite,
+    log_in,
     owner_password,
     reset,
     set_owner_password,
     set_password,
+    user_of_login,
 )
-from hsfiq.access.logins import log_in, user_of_login
-from hsfiq.access.roles import Role
+from hsfiq.actors import Role
 from hsfiq.db.engine import Database
 from hsfiq.errors import Conflict
 from tests.studies import NOW

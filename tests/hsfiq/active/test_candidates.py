@@ -13,13 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from hsfiq.active.candidates import NOTHING, Candidate, HeldOut, candidates, pairs_asked
-from hsfiq.active.next_study import Wanted, store_study
-from hsfiq.active.stratify import balanced
-from hsfiq.audit.actors import OWNER
+from hsfiq.actors import OWNER
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Pair, RetrievedSet
 from hsfiq.errors import UnreadableInput
+from hsfiq.next_study import (
+    NOTHING,
+    Candidate,
+    HeldOut,
+    Wanted,
+    balanced,
+    candidates,
+    pairs_asked,
+    store_study,
+)
 from tests.hsfiq.active.chosen_pairs import pairs_of
 from tests.studies import SMALL, SYSTEMS, config, draw, make_queries
 

@@ -11,14 +11,13 @@ from threading import Barrier
 import pytest
 from sqlalchemy import select
 
-from hsfiq.active.candidates import NOTHING
-from hsfiq.active.next_study import Wanted, after, possibilities, store_study
-from hsfiq.audit.actors import OWNER
+from hsfiq.actors import OWNER
 from hsfiq.collect.studies import list_studies
 from hsfiq.db import engine as engine_module
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
 from hsfiq.errors import UnreadableInput
+from hsfiq.next_study import NOTHING, Wanted, after, possibilities, store_study
 from tests.hsfiq.active.chosen_pairs import pairs_of, study_of
 from tests.hsfiq.samples import hsfiq, on_sqlite
 from tests.studies import SYSTEMS, config, draw, make_queries

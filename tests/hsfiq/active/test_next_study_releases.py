@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Dataset, Image, Pair, RankedList, Study, System
+from hsfiq.db.source_tables import Dataset, Image, RankedList, System
+from hsfiq.db.tables import Pair, Study
 from tests.hsfiq.active.chosen_pairs import pairs_of, study_of
 from tests.hsfiq.samples import hsfiq, on_sqlite
 from tests.studies import SYSTEMS, Seat

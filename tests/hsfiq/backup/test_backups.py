@@ -19,9 +19,8 @@ import pytest
 from sqlalchemy import MetaData, create_engine, select
 from sqlalchemy.engine import make_url
 
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import OWNER
-from hsfiq.audit.log import Selection, entries, record
+from hsfiq.actors import OWNER, Action
+from hsfiq.audit import Selection, entries, record
 from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.schema import head_revision
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite

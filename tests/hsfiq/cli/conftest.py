@@ -9,7 +9,7 @@ from PIL import Image as Picture
 from sqlalchemy import update
 
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Dataset
+from hsfiq.db.source_tables import Dataset
 from tests.hsfiq.cli.owner_commands import CONFIG
 from tests.studies import make_queries
 

@@ -15,9 +15,8 @@ from PIL import Image as Picture
 from sqlalchemy import select
 from typer.main import get_command
 
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import Actor, command_line
-from hsfiq.audit.log import Selection, entries, facts, record
+from hsfiq.actors import Action, Actor, command_line
+from hsfiq.audit import Selection, entries, facts, record
 from hsfiq.cli import app
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, open_database

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.access.signing_key import VARIABLE, stored_key
+from hsfiq.access import VARIABLE, stored_key
 from hsfiq.annotate.cookies import Signer, signer_of
 from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from hsfiq.audit.actors import OWNER
+from hsfiq.actors import OWNER
 from hsfiq.collect.owner_actions import perform, prepare
 from hsfiq.collect.progress import participants_of
 from hsfiq.collect.stages import completion_of, stage_of

@@ -17,7 +17,7 @@ from hsfiq.collect.leases import end_lease
 from hsfiq.collect.responses import Skip
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.rows.participants import ANSWER_COUNTS
+from hsfiq.db.rows import ANSWER_COUNTS
 from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Form, Participant, Study
 from hsfiq.errors import NotOpen, Refused

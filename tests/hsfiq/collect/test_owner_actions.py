@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from hsfiq.audit.actors import OWNER
+from hsfiq.actors import OWNER
 from hsfiq.collect import owner_actions
 from hsfiq.collect.owner_actions import OwnerAction, perform, prepare
 from hsfiq.collect.participants import Deleted, by_name

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
-from hsfiq.db.rows.participants import ANSWER_COUNTS
+from hsfiq.db.rows import ANSWER_COUNTS
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
 from hsfiq.db.types import digest_of
 from hsfiq.releases import Filters

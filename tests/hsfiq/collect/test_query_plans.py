@@ -22,7 +22,8 @@ from hsfiq.collect.review.headline import headline_of
 from hsfiq.collect.review.win_shares import win_shares
 from hsfiq.collect.stages import completion_of, current_position
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Base, Form, Participant, Question, RetrievedSet, Study
+from hsfiq.db.tables import METADATA, Form, Participant, Question, RetrievedSet, Study
+from hsfiq.db.types import Base
 from hsfiq.study.config import Checks, Recruitment
 from tests.studies import NOW, SMALL, Seat, draw, make_queries
 
@@ -144,7 +145,7 @@ def test_removing_a_row_finds_what_refers_to_it_by_an_index(table: type[Base]) -
     """Both databases look for such rows at each removal."""
     referring = [
         (column.table.name, column.name)
-        for other in Base.metadata.sorted_tables
+        for other in METADATA.sorted_tables
         for column in other.columns
         for key in column.foreign_keys
         if key.column is table.__table__.c.id and not begins_an_index(column)

@@ -20,7 +20,8 @@ from hsfiq.collect.steps import (
     steps_of,
 )
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Image, Participant, Question, Response
+from hsfiq.db.source_tables import Image
+from hsfiq.db.tables import Participant, Question, Response
 from tests.studies import GOOD, OTHER, SKIP, SMALL, Seat, draw, make_queries, responses
 
 DESIGNS: tuple[dict[str, Any], ...] = (

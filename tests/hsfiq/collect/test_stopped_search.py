@@ -7,8 +7,9 @@ from sqlalchemy import func, select
 from hsfiq.collect.searching.asking import Asked, retrievers_of, store_lists
 from hsfiq.collect.searching.state import state_of
 from hsfiq.db.engine import Database
-from hsfiq.db.searches.tables import SearchEnding, SearchList, SearchTurn
-from hsfiq.db.tables import Image, Question
+from hsfiq.db.search_tables import SearchEnding, SearchList, SearchTurn
+from hsfiq.db.source_tables import Image
+from hsfiq.db.tables import Question
 from hsfiq.live.client import Answered
 from hsfiq.live.protocol import RankedList, RankReply
 from tests.arenas import Voter, draw_arena

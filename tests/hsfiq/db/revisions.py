@@ -13,7 +13,7 @@ from hsfiq.db.schema import (
     alembic_config,
     foreign_keys_off,
 )
-from hsfiq.db.tables import Base
+from hsfiq.db.tables import METADATA
 from hsfiq.study.config import Checks
 from tests.studies import SYSTEMS, Seat, draw, make_queries
 
@@ -33,7 +33,7 @@ def all_rows(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
             name: [
                 tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))
             ]
-            for name, table in Base.metadata.tables.items()
+            for name, table in METADATA.tables.items()
         }
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.db.checkpoints import regular_checkpoints
-from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Setting
+from hsfiq.db.engine import Database, open_database, regular_checkpoints
+from hsfiq.db.source_tables import Setting
 from tests.hsfiq.samples import on_sqlite
 
 LOG_SUFFIX = "-wal"

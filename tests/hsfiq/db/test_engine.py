@@ -18,10 +18,11 @@ from sqlalchemy import func, insert, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from hsfiq.db.engine import BUSY_SECONDS, Database, connect, open_database
+from hsfiq.db.engine import Database, connect, open_database
+from hsfiq.db.failures import has_password, shown_url
 from hsfiq.db.schema import current_revision, differences, head_revision, upgrade
-from hsfiq.db.tables import Setting
-from hsfiq.db.urls import has_password, shown_url
+from hsfiq.db.source_tables import Setting
+from hsfiq.db.sqlite import BUSY_SECONDS
 from hsfiq.errors import HsfiqError, NothingToDo, Refused, UnreadableInput
 from tests.databases import STATEMENTS
 from tests.hsfiq.samples import hsfiq

@@ -30,7 +30,7 @@ from hsfiq.db.schema import (
     migrations_folder,
     upgrade,
 )
-from hsfiq.db.tables import Base, Question
+from hsfiq.db.tables import METADATA, Question
 from hsfiq.errors import UnreadableInput
 from tests.hsfiq.db.revisions import all_rows, answered, downgrade
 
@@ -130,9 +130,9 @@ def schemas(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     upgraded_again = Upgraded.of(engine)
     downgrade(engine)
     downgraded = schema(engine), current_revision(engine)
-    Base.metadata.create_all(engine)
+    METADATA.create_all(engine)
     of_models = schema(engine)
-    Base.metadata.drop_all(engine)
+    METADATA.drop_all(engine)
     upgrade(engine)  # Alembic's own table is there, so that the revisions run
     migrated = Upgraded.of(engine)
     engine.dispose()
@@ -148,7 +148,7 @@ def test_migrations_create_the_tables_of_the_models(schemas: Schemas) -> None:
     """Autogenerate ignores check constraints, so the complete schemas are compared."""
     migrated = schemas.migrated.tables
     assert schemas.of_models == migrated
-    assert set(migrated) == set(Base.metadata.tables)
+    assert set(migrated) == set(METADATA.tables)
     assert "ck_responses_score_1" in migrated["responses"]["checks"]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.private_files import make_folder_private
-from hsfiq.db.tables import Setting
+from hsfiq.db.source_tables import Setting
+from hsfiq.db.sqlite import make_folder_private
 from tests.hsfiq.samples import hsfiq
 
 OTHER_USER = 12_345

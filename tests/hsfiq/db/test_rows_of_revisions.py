@@ -9,15 +9,11 @@ import pytest
 from sqlalchemy import delete, insert, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from hsfiq.access.accounts import invite, set_owner_password
-from hsfiq.access.logins import log_in
-from hsfiq.access.roles import Role
-from hsfiq.audit.actions import Action
-from hsfiq.audit.actors import OWNER
-from hsfiq.audit.log import record
+from hsfiq.access import invite, log_in, set_owner_password
+from hsfiq.actors import OWNER, Action, Role
+from hsfiq.audit import record
 from hsfiq.collect.answering.counts import count_stored_answers
 from hsfiq.collect.participants import by_token
-from hsfiq.db.change_tables import AllowedPerson, EnrolmentByAddress, StudyCreation
 from hsfiq.db.engine import Database
 from hsfiq.db.schema import (
     current_revision,
@@ -25,7 +21,7 @@ from hsfiq.db.schema import (
     head_revision,
     upgrade,
 )
-from hsfiq.db.searches.tables import (
+from hsfiq.db.search_tables import (
     ImportedSearch,
     SearchEnding,
     SearchFeedback,
@@ -34,7 +30,15 @@ from hsfiq.db.searches.tables import (
     SearchUpload,
 )
 from hsfiq.db.source_tables import Account, Image, ImageChange, LoginAttempts, Setting
-from hsfiq.db.tables import Question, Response, Study, TextVersion
+from hsfiq.db.tables import (
+    AllowedPerson,
+    EnrolmentByAddress,
+    Question,
+    Response,
+    Study,
+    StudyCreation,
+    TextVersion,
+)
 from hsfiq.releases import Filters, export_releases
 from hsfiq.releases.recording.record import Recorder
 from tests.arenas import ARENA, Voter, draw_arena

@@ -14,30 +14,30 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import (
-    Base,
-    Check,
-    CheckAnswer,
+from hsfiq.db.source_tables import (
     Corpus,
     Dataset,
-    Form,
     Image,
+    Query,
+    RankedList,
+    Setting,
+    System,
+    Triplet,
+    corpus_images,
+)
+from hsfiq.db.tables import (
+    Check,
+    CheckAnswer,
+    Form,
     Pair,
     Participant,
-    Query,
     Question,
-    RankedList,
     Response,
     RetrievedImage,
     RetrievedSet,
-    Setting,
     Study,
-    System,
-    Triplet,
-    UtcTime,
-    corpus_images,
 )
-from hsfiq.db.types import new_token
+from hsfiq.db.types import Base, UtcTime, new_token
 from tests.studies import NOW, Seat, make_queries, small_study
 
 Keys = SimpleNamespace

@@ -16,8 +16,7 @@ from sqlalchemy.engine import make_url
 from hsfiq.db.engine import Database, connect
 from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Participant
-from hsfiq.doctor.clock import examine_clock
-from hsfiq.doctor.database import LARGEST_LOG
+from hsfiq.doctor import LARGEST_LOG, examine_clock
 from tests.conftest import do_without
 from tests.databases import PostgresServer
 from tests.hsfiq.doctor.findings import fault, findings, is_well, of_check, repair

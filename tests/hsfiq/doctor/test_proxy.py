@@ -16,8 +16,7 @@ from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.serving.public_address import PublicAddress
 from hsfiq.db.engine import Database
 from hsfiq.db.schema import head_revision
-from hsfiq.doctor.finding import Finding
-from hsfiq.doctor.proxy import examine_proxy
+from hsfiq.doctor import Finding, examine_proxy
 from hsfiq.public_url import parsed_url
 from tests.annotate.serving.proxies import SERVER, documented, free_port, make_certificate, nginx
 from tests.live_servers import serving

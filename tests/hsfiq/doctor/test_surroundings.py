@@ -12,11 +12,12 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlalchemy import update
 
-from hsfiq.access.signing_key import VARIABLE
+from hsfiq.access import VARIABLE
 from hsfiq.annotate.cookies import signer_of
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Dataset, Study
-from hsfiq.doctor.folders import examine_writing
+from hsfiq.db.source_tables import Dataset
+from hsfiq.db.tables import Study
+from hsfiq.doctor import examine_writing
 from tests.annotate.served_studies import garment
 from tests.hsfiq.doctor.findings import fault, is_well, of_check, repair
 from tests.studies import draw, make_queries

@@ -3,9 +3,8 @@ from random import Random
 
 import pytest
 
-from hsfiq.drawn.captions import write_captions
 from hsfiq.drawn.garments import VALUES, Garment, catalogue, differences
-from hsfiq.drawn.triplets import DrawnTriplet, draw_triplets
+from hsfiq.drawn.triplets import DrawnTriplet, draw_triplets, write_captions
 from hsfiq.errors import InvalidRecord
 
 WORDS = {

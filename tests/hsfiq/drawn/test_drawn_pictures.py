@@ -9,9 +9,17 @@ pytest.importorskip("PIL")
 from PIL import Image, ImageChops, ImageStat
 
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES, Category, Garment, catalogue
-from hsfiq.drawn.layers import NEUTRAL, Stencil, layers
-from hsfiq.drawn.pictures import PALETTES, SIZE, draw, write_images
-from hsfiq.drawn.prints import logo_parts, pattern_parts
+from hsfiq.drawn.pictures import (
+    NEUTRAL,
+    PALETTES,
+    SIZE,
+    Stencil,
+    draw,
+    layers,
+    logo_parts,
+    pattern_parts,
+    write_images,
+)
 from tests.drawings import shared_picture
 
 

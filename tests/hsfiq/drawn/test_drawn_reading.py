@@ -9,8 +9,8 @@ import pytest
 
 from hsfiq.drawn import SYSTEMS, Garment, catalogue, corpus, draw_triplets, garment_of, set_utility
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES
-from hsfiq.drawn.reading import read, set_utility_as_read
 from hsfiq.drawn.triplets import DrawnTriplet
+from hsfiq.drawn.utility import read, set_utility_as_read
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import joined
 

@@ -9,8 +9,7 @@ import pytest
 from PIL import Image
 
 from hsfiq.drawn import Garment, catalogue
-from hsfiq.drawn.pictures import draw
-from hsfiq.drawn.recognition import distance_of, drawn_small, recognise, small
+from hsfiq.drawn.pictures import distance_of, draw, drawn_small, recognise, small
 from hsfiq.errors import UnreadableInput
 
 

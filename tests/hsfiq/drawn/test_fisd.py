@@ -9,14 +9,21 @@ from pathlib import Path
 import pytest
 
 from hsfiq.cli import run
-from hsfiq.drawn.fisd.captions import clauses, read_caption
-from hsfiq.drawn.fisd.folder import write_drawn_fisd
-from hsfiq.drawn.fisd.pictures import draw_scene_picture
-from hsfiq.drawn.fisd.scenes import SCENE_ATTRIBUTES, SCENE_VALUES, Scene
-from hsfiq.drawn.fisd.triplets import LEAST_WORDS, SceneTriplet, draw_aspects
+from hsfiq.drawn.fisd import (
+    LEAST_WORDS,
+    SCENE_ATTRIBUTES,
+    SCENE_VALUES,
+    Scene,
+    SceneTriplet,
+    clauses,
+    draw_aspects,
+    draw_scene_picture,
+    read_caption,
+    write_drawn_fisd,
+)
 from hsfiq.drawn.garments import Garment
 from hsfiq.errors import InvalidRecord, UnreadableInput
-from hsfiq.readers.fisd import ASPECTS, Aspect, read
+from hsfiq.readers.datasets import ASPECTS, Aspect, read_fisd
 
 RED = Scene(Garment("dress", "red", "long", "striped", "v", "star"), 3, "beach")
 
@@ -95,7 +102,7 @@ def test_a_folder_is_written_whole_and_read_back(
     folder = tmp_path / "fisd"
     assert run(["images", "draw-fisd", str(folder), "--triplets", "2", "--seed", "5"]) == 0
     assert capsys.readouterr().out == f"{folder}: six aspects of 2 triplets, 36 pictures\n"
-    drawn, aspects = draw_aspects(5, 2), read(folder)
+    drawn, aspects = draw_aspects(5, 2), read_fisd(folder)
     assert tuple(aspects) == ASPECTS
     for aspect in ASPECTS:
         for triplet, stored in zip(drawn[aspect], aspects[aspect], strict=True):

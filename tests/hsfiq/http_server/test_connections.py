@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from hsfiq.http_server import connections
+from hsfiq import http_server
 from tests.live_servers import serving
 
 PATIENCE = 30.0
@@ -64,14 +64,14 @@ def received(opened: socket.socket) -> bytes:
 def test_a_request_without_all_its_headers_ends(
     monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 0.2)
     with serving(APP) as url, connection(url) as silent:
         silent.sendall(sent)
         assert received(silent) == b""
 
 
 def test_headers_that_come_slowly_do_not_extend_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "HEADER_SECONDS", 0.5)
     with serving(APP) as url, connection(url) as slow:
         slow.sendall(b"GET / HTTP/1.1\r\n")
         slow.settimeout(0.1)
@@ -90,7 +90,7 @@ def test_headers_that_come_slowly_do_not_extend_the_time(monkeypatch: pytest.Mon
 def test_a_body_that_does_not_come_is_answered_with_408(
     monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(connections, limit, 0.2)
+    monkeypatch.setattr(http_server, limit, 0.2)
     with serving(APP) as url, connection(url) as slow:
         slow.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
         assert received(slow).startswith(b"HTTP/1.1 408 ")
@@ -104,17 +104,17 @@ def test_a_body_in_parts_is_read() -> None:
 
 
 def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "READ_SECONDS", 0.2)
     cut_off = threading.Event()
 
-    class Observed(connections.LimitedProtocol):
-        waiting = connections.Waiting(10)
+    class Observed(http_server.LimitedProtocol):
+        waiting = http_server.Waiting(10)
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             cut_off.set()
 
-    monkeypatch.setattr("hsfiq.http_server.server.limited_protocol", lambda: Observed)
+    monkeypatch.setattr("hsfiq.http_server.limited_protocol", lambda: Observed)
     with serving(APP) as url, connection(url) as slow:
         slow.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
         assert slow.recv(1)
@@ -123,7 +123,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch: pytest.M
 
 
 def test_silent_connections_give_way_to_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "most_connections", lambda: 10)
+    monkeypatch.setattr(http_server, "most_connections", lambda: 10)
     with serving(APP) as url, ExitStack() as silent:
         opened = [silent.enter_context(connection(url)) for _ in range(40)]
         for _ in range(3):

@@ -14,12 +14,10 @@ import pytest
 from PIL import Image
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.images.check import AHEAD, check_images, find_faults
-from hsfiq.images.digests import sha256_of
+from hsfiq.images.check import AHEAD, check_images, find_faults, sha256_of
 from hsfiq.images.display import find_fault
-from hsfiq.images.faults import NOT_REGULAR, Fault
-from hsfiq.images.folder import ImageFolder
-from hsfiq.readers.dataset_folder import dataset_of, read_folder
+from hsfiq.images.folder import NOT_REGULAR, Fault, ImageFolder
+from hsfiq.readers.datasets import dataset_of, read_folder
 from tests.hsfiq.samples import CIRR, FASHIONIQ, hsfiq
 
 CIRCO = [

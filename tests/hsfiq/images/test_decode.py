@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from hsfiq.annotate.images.copies import WebCopies
-from hsfiq.contact_sheet.sheet import load_pictures
+from hsfiq.contact_sheet import load_pictures
 from hsfiq.errors import UnreadableInput
 from hsfiq.images import decode
-from hsfiq.images.decode import UndecodableImage, decoded
-from hsfiq.images.decoding_memory import MAX_PIXELS, PixelBudget
+from hsfiq.images.decode import MAX_PIXELS, PixelBudget, UndecodableImage, decoded
 from hsfiq.images.display import find_fault
 from hsfiq.model.features import open_image
 from tests.hsfiq.images.pictures import (
@@ -226,7 +225,7 @@ from itertools import product
 from pathlib import Path
 from hsfiq.annotate.images.copies import LONGEST_SIDE, WebCopies
 from hsfiq.images import decode
-from hsfiq.images.decoding_memory import MAX_PIXELS, PixelBudget
+from hsfiq.images.decode import MAX_PIXELS, PixelBudget
 
 assert decode.BUDGET.limit == MAX_PIXELS == {(2 * SIDE) ** 2}
 decode.BUDGET = PixelBudget({SIDE**2})

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Dataset, Image, RankedList, Triplet
+from hsfiq.db.source_tables import Dataset, Image, RankedList, Triplet
 from tests.hsfiq.samples import hsfiq, on_sqlite
 
 QUERY = {"reference_img_id": 4, "relative_caption": "is red", "shared_concept": "dog", "id": 0}

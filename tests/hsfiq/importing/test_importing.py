@@ -11,12 +11,12 @@ from sqlalchemy import func, select
 
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Form, Image, Pair, Question, RetrievedSet, Triplet
+from hsfiq.db.source_tables import Image, Triplet
+from hsfiq.db.tables import Form, Pair, Question, RetrievedSet
 from hsfiq.errors import UnreadableInput
-from hsfiq.importing.datasets import Imported, dataset_named, import_source
-from hsfiq.importing.published import import_published
-from hsfiq.readers import cirr, fashioniq, hpfiq
-from hsfiq.readers.sources import Source
+from hsfiq.importing import Imported, dataset_named, import_published, import_source
+from hsfiq.readers import datasets, hpfiq
+from hsfiq.records import Source
 from hsfiq.records import Triplet as TripletRecord
 from tests.hsfiq.samples import (
     CIRR,
@@ -106,7 +106,9 @@ def test_importing_a_dataset_again_adds_nothing(database: Database) -> None:
     import_fashioniq(database)
     with database.writing() as session:
         dataset = dataset_named(session, "fashioniq")
-        imported = [import_source(session, dataset, source) for source in fashioniq.read(FASHIONIQ)]
+        imported = [
+            import_source(session, dataset, source) for source in datasets.read_fashioniq(FASHIONIQ)
+        ]
     assert imported == [Imported(0, 1), Imported(0, 1), Imported(0, 3)]
 
 
@@ -114,7 +116,7 @@ def test_importing_a_dataset_again_adds_nothing(database: Database) -> None:
 def test_cirr(database: Database) -> None:
     with database.writing() as session:
         dataset = dataset_named(session, "cirr")
-        imported = [import_source(session, dataset, source) for source in cirr.read(CIRR)]
+        imported = [import_source(session, dataset, source) for source in datasets.read_cirr(CIRR)]
         assert imported == [Imported(1, 0), Imported(2, 0)]
         triplets = {
             t.external_id: (t.category, t.target_id) for t in session.scalars(select(Triplet))

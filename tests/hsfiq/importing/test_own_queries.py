@@ -12,9 +12,8 @@ from PIL import Image as Picture
 from sqlalchemy import func, select
 
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Dataset, Image, Query, RankedList, Triplet
-from hsfiq.images.folder import ImageFolder
-from hsfiq.images.own_names import OwnImages, UnknownName
+from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, Triplet
+from hsfiq.images.folder import ImageFolder, OwnImages, UnknownName
 from tests.hsfiq.samples import CommandResult, dump, hsfiq, on_sqlite
 
 FILES = ("red.png", "cars/1.jpg", "cars/2.jpg", "ships/1.jpg", "cars/blue car.PNG", "a.b.webp")

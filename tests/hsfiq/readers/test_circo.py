@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers import circo
+from hsfiq.readers import datasets
 
 TEST: dict[str, object] = {
     "reference_img_id": 4, "relative_caption": "is red", "shared_concept": "a dog", "id": 0,
@@ -25,7 +25,7 @@ def write(folder: Path, entries: object, name: str = "val.json") -> Path:
 
 @pytest.mark.parametrize("name", ["val.json", "annotations/val.json"])
 def test_reading_a_folder(tmp_path: Path, name: str) -> None:
-    source = circo.read(write(tmp_path, [VAL], name), "val")
+    source = datasets.read_circo_annotations(write(tmp_path, [VAL], name), "val")
     assert source.path == tmp_path / name
     assert source.images is None
     (query,) = source.queries
@@ -34,15 +34,15 @@ def test_reading_a_folder(tmp_path: Path, name: str) -> None:
 
 
 def test_the_test_split_has_no_targets(tmp_path: Path) -> None:
-    (query,) = circo.read(write(tmp_path, [TEST], "test.json"), "test").queries
+    (query,) = datasets.read_circo_annotations(write(tmp_path, [TEST], "test.json"), "test").queries
     assert (query.target, query.truths, query.aspects) == (None, (), ())
 
 
 @pytest.mark.parametrize("place", ["annotations", "COCO2017_unlabeled/annotations"])
 def test_the_list_of_images(tmp_path: Path, place: str) -> None:
     write(tmp_path, [VAL])
-    write(tmp_path, {"images": [{"id": 9}, {"id": 4}]}, f"{place}/{circo.INDEX}")
-    assert circo.read(tmp_path, "val").images == ("9", "4")
+    write(tmp_path, {"images": [{"id": 9}, {"id": 4}]}, f"{place}/{datasets.INDEX}")
+    assert datasets.read_circo_annotations(tmp_path, "val").images == ("9", "4")
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,17 @@ def test_the_list_of_images(tmp_path: Path, place: str) -> None:
 )
 def test_broken_entries_are_named(entries: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match=message):
-        circo.read(write(tmp_path, entries), "val")
+        datasets.read_circo_annotations(write(tmp_path, entries), "val")
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match=r"neither val\.json nor annotations/val\.json here"):
-        circo.read(tmp_path, "val")
+        datasets.read_circo_annotations(tmp_path, "val")
 
 
 @pytest.mark.shared
 def test_the_real_file(shared: Path) -> None:
-    source = circo.read(shared / "data" / "circo", "val")
+    source = datasets.read_circo_annotations(shared / "data" / "circo", "val")
     assert [query.query_id for query in source.queries] == [str(i) for i in range(220)]
     assert sum(len(query.truths) for query in source.queries) / 220 == pytest.approx(
         4.16, abs=0.005

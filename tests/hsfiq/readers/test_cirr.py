@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers import cirr
+from hsfiq.readers import datasets
 from tests.hsfiq.samples import CIRR
 
 
 def test_reading_a_folder() -> None:
-    sources = {source.corpus: source for source in cirr.read(CIRR)}
+    sources = {source.corpus: source for source in datasets.read_cirr(CIRR)}
     assert list(sources) == ["test1", "val"]
     first = sources["val"].triplets[0]
     assert (first.external_id, first.split, first.category) == ("7", "val", "")
@@ -25,7 +25,7 @@ def test_reading_a_folder() -> None:
 
 
 def test_test1_has_no_targets() -> None:
-    (source,) = cirr.read(CIRR, ["test1"])
+    (source,) = datasets.read_cirr(CIRR, ["test1"])
     assert [(t.external_id, t.target) for t in source.triplets] == [("3", None)]
 
 
@@ -33,19 +33,19 @@ def test_training_needs_no_image_sets(tmp_path: Path) -> None:
     shutil.copytree(CIRR, tmp_path / "it")
     captions = tmp_path / "it" / "captions" / "cap.rc2.val.json"
     captions.write_text(json.dumps([ENTRY]), encoding="utf-8")
-    assert cirr.read(tmp_path / "it", ["val"])[0].image_sets == {}
+    assert datasets.read_cirr(tmp_path / "it", ["val"])[0].image_sets == {}
 
 
 def test_the_files_may_be_in_a_subfolder_cirr(tmp_path: Path) -> None:
     shutil.copytree(CIRR, tmp_path / "cirr")
-    assert [source.corpus for source in cirr.read(tmp_path)] == ["test1", "val"]
+    assert [source.corpus for source in datasets.read_cirr(tmp_path)] == ["test1", "val"]
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match="no captions of split 'train'; there are test1, val"):
-        cirr.read(CIRR, ["train"])
+        datasets.read_cirr(CIRR, ["train"])
     with pytest.raises(UnreadableInput, match="no captions/cap"):
-        cirr.read(tmp_path)
+        datasets.read_cirr(tmp_path)
 
 
 ENTRY = {"pairid": 1, "reference": "dev-1-0-img0", "caption": "a", "target_hard": "dev-2-0-img0"}
@@ -69,12 +69,12 @@ def test_broken_entries_are_named(entries: object, message: str, tmp_path: Path)
     captions = tmp_path / "it" / "captions" / "cap.rc2.val.json"
     captions.write_text(json.dumps(entries), encoding="utf-8")
     with pytest.raises(UnreadableInput, match=message):
-        cirr.read(tmp_path / "it")
+        datasets.read_cirr(tmp_path / "it")
 
 
 @pytest.mark.shared
 def test_the_real_files(shared: Path) -> None:
-    sources = {source.corpus: source for source in cirr.read(shared / "data" / "cirr")}
+    sources = {source.corpus: source for source in datasets.read_cirr(shared / "data" / "cirr")}
     counts = {name: (len(source.triplets), len(source.images)) for name, source in sources.items()}
     assert counts == {"val": (4181, 2297), "test1": (4148, 2315)}
     assert all(triplet.target for triplet in sources["val"].triplets)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers import fashioniq
+from hsfiq.readers import datasets
 from tests.hsfiq.samples import CIRR, FASHIONIQ
 
 
 def test_reading_a_folder() -> None:
-    sources = {source.corpus: source for source in fashioniq.read(FASHIONIQ)}
+    sources = {source.corpus: source for source in datasets.read_fashioniq(FASHIONIQ)}
     assert list(sources) == ["dress.val", "shirt.test", "shirt.val"]
     first = sources["shirt.val"].triplets[0]
     assert (first.external_id, first.category, first.split) == ("shirt.val.0", "shirt", "val")
@@ -24,13 +24,13 @@ def test_reading_a_folder() -> None:
 
 
 def test_ids_are_positions_in_the_captions_file() -> None:
-    (source,) = fashioniq.read(FASHIONIQ, ["shirt"], ["val"])
+    (source,) = datasets.read_fashioniq(FASHIONIQ, ["shirt"], ["val"])
     ids = [triplet.external_id for triplet in source.triplets]
     assert ids == ["shirt.val.0", "shirt.val.1", "shirt.val.2"]
 
 
 def test_the_test_split_has_no_targets() -> None:
-    (source,) = fashioniq.read(FASHIONIQ, splits=["test"])
+    (source,) = datasets.read_fashioniq(FASHIONIQ, splits=["test"])
     assert [triplet.target for triplet in source.triplets] == [None]
 
 
@@ -44,14 +44,14 @@ def test_the_test_split_has_no_targets() -> None:
 )
 def test_missing_files_are_named(categories: list[str], splits: list[str], message: str) -> None:
     with pytest.raises(UnreadableInput, match=message):
-        fashioniq.read(FASHIONIQ, categories, splits)
+        datasets.read_fashioniq(FASHIONIQ, categories, splits)
 
 
 def test_another_folder(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match="no captions/cap"):
-        fashioniq.read(tmp_path)
+        datasets.read_fashioniq(tmp_path)
     with pytest.raises(UnreadableInput, match="no captions/cap"):
-        fashioniq.read(CIRR)
+        datasets.read_fashioniq(CIRR)
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,19 @@ def test_broken_entries_are_named(entry: object, message: str, tmp_path: Path) -
     captions = tmp_path / "fiq" / "captions" / "cap.shirt.val.json"
     captions.write_text(json.dumps([entry]), encoding="utf-8")
     with pytest.raises(UnreadableInput, match=rf"cap\.shirt\.val\.json: {message}"):
-        fashioniq.read(tmp_path / "fiq", ["shirt"], ["val"])
+        datasets.read_fashioniq(tmp_path / "fiq", ["shirt"], ["val"])
 
 
 def test_a_missing_split_file_is_named(tmp_path: Path) -> None:
     shutil.copytree(FASHIONIQ, tmp_path / "fiq")
     (tmp_path / "fiq" / "image_splits" / "split.dress.val.json").unlink()
     with pytest.raises(UnreadableInput, match=r"split\.dress\.val\.json: there is no such file"):
-        fashioniq.read(tmp_path / "fiq")
+        datasets.read_fashioniq(tmp_path / "fiq")
 
 
 @pytest.mark.shared
 def test_the_real_validation_files(shared: Path) -> None:
-    sources = fashioniq.read(shared / "data" / "fashioniq", splits=["val"])
+    sources = datasets.read_fashioniq(shared / "data" / "fashioniq", splits=["val"])
     triplets = {source.corpus: len(source.triplets) for source in sources}
     assert triplets == {"dress.val": 2017, "shirt.val": 2038, "toptee.val": 1961}
     splits = {source.corpus: len(source.images) for source in sources}

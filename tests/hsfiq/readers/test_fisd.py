@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers.fisd import ASPECTS, read
+from hsfiq.readers.datasets import ASPECTS, read_fisd
 
 
 def triplet(number: int, **changes: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def test_lists_and_lines_are_read(tmp_path: Path) -> None:
     (tmp_path / "complex.json").unlink()
     lines = [json.dumps(triplet(number)) for number in (4, 2)]
     (tmp_path / "complex.jsonl").write_text("\n".join(lines) + "\n")
-    aspects = read(tmp_path)
+    aspects = read_fisd(tmp_path)
     assert tuple(aspects) == ASPECTS
     assert aspects["change"][0].images == ("r1", "t1", "a", "b")
     assert [each.triplet_id for each in aspects["complex"]] == ["t4", "t2"]
@@ -59,11 +59,11 @@ def test_unusable_aspects_are_refused(
 ) -> None:
     write(tmp_path, rows)
     with pytest.raises(UnreadableInput, match=message):
-        read(tmp_path)
+        read_fisd(tmp_path)
 
 
 def test_a_missing_aspect_is_named(tmp_path: Path) -> None:
     write(tmp_path, [triplet(0)])
     (tmp_path / "negation.json").unlink()
     with pytest.raises(UnreadableInput, match=r"neither negation\.json nor negation\.jsonl here"):
-        read(tmp_path)
+        read_fisd(tmp_path)

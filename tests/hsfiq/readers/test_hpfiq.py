@@ -15,11 +15,9 @@ from sqlalchemy.orm import Session
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.errors import UnreadableInput
-from hsfiq.importing.datasets import dataset_named, import_source
-from hsfiq.importing.published import import_published
+from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import hpfiq
-from hsfiq.readers.sources import Source
-from hsfiq.records import Triplet
+from hsfiq.records import Source, Triplet
 from hsfiq.releases import Filters, Release, build
 from tests.hsfiq.samples import (
     HPFIQ,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hsfiq.errors import FileErrors, HsfiqError, UnreadableInput
 from hsfiq.readers import own_queries
-from hsfiq.readers.tables import LISTED
+from hsfiq.readers.files import LISTED
 from hsfiq.records import OwnQuery
 
 QUERIES = (

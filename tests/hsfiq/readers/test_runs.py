@@ -10,10 +10,9 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Image, Query, RankedList, System
+from hsfiq.db.source_tables import Image, Query, RankedList, System
 from hsfiq.errors import UnreadableInput
-from hsfiq.importing.datasets import Imported, existing_dataset
-from hsfiq.importing.runs import import_runs
+from hsfiq.importing import Imported, existing_dataset, import_runs
 from hsfiq.readers import runs
 from tests.hsfiq.samples import RUNS, import_fashioniq, on_sqlite
 

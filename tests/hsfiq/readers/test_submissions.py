@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers import submissions
+from hsfiq.readers import runs
 from tests.hsfiq.samples import RUNS
 
 CIRR = {"version": "rc2", "metric": "recall", "12": ["a", "b"]}
@@ -20,9 +20,9 @@ def write(path: Path, value: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("metric", submissions.METRICS)
-def test_a_file_for_cirrs_server(metric: submissions.CirrMetric, tmp_path: Path) -> None:
-    run = submissions.read_run(write(tmp_path / "it.json", CIRR | {"metric": metric}))
+@pytest.mark.parametrize("metric", runs.METRICS)
+def test_a_file_for_cirrs_server(metric: runs.CirrMetric, tmp_path: Path) -> None:
+    run = runs.read_run(write(tmp_path / "it.json", CIRR | {"metric": metric}))
     assert (run.form, run.metric) == ("object", metric)
     ((location, ranked),) = run.lists
     assert location == f"{tmp_path / 'it.json'}: 12"
@@ -33,7 +33,7 @@ def test_a_file_for_cirrs_server(metric: submissions.CirrMetric, tmp_path: Path)
     ("name", "form"), [("sprc.json", "object"), ("sprc.jsonl", "other"), ("sprc.trec", "other")]
 )
 def test_other_runs_need_no_system(name: str, form: str) -> None:
-    run = submissions.read_run(RUNS / name)
+    run = runs.read_run(RUNS / name)
     assert (run.form, run.metric) == (form, None)
     assert {ranked.system for _, ranked in run.lists} == ({""} if form == "object" else {"SPRC"})
 
@@ -43,14 +43,14 @@ def test_a_run_may_come_through_a_pipe() -> None:
     os.write(writer, b'{"query_id": "12", "images": ["a"]}\n')
     os.close(writer)
     try:
-        ((_, ranked),) = submissions.read_run(Path(f"/dev/fd/{reader}")).lists
+        ((_, ranked),) = runs.read_run(Path(f"/dev/fd/{reader}")).lists
     finally:
         os.close(reader)
     assert (ranked.query_id, ranked.images) == ("12", ("a",))
 
 
 def test_a_query_may_be_called_version(tmp_path: Path) -> None:
-    run = submissions.read_run(write(tmp_path / "it.json", {"version": ["a"], "metric": ["b"]}))
+    run = runs.read_run(write(tmp_path / "it.json", {"version": ["a"], "metric": ["b"]}))
     assert [ranked.query_id for _, ranked in run.lists] == ["version", "metric"]
     assert run.metric is None
 
@@ -72,17 +72,17 @@ def test_a_query_may_be_called_version(tmp_path: Path) -> None:
 )
 def test_broken_files(value: object, message: str, tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput) as error:
-        submissions.read_run(write(tmp_path / "it.json", value))
+        runs.read_run(write(tmp_path / "it.json", value))
     assert message in str(error.value)
     assert str(tmp_path / "it.json") in str(error.value)
 
 
 def test_written_files_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "it.json"
-    path.write_bytes(submissions.write_cirr("recall_subset", {"12": ("a", "b", "c")}))
-    run = submissions.read_run(path)
+    path.write_bytes(runs.write_cirr("recall_subset", {"12": ("a", "b", "c")}))
+    run = runs.read_run(path)
     assert run.metric == "recall_subset"
     assert [ranked.images for _, ranked in run.lists] == [("a", "b", "c")]
-    path.write_bytes(submissions.write_circo({"0": ("57413", "8")}))
+    path.write_bytes(runs.write_circo({"0": ("57413", "8")}))
     assert path.read_text() == '{"0":[57413,8]}'
-    assert [ranked.images for _, ranked in submissions.read_run(path).lists] == [("57413", "8")]
+    assert [ranked.images for _, ranked in runs.read_run(path).lists] == [("57413", "8")]

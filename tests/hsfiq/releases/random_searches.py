@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import Database
-from hsfiq.db.searches.tables import (
+from hsfiq.db.search_tables import (
     SearchEnding,
     SearchFeedback,
     SearchList,
@@ -18,7 +18,8 @@ from hsfiq.db.searches.tables import (
     SearchUpload,
     StruckText,
 )
-from hsfiq.db.tables import Image, Response
+from hsfiq.db.source_tables import Image
+from hsfiq.db.tables import Response
 from hsfiq.kinds import KindName
 from tests.arenas import ARENA, Voter, draw_arena
 from tests.studies import NOW, SYSTEMS, set_status

@@ -18,8 +18,9 @@ from sqlalchemy import select
 
 from hsfiq.answer_rules import Answer
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.searches.tables import SearchFeedback, SearchList, SearchTurn
-from hsfiq.db.tables import Image, Question, Study
+from hsfiq.db.search_tables import SearchFeedback, SearchList, SearchTurn
+from hsfiq.db.source_tables import Image
+from hsfiq.db.tables import Question, Study
 from hsfiq.kinds import Judgement
 from hsfiq.releases import Filters, Split, export_releases
 from hsfiq.releases.kinds import RELEASE_KINDS

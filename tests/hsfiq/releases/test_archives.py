@@ -23,7 +23,7 @@ NOBODY = 65534
 
 IMPORTED_LATER = (
     "alembic.autogenerate",
-    "hsfiq.backup.backups",
+    "hsfiq.backup",
     "hsfiq.cli.export",
     "hsfiq.releases.writing",
     "hsfiq.study.publishing.publication_file",

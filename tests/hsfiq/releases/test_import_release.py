@@ -18,7 +18,7 @@ from hsfiq.annotate.leaderboard.standings import standings_of
 from hsfiq.answer_rules import Answer, ImageStates
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.searches.tables import SearchTurn, SearchUpload
+from hsfiq.db.search_tables import SearchTurn, SearchUpload
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters
 from hsfiq.releases.restoring.restore import open_valid, restore

@@ -22,8 +22,9 @@ from PIL import Image as Picture
 from sqlalchemy import select
 
 from hsfiq.db.engine import Database, added, open_database
-from hsfiq.db.searches.tables import SearchList
-from hsfiq.db.tables import Dataset, Image, Study
+from hsfiq.db.search_tables import SearchList
+from hsfiq.db.source_tables import Dataset, Image
+from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.releases import Filters, Split, export_releases
 from hsfiq.releases.layouts.csv_files import cell

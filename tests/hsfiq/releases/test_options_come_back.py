@@ -15,7 +15,8 @@ from sqlalchemy import select
 from hsfiq.answer_rules import Answer
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Dataset, Image, QuestionnaireAnswers
+from hsfiq.db.source_tables import Dataset, Image
+from hsfiq.db.tables import QuestionnaireAnswers
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Split
 from hsfiq.releases.layouts.options import Extras

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from hsfiq.active.candidates import candidates
 from hsfiq.answer_rules import Answer, ImageStates
 from hsfiq.collect.history import question_history
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Query, Triplet
+from hsfiq.db.source_tables import Query, Triplet
 from hsfiq.errors import UnreadableInput
+from hsfiq.next_study import candidates
 from hsfiq.releases import Filters
 from hsfiq.releases.export import export_releases
 from hsfiq.releases.reader import read_queries, read_sets

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 from sqlalchemy.engine import make_url
 
+from hsfiq.actors import OWNER
 from hsfiq.answer_rules import Answer
-from hsfiq.audit.actors import OWNER
 from hsfiq.collect.exports.records import ReleaseRecord, records_of
 from hsfiq.collect.exports.runs import Run, revision_at, runs_of
 from hsfiq.collect.owner_actions import perform, prepare
 from hsfiq.collect.studies import list_studies
-from hsfiq.db.change_tables import ExportedForm, ExportedRelease
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Form, Participant, Response, Study
+from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Response, Study
 from hsfiq.ids import question_id
 from hsfiq.releases import Filters, Outcome, Source, export_releases
 from hsfiq.releases.filtering.sieve import WITHOUT_RUNS

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from hsfiq import cli
+from hsfiq.arrow_columns import json_lines
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Response
@@ -29,7 +30,6 @@ from hsfiq.releases import Filters, Source
 from hsfiq.releases.folder import content_of
 from hsfiq.releases.reading import forms
 from hsfiq.releases.reading.forms import FormRow
-from hsfiq.releases.writing.json_lines import json_lines
 from hsfiq.releases.writing.tables import TableFiles, TableWriter
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import hsfiq, import_hpfiq, release_of

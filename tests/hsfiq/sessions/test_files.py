@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hsfiq.errors import InvalidRecord, UnreadableInput
-from hsfiq.sessions import files
+from hsfiq.sessions import record
 from hsfiq.sessions.record import Corpus, Round, Session, Stop
 
 PLAYED = Session(
@@ -47,12 +47,12 @@ BY_A_PERSON = Session(
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    files.write(tmp_path / "sessions.jsonl", [PLAYED, BY_A_PERSON])
-    assert files.read(tmp_path / "sessions.jsonl") == (PLAYED, BY_A_PERSON)
+    record.write(tmp_path / "sessions.jsonl", [PLAYED, BY_A_PERSON])
+    assert record.read(tmp_path / "sessions.jsonl") == (PLAYED, BY_A_PERSON)
 
 
 def test_the_keys_are_the_contracts_and_what_is_unknown_is_absent() -> None:
-    played = files.to_json(PLAYED)
+    played = record.to_json(PLAYED)
     assert played["final_rank"] == 1
     assert played["stop"] == {"reason": "max-rounds", "round": 2}
     assert played["corpus"] == {"name": "dress", "size": 3, "sha256": "cd" * 32}
@@ -62,13 +62,13 @@ def test_the_keys_are_the_contracts_and_what_is_unknown_is_absent() -> None:
         "round": 2, "reference": "a", "text": "", "shown": ["t", "a"], "scores": [1, 0.5],
         "rank": 1, "ties": 0,
     }  # fmt: skip
-    by_a_person = files.to_json(BY_A_PERSON)
+    by_a_person = record.to_json(BY_A_PERSON)
     assert by_a_person["would_go_on"] is False
     assert by_a_person.keys().isdisjoint({"system", "final_rank", "targets", "is_practice"})
 
 
 def changed(**changes: Any) -> str:
-    return json.dumps({**files.to_json(PLAYED), **changes})
+    return json.dumps({**record.to_json(PLAYED), **changes})
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, parts: tuple[str, ...]
     path = tmp_path / "sessions.jsonl"
     path.write_text(f"{changed()}\n{line}\n")
     with pytest.raises(UnreadableInput) as caught:
-        files.read(path)
+        record.read(path)
     assert all(part in str(caught.value) for part in (str(path), *parts)), caught.value
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n")
     with pytest.raises(UnreadableInput, match="holds no session"):
-        files.read(tmp_path / "empty.jsonl")
+        record.read(tmp_path / "empty.jsonl")
 
 
 def test_records_validate_themselves() -> None:

@@ -18,18 +18,15 @@ from hsfiq.drawn import garment_of
 from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.images.folder import ImageFolder
-from hsfiq.sessions.choosers import top1
-from hsfiq.sessions.play import Settings, play
-from hsfiq.sessions.simulators.captioner import CaptionerSimulator, load_captioner
-from hsfiq.sessions.simulators.prompts import NAMES, read_prompt
-from hsfiq.sessions.simulators.simulated_user import SimulatedUser, Simulator
+from hsfiq.sessions.language_model import NAMES, read_prompt
+from hsfiq.sessions.play import Settings, play, top1
+from hsfiq.sessions.simulators import CaptionerSimulator, SimulatedUser, Simulator, load_captioner
 from tests.hsfiq.sessions.garment_ranker import IMAGES, QUERIES, GarmentRanker
 from tests.live_servers import serving
 
 pytest.importorskip("openai")
 
-from hsfiq.sessions.simulators.endpoint import Endpoint
-from hsfiq.sessions.simulators.llm import LanguageModel
+from hsfiq.sessions.language_model import Endpoint, LanguageModel
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq import cli
-from hsfiq.sessions import files
+from hsfiq.sessions import record
 from hsfiq.sessions.record import Round, Session, Stop
 from tests.in_process import run_command
 
@@ -41,8 +41,8 @@ CLIP = played("clip4cir", {"q1": [9, 9, 9], "q2": [4, 2, 1]})
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    files.write(tmp_path / "sprc.jsonl", SPRC)
-    files.write(tmp_path / "clip4cir.jsonl", CLIP)
+    record.write(tmp_path / "sprc.jsonl", SPRC)
+    record.write(tmp_path / "clip4cir.jsonl", CLIP)
     return tmp_path
 
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_measured_is_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     arguments: str, message: str,
 ) -> None:  # fmt: skip
-    files.write(folder / "stopped.jsonl", [replace(each, stop_at=10) for each in SPRC])
+    record.write(folder / "stopped.jsonl", [replace(each, stop_at=10) for each in SPRC])
     (folder / "script.json").write_text("[]")
     monkeypatch.chdir(folder)
     assert cli.run(["sessions", "measure", *arguments.split()]) == 2

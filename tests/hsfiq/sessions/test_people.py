@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.sessions.people import sides_of
 from hsfiq.sessions.record import Round, Session
+from hsfiq.sessions.tables import sides_of
 
 PERSON = Session(
     session_id="p1.form_1.0",

@@ -10,14 +10,17 @@ import pytest
 from hsfiq.drawn.garments import differences, garment_of
 from hsfiq.errors import UnreadableInput
 from hsfiq.live.protocol import RetrieverUnavailable
-from hsfiq.sessions import files, scripts
-from hsfiq.sessions.choosers import chooser_of
-from hsfiq.sessions.play import Settings, User, play
-from hsfiq.sessions.playing import Part, play_parts
+from hsfiq.sessions import record, scripts
+from hsfiq.sessions.play import Part, Settings, User, chooser_of, play, play_parts
 from hsfiq.sessions.record import Round, Session, references
-from hsfiq.sessions.simulators.drawn import DrawnSimulator, SameText, attribute_distance
-from hsfiq.sessions.simulators.scripted import ScriptedUser, script_queries
-from hsfiq.sessions.simulators.simulated_user import SimulatedUser, Simulator
+from hsfiq.sessions.scripts import ScriptedUser, script_queries
+from hsfiq.sessions.simulators import (
+    DrawnSimulator,
+    SameText,
+    SimulatedUser,
+    Simulator,
+    attribute_distance,
+)
 from tests.hsfiq.sessions.garment_ranker import QUERIES, GarmentRanker
 
 Ranks = list[list[int | None]]
@@ -131,7 +134,7 @@ def test_excluded_references_are_never_shown() -> None:
 
 def test_a_replay_gives_the_same_ranks(tmp_path: Path) -> None:
     sessions = played()
-    files.write(tmp_path / "sessions.jsonl", sessions)
+    record.write(tmp_path / "sessions.jsonl", sessions)
     scripts.write_circled(tmp_path / "circled.json", sessions)
     for name in ("sessions.jsonl", "circled.json"):
         script = scripts.read(tmp_path / name)
@@ -176,7 +179,7 @@ def test_a_stopped_play_goes_on(tmp_path: Path) -> None:
     assert isinstance(rest.ranker, GarmentRanker)
     assert rest.ranker.sizes == [3] * 9  # the first batch is not played again
     assert again == play_to(tmp_path / "whole.jsonl", part(), settings)
-    assert timeless(files.read(out)) == timeless(files.read(tmp_path / "whole.jsonl"))
+    assert timeless(record.read(out)) == timeless(record.read(tmp_path / "whole.jsonl"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "whole.jsonl"]
 
 

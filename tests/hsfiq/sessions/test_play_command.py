@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq import cli
-from hsfiq.sessions import files
+from hsfiq.sessions import record
 from tests.in_process import run_command
 from tests.live_servers import example_app, serving
 
@@ -43,7 +43,7 @@ def test_a_script_is_played_over_http_and_replayed(folder: Path, url: str) -> No
     options = ("sessions", "play", "--system", url, "--simulator", "scripted")
     text = run_command(folder, *options, "--script", "script.json", "--out", "a.jsonl", "--k", "3")
     assert "1 session of words, 2 rounds; ends: no-feedback 1" in text
-    (session,) = files.read(folder / "a.jsonl")
+    (session,) = record.read(folder / "a.jsonl")
     assert [each.reference for each in session.rounds] == ["d1", "d2"]
     assert len(session.rounds[0].shown) == 3
     # d1 shares 4 + 4 words with the turns, d2 3 + 4, and so does d3, which comes after it.
@@ -53,7 +53,7 @@ def test_a_script_is_played_over_http_and_replayed(folder: Path, url: str) -> No
         run_command(folder, *options, "--script", "a.jsonl", "--out", "b.jsonl", "--json")
     )
     assert result["stops"] == {"no-feedback": 1}
-    (again,) = files.read(folder / "b.jsonl")
+    (again,) = record.read(folder / "b.jsonl")
     assert [each.rank for each in again.rounds] == [each.rank for each in session.rounds]
     assert "hits@1" in run_command(folder, "sessions", "measure", "a.jsonl", "--resamples", "20")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import InvalidRecord, UnreadableInput
-from hsfiq.sessions import files, scripts
+from hsfiq.sessions import record, scripts
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -55,7 +55,7 @@ def test_chatir_has_texts_alone() -> None:
 
 def test_own_sessions_are_scripts_too(tmp_path: Path) -> None:
     sessions = scripts.read(FIXTURES / "circled.json")
-    files.write(tmp_path / "own.jsonl", sessions)
+    record.write(tmp_path / "own.jsonl", sessions)
     assert scripts.read(tmp_path / "own.jsonl") == sessions
 
 

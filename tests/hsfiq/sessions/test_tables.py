@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.sessions import fisd
 from hsfiq.sessions.record import Corpus, Round, Session
-from hsfiq.sessions.tables import system_names, tables_of
+from hsfiq.sessions.tables import deviations, system_names, tables_of
 
 ROUND = Round(round=1, reference="r", text="is red", shown=("a", "t", "b"), scores=(2, 2, 2))
 SESSION = Session(
@@ -79,9 +78,9 @@ def test_notes_name_what_cannot_be_compared() -> None:
 
 
 def test_what_is_not_as_fisd_is_named() -> None:
-    assert list(fisd.deviations([SESSION])) == []
+    assert list(deviations([SESSION])) == []
     other = replace(SESSION, history="last", stop_at=10, max_rounds=None)
-    assert list(fisd.deviations([other, other])) == [
+    assert list(deviations([other, other])) == [
         "not as FISD: 2 sessions with history last (FISD: mean)",
         "not as FISD: 2 sessions with max_rounds unknown (FISD: 5)",
         "not as FISD: 2 sessions with stop_at 10 (FISD: none)",

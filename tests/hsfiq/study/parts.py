@@ -9,7 +9,8 @@ from sqlalchemy import func, select
 
 from hsfiq.db import engine as engine_module
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Base, Check, Form, Pair, Question, Study
+from hsfiq.db.tables import Check, Form, Pair, Question, Study
+from hsfiq.db.types import Base
 from hsfiq.study import design
 
 

@@ -12,7 +12,8 @@ from sqlalchemy import select
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.steps import image_orders, shown_sets
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study, Triplet
+from hsfiq.db.source_tables import Triplet
+from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 from hsfiq.errors import ConfigError
 from hsfiq.kinds import KINDS, Rules, ShownAnswer
 from hsfiq.study.config import Checks, Design

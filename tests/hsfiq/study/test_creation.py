@@ -15,14 +15,14 @@ from PIL import Image as Picture
 from sqlalchemy import delete, select, text, update
 from sqlalchemy.orm import Session
 
-from hsfiq.active.candidates import pairs_asked
-from hsfiq.audit.actors import OWNER
+from hsfiq.actors import OWNER
 from hsfiq.collect.studies import list_studies
 from hsfiq.db import engine as engine_module
-from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Dataset, Pair, Study
+from hsfiq.db.source_tables import Dataset
+from hsfiq.db.tables import Pair, Study, StudyCreation
 from hsfiq.errors import Conflict, UnreadableInput
+from hsfiq.next_study import pairs_asked
 from hsfiq.study.config import Checks, StudyConfig
 from hsfiq.study.creation import create as create_module
 from hsfiq.study.creation.create import create_study

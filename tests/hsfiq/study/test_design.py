@@ -11,19 +11,8 @@ from sqlalchemy import insert, select
 from hsfiq.collect.progress import progress_of
 from hsfiq.collect.steps import load_question, shown_images
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import (
-    Check,
-    Dataset,
-    Form,
-    Image,
-    Pair,
-    Query,
-    Question,
-    RankedList,
-    Study,
-    System,
-    Triplet,
-)
+from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
+from hsfiq.db.tables import Check, Form, Pair, Question, Study
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import Checks, Design, Queries, config_of
 from hsfiq.study.design import draw_study

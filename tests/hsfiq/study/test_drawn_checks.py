@@ -10,7 +10,8 @@ from sqlalchemy import select
 
 from hsfiq.collect.steps import shown_sets
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Check, Form, Question, RankedList
+from hsfiq.db.source_tables import RankedList
+from hsfiq.db.tables import Check, Form, Question
 from hsfiq.study.config import Checks
 from tests.studies import SMALL, draw, make_queries
 

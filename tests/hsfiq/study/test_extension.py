@@ -19,19 +19,9 @@ from hsfiq.collect import participants
 from hsfiq.collect.owner_actions import extend
 from hsfiq.collect.progress import progress_of
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import (
-    Base,
-    Check,
-    Extension,
-    Form,
-    Image,
-    Pair,
-    Question,
-    RankedList,
-    RetrievedSet,
-    Study,
-    System,
-)
+from hsfiq.db.source_tables import Image, RankedList, System
+from hsfiq.db.tables import Check, Extension, Form, Pair, Question, RetrievedSet, Study
+from hsfiq.db.types import Base
 from hsfiq.errors import ConfigError, FileErrors, NotOpen, Refused, UnreadableInput
 from hsfiq.study.capacity import capacity_of, planned_judgements
 from hsfiq.study.config import Checks, Recruitment

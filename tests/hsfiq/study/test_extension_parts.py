@@ -14,14 +14,13 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from hsfiq.audit.actors import OWNER
+from hsfiq.actors import OWNER
 from hsfiq.collect.leases import end_lease
 from hsfiq.collect.owner_actions import extend, extend_while_running
 from hsfiq.collect.studies import find_study
 from hsfiq.db import engine as engine_module
-from hsfiq.db.change_tables import StudyCreation
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Extension, Participant, Study
+from hsfiq.db.tables import Extension, Participant, Study, StudyCreation
 from hsfiq.errors import Conflict
 from hsfiq.study import design
 from hsfiq.study.creation.removal import LONGEST_PAUSE

@@ -13,7 +13,8 @@ from sqlalchemy import select
 
 from hsfiq.collect.steps import load_question
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Check, Form, Pair, Query, Question, Triplet
+from hsfiq.db.source_tables import Query, Triplet
+from hsfiq.db.tables import Check, Form, Pair, Question
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import DrawnPair

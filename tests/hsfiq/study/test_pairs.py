@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Pair, RankedList
+from hsfiq.db.source_tables import RankedList
+from hsfiq.db.tables import Pair
 from hsfiq.study.design import draw_systems
 from tests.hsfiq.study.drawn_studies import drawn, systems_of
 from tests.studies import SMALL, SYSTEMS, draw, make_queries

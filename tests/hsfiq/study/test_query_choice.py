@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import RankedList, System
+from hsfiq.db.source_tables import RankedList, System
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import Queries
 from hsfiq.study.queries import chosen_queries

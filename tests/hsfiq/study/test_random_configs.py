@@ -21,18 +21,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import (
-    Check,
-    Dataset,
-    Form,
-    Image,
-    Pair,
-    PracticeQuestion,
-    Query,
-    Question,
-    RetrievedSet,
-    Study,
-)
+from hsfiq.db.source_tables import Dataset, Image, Query
+from hsfiq.db.tables import Check, Form, Pair, PracticeQuestion, Question, RetrievedSet, Study
 from hsfiq.errors import ConfigError, ConfigErrors
 from hsfiq.kinds import KINDS
 from hsfiq.study.capacity import (

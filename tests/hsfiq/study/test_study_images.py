@@ -11,8 +11,7 @@ from PIL import Image as Picture
 from sqlalchemy import select, update
 
 from hsfiq.db.engine import Database
-from hsfiq.db.source_tables import Image, ImageChange
-from hsfiq.db.tables import Dataset, Triplet
+from hsfiq.db.source_tables import Dataset, Image, ImageChange, Triplet
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.hsfiq.study.parts import row_counts
 from tests.studies import NOW, SMALL, draw, make_queries

@@ -11,9 +11,7 @@ from statistics import fmean
 import pytest
 import torch
 
-from hsfiq.active.candidates import Candidate, Candidates, PossibleSet
-from hsfiq.demo.folder import database_url
-from hsfiq.demo.study import NAME
+from hsfiq.demo.study import NAME, database_url
 from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import UnreadableInput
@@ -33,6 +31,7 @@ from hsfiq.model.release_scores import encode_images, score_sets
 from hsfiq.model.retrieval.loading import retriever_of
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
+from hsfiq.next_study import Candidate, Candidates, PossibleSet
 from hsfiq.releases.reader import read_sets
 from hsfiq.study.config import Design
 from tests.model.preference.helpers import QUICK, Answered

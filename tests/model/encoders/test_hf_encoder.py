@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.functional import normalize
 
-from hsfiq.demo.folder import database_url
+from hsfiq.demo.study import database_url
 from hsfiq.errors import UnreadableInput
 from hsfiq.model import checkpoints
 from hsfiq.model.encoders.encoder import Encoder

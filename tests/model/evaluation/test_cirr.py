@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hsfiq.readers import submissions
+from hsfiq.readers import runs
 from tests.model.evaluation.helpers import (
     MEMBERS,
     evaluate,
@@ -307,7 +307,7 @@ def test_a_file_that_is_too_large(
 ) -> None:
     recall, _ = files(tmp_path)
     text = recall.read_text()
-    recall.write_text(text + " " * (submissions.MAX_BYTES + 1 - len(text)))
+    recall.write_text(text + " " * (runs.MAX_BYTES + 1 - len(text)))
     line = refusal(evaluate("cirr", data, recall, "--split", "test1"))
     assert "recall.json: has 5,000,001 bytes, CIRR's server takes at most 5,000,000" in line
 

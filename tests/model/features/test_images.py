@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.images.decoding_memory import MAX_PIXELS
+from hsfiq.images.decode import MAX_PIXELS
 from hsfiq.model.encoders.encoder import Preprocessing
 from hsfiq.model.features import open_image, prepare_all
 from hsfiq.model.token_files import ContentMemo

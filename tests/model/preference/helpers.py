@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.demo.folder import database_url
+from hsfiq.demo.study import database_url
 from hsfiq.model.checkpoints import Checkpoint
 from hsfiq.model.data import TrainingData
 from hsfiq.model.preference.retrain import retrain

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hsfiq.demo.folder import database_url
+from hsfiq.demo.study import database_url
 from tests.model.release_scores.scored_release import Loop, score
 from tests.model.training.helpers import Drawn, hsfiq, options
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hsfiq.cli.demo_systems import benchmark_of, lists_of
-from hsfiq.demo.lists import DrawnQuery
+from hsfiq.demo.study import DrawnQuery
 from hsfiq.drawn import Garment
 from hsfiq.model.data import draw_dataset, drawn_size, shown_of
 from hsfiq.model.retrieval.loading import load_retriever

@@ -12,10 +12,9 @@ from unittest.mock import patch
 import typer
 
 from hsfiq.db.engine import open_database
-from hsfiq.demo import processes
-from hsfiq.demo.arena import ArenaSizes
-from hsfiq.demo.arena_servers import ArenaRun
-from hsfiq.demo.folder import database_url
+from hsfiq.demo import loop
+from hsfiq.demo.arena import ArenaRun, ArenaSizes
+from hsfiq.demo.study import database_url
 from tests.whole_loop.small_loop import fork_step
 
 SIZES = ArenaSizes(
@@ -31,9 +30,9 @@ def run_small_arena() -> None:
     forking = SimpleNamespace(Popen=fork_step, TimeoutExpired=subprocess.TimeoutExpired)
     with (
         patch("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 16),
-        patch.object(processes, "subprocess", forking),
-        patch.object(processes, "START_SECONDS", 1e6),
-        patch.object(processes, "PAGE_SECONDS", 1e6),
+        patch.object(loop, "subprocess", forking),
+        patch.object(loop, "START_SECONDS", 1e6),
+        patch.object(loop, "PAGE_SECONDS", 1e6),
     ):
         arena_of(folder, port, answers).run()
 

@@ -18,7 +18,7 @@ from hsfiq.cli import run
 from hsfiq.collect.searching.votes import read_votes
 from hsfiq.db.engine import open_database
 from hsfiq.demo.arena import TRAINED, find_arena, ports_of
-from hsfiq.demo.folder import database_url
+from hsfiq.demo.study import database_url
 from hsfiq.errors import UnreadableInput
 from hsfiq.http_server import accept_connections, listening
 from tests.model.serving.small_arena import SIZES, arena_of, run_small_arena

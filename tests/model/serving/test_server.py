@@ -18,8 +18,7 @@ from PIL import Image
 
 from hsfiq.cli import run
 from hsfiq.images.folder import ImageFolder
-from hsfiq.live.certificates import certificates
-from hsfiq.live.client import LiveRetriever
+from hsfiq.live.client import LiveRetriever, certificates
 from hsfiq.live.conformance import check_conformance
 from hsfiq.live.protocol import LARGEST_IMAGE, RetrieverUnavailable, Search, Turn, as_base64
 from hsfiq.model import serving as server

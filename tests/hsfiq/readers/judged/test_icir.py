@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers.judged import icir
-from hsfiq.readers.judged.judged_set import JudgedQuery
+from hsfiq.readers.judged import JudgedQuery, read_icir
 
 QUERIES = """\
 query/temple.jpg,at sunset,temple
@@ -33,7 +32,7 @@ def write_icir(folder: Path, below: str = "", queries: str = QUERIES) -> Path:
 
 @pytest.mark.parametrize("below", ["", "annotations"])
 def test_instances_are_groups(tmp_path: Path, below: str) -> None:
-    judged = icir.read(write_icir(tmp_path, below))
+    judged = read_icir(write_icir(tmp_path, below))
     assert judged.queries == (
         JudgedQuery("icir.0", "temple", "temple"),
         JudgedQuery("icir.1", "temple", "temple"),
@@ -53,7 +52,7 @@ def test_instances_are_groups(tmp_path: Path, below: str) -> None:
 
 def test_a_header_is_no_query(tmp_path: Path) -> None:
     with_header = write_icir(tmp_path, queries="image,text,instance\n" + QUERIES)
-    assert len(icir.read(with_header).queries) == 3
+    assert len(read_icir(with_header).queries) == 3
 
 
 @pytest.mark.parametrize(
@@ -68,9 +67,9 @@ def test_a_header_is_no_query(tmp_path: Path) -> None:
 )
 def test_what_does_not_fit_together_is_refused(tmp_path: Path, queries: str, error: str) -> None:
     with pytest.raises(UnreadableInput, match=error):
-        icir.read(write_icir(tmp_path, queries=queries))
+        read_icir(write_icir(tmp_path, queries=queries))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match=r"query_files.csv: there is no such file"):
-        icir.read(tmp_path)
+        read_icir(tmp_path)

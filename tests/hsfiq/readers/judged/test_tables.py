@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers.judged import tables
-from hsfiq.readers.judged.judged_set import JudgedQuery
+from hsfiq.readers.judged import JudgedQuery, read_judged, read_judgements, read_queries
 
 
 def write(path: Path, content: str) -> Path:
@@ -24,7 +23,7 @@ def test_clusters_of_queries(tmp_path: Path) -> None:
         tmp_path / "queries.csv",
         "query_id,group,cluster,reference\nq1,g,c,r\nq2,g,,r\nq3,,,r\nq4,,,\n",
     )
-    assert tables.read_queries(path) == [
+    assert read_queries(path) == [
         JudgedQuery("q1", "g", "c"),
         JudgedQuery("q2", "g", "g"),
         JudgedQuery("q3", "", "r"),
@@ -43,10 +42,10 @@ def test_forms_of_judgements(tmp_path: Path) -> None:
     parquet = tmp_path / "j.parquet"
     pq.write_table(pa.Table.from_pylist(ROWS), parquet)
     for path in (lines, table, parquet):
-        read = [(each.query_id, each.image, each.grade) for each in tables.read_judgements(path)]
+        read = [(each.query_id, each.image, each.grade) for each in read_judgements(path)]
         assert read == [("q1", "7", 2), ("q2", "a b", -1)]
     qrels = write(tmp_path / "qrels", "q1 0 7 2\n\nq2 0 ab -1\n")
-    assert [tuple(each)[1:] for each in tables.read_judgements(qrels)] == [
+    assert [tuple(each)[1:] for each in read_judgements(qrels)] == [
         ("q1", "7", 2),
         ("q2", "ab", -1),
     ]
@@ -65,7 +64,7 @@ def test_forms_of_judgements(tmp_path: Path) -> None:
 )
 def test_wrong_judgements(tmp_path: Path, name: str, content: str, error: str) -> None:
     with pytest.raises(UnreadableInput, match=error):
-        list(tables.read_judgements(write(tmp_path / name, content)))
+        list(read_judgements(write(tmp_path / name, content)))
 
 
 @pytest.mark.parametrize(
@@ -86,10 +85,10 @@ def test_files_that_do_not_fit_together(
     paths = write(tmp_path / "q.csv", queries), write(tmp_path / "j.txt", qrels)
     images = None if databases is None else write(tmp_path / "d.csv", databases)
     with pytest.raises(UnreadableInput, match=error):
-        tables.read(*paths, images)
+        read_judged(*paths, images)
 
 
 def test_judgements_of_other_queries_are_counted(tmp_path: Path) -> None:
     queries = write(tmp_path / "q.csv", "query_id\nq1\n")
-    judged = tables.read(queries, write(tmp_path / "j", "q1 0 a 1\nq2 0 a 1\n"), None)
+    judged = read_judged(queries, write(tmp_path / "j", "q1 0 a 1\nq2 0 a 1\n"), None)
     assert (judged.n_ignored, judged.grades) == (1, {"q1": {"a": 1}})

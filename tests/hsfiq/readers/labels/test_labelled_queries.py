@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers.labels.labelled_queries import read
+from hsfiq.readers.judged import read_labelled_queries
 
 
 def write(path: Path, content: str) -> Path:
@@ -38,15 +38,15 @@ QUERIES = (
 
 
 def test_the_files_of_circus(tmp_path: Path) -> None:
-    audit = read(write(tmp_path / "audit.csv", AUDIT), None)
+    audit = read_labelled_queries(write(tmp_path / "audit.csv", AUDIT), None)
     assert [tuple(each)[1:] for each in audit[:2]] == [
         ("8:3", "dev-1-0-img0", "Two animals, no human.", "composition_required"),
         ("8:4", "dev-2-1-img1", "Human and one animal.", "unresolved"),
     ]
-    (validated,) = read(write(tmp_path / "validated.csv", VALIDATED), None)
+    (validated,) = read_labelled_queries(write(tmp_path / "validated.csv", VALIDATED), None)
     expected = (None, "000000007705", "is upside down", "composition_required")
     assert tuple(validated)[1:] == expected
-    queries = read(write(tmp_path / "queries.jsonl", QUERIES), None)
+    queries = read_labelled_queries(write(tmp_path / "queries.jsonl", QUERIES), None)
     assert [tuple(each)[1:] for each in queries] == [
         ("circo_q_test_134", "000000280105", "has a window", None),
         ("7:21", "B00", "Is light.", None),
@@ -58,12 +58,12 @@ def test_the_files_of_circus(tmp_path: Path) -> None:
     [("unresolved", ["8:4"]), ("shortcut_free", ["8:3", "8:4"]), ("shortcut_solvable", ["8:5"])],
 )
 def test_one_label(tmp_path: Path, label: str, ids: list[str]) -> None:
-    queries = read(write(tmp_path / "audit.csv", AUDIT), label)
+    queries = read_labelled_queries(write(tmp_path / "audit.csv", AUDIT), label)
     assert [query.query_id for query in queries] == ids
 
 
 def test_ids_alone(tmp_path: Path) -> None:
-    queries = read(write(tmp_path / "ids.txt", "12060\n\n12062 \n"), None)
+    queries = read_labelled_queries(write(tmp_path / "ids.txt", "12060\n\n12062 \n"), None)
     assert [query.query_id for query in queries] == ["12060", "12062"]
 
 
@@ -81,4 +81,4 @@ def test_what_names_no_query_is_refused(
     tmp_path: Path, name: str, content: str, label: str | None, error: str
 ) -> None:
     with pytest.raises(UnreadableInput, match=error):
-        read(write(tmp_path / name, content), label)
+        read_labelled_queries(write(tmp_path / name, content), label)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from hsfiq.cli import run
-from hsfiq.drawn.fisd.folder import write_drawn_fisd
+from hsfiq.drawn.fisd import write_drawn_fisd
 from hsfiq.model.evaluation.benchmarks import Query
 from hsfiq.model.evaluation.fisd import published_table, query_values
-from hsfiq.readers.fisd import ASPECTS
+from hsfiq.readers.datasets import ASPECTS
 from tests.model.training.helpers import Drawn
 
 QUERY = Query("negation.t", "r", "has no dog", "t", hard_negatives=("n", "m"))

@@ -18,7 +18,7 @@ from hsfiq.model.evaluation.judged import (
     trapezoidal_precision,
     values_by_query,
 )
-from hsfiq.readers.judged.judged_set import JudgedQuery, JudgedSet
+from hsfiq.readers.judged import JudgedQuery, JudgedSet
 
 Grades = Mapping[str, int]
 KS = (1, 3, 10)

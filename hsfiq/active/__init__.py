@@ -1,1 +1,0 @@
-"""Choosing the pairs that a next study asks."""

@@ -1,1 +1,0 @@
-"""Contact sheets: one query with the ranked lists of systems, drawn on one page."""

@@ -1,1 +1,0 @@
-"""Failures of the database itself: what is said about them, and which pass by themselves."""

@@ -1,1 +1,0 @@
-"""What every answer reads, as plain rows: SQLAlchemy's objects take several times as long."""

@@ -1,1 +1,0 @@
-"""Queries with judged images: queries, judgements and databases by their files, and i-CIR's."""

@@ -1,1 +1,0 @@
-"""Labels of a benchmark's queries, such as those of CIRCUS."""

@@ -1,1 +1,0 @@
-"""Simulators: who gives the texts of a session."""
