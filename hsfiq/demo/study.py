@@ -20,7 +20,6 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.drawn import SYSTEMS, DrawnTriplet, Garment, catalogue, corpus, draw_split, generator
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
-from hsfiq.drawn.pictures import write_images
 from hsfiq.drawn.triplets import Split
 from hsfiq.ids import REVERSED
 from hsfiq.importing import QueryFinder, dataset_named, import_runs, import_source
@@ -181,6 +180,8 @@ def make_study(
     Raises:
         CatalogueTooSmall: the catalogue has too few triplets.
     """
+    from hsfiq.drawn.pictures import write_images  # noqa: PLC0415 (Pillow, an extra)
+
     per_category = queries_per_category(design, n_participants)
     garments = draw_catalogue(design.seed, per_category)
     queries = draw_queries(design.seed, garments, per_category, split)

@@ -51,7 +51,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small catalogue, whose pictures are not drawn."""
     monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40)
-    monkeypatch.setattr("hsfiq.demo.study.write_images", lambda *_: None)
+    monkeypatch.setattr("hsfiq.drawn.pictures.write_images", lambda *_: None)
 
 
 def study_of(database: Database) -> Study:
@@ -79,7 +79,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     folder = tmp_path_factory.mktemp("answered")
     database = open_database(database_url(folder))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hsfiq.demo.study.write_images", lambda *_: None)
+        patch.setattr("hsfiq.drawn.pictures.write_images", lambda *_: None)
         patch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40)
         make_answered_study(database, folder, 500, 3)
     yield database

@@ -67,7 +67,7 @@ def test_other_queries_are_ranked_by_rules() -> None:
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """The study of `hsfiq demo`, its pictures undrawn."""
-    monkeypatch.setattr("hsfiq.demo.study.write_images", lambda *_: None)
+    monkeypatch.setattr("hsfiq.drawn.pictures.write_images", lambda *_: None)
     database = open_database(database_url(tmp_path))
     make_study(database, tmp_path, served_design(SEED), SERVED_PARTICIPANTS, simulated=False)
     yield database

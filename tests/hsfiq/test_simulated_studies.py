@@ -63,7 +63,7 @@ def test_a_demo_is_served_to_its_intended_annotators(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, simulated: bool
 ) -> None:
     monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 10)
-    monkeypatch.setattr("hsfiq.demo.study.write_images", lambda *_: None)
+    monkeypatch.setattr("hsfiq.drawn.pictures.write_images", lambda *_: None)
     folder = tmp_path / "demo"
     folder.mkdir()
     database = open_database(database_url(folder))

@@ -228,7 +228,7 @@ def test_every_command_that_changes_or_takes_out_data_is_recorded(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40)
-    monkeypatch.setattr("hsfiq.demo.study.write_images", lambda *_: None)
+    monkeypatch.setattr("hsfiq.drawn.pictures.write_images", lambda *_: None)
     write_files()
     require_recorded([*IMPORTS, *STUDIES], database)
     token = seat_people(database)
