@@ -76,7 +76,7 @@ from hsfiq.collect.protocol import (
     View,
     WithdrawalView,
 )
-from hsfiq.collect.recruiting.addresses import regular_forgetting
+from hsfiq.collect.recruiting import regular_forgetting
 from hsfiq.collect.withdrawal import regular_erasure
 from hsfiq.db.engine import Database, open_database, regular_checkpoints
 from hsfiq.db.postgres import limit_waiting
@@ -84,7 +84,7 @@ from hsfiq.errors import InvalidRecord, Refused, SetBack, Unavailable
 from hsfiq.http_server import accept_connections, listening, server_settings, stop
 from hsfiq.processes import Signals
 from hsfiq.public_url import PublicUrl
-from hsfiq.study.languages.standard import standard_texts
+from hsfiq.study.languages import standard_texts
 
 Body = Annotated[bytes, Depends(limited_body)]
 

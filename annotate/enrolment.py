@@ -38,7 +38,7 @@ from hsfiq.collect.studies import OtherPlatformStudy, list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import PLATFORM_ID, config_of
-from hsfiq.study.recruiting.mechanical_turk import PREVIEW, Hit
+from hsfiq.study.recruiting import PREVIEW, Hit
 
 Platform = Literal["prolific", "mturk"]
 

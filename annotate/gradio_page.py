@@ -28,7 +28,7 @@ from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import FailedOpening, Opening
 from hsfiq.errors import Refused
-from hsfiq.study.languages.standard import standard_texts
+from hsfiq.study.languages import standard_texts
 
 STATIC = FOLDER / "static"
 MODULES = {path.name: path.read_bytes() for path in sorted((STATIC / "page").glob("*.js"))}

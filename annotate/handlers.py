@@ -30,36 +30,31 @@ from hsfiq.annotate.images.store import ImageStore
 from hsfiq.annotate.searching.opinions import opinion_of, place_of
 from hsfiq.annotate.searching.uploads import receive_upload
 from hsfiq.annotate.views import ViewBuilder, payment_of
-from hsfiq.collect import participants, responses
-from hsfiq.collect.answering.given import given_answer
+from hsfiq.collect import answers, participants, searches
+from hsfiq.collect.answers import given_answer
 from hsfiq.collect.checks import answer_check
-from hsfiq.collect.outcomes.questionnaire import store_answers
+from hsfiq.collect.messages import mark_seen
+from hsfiq.collect.page import page_parts
 from hsfiq.collect.protocol import (
     CheckPayload,
     CheckReply,
     JudgedSubmitPayload,
     LanguagePayload,
+    ListPayload,
     Opening,
     QuestionnairePayload,
     SkipPayload,
+    StopPayload,
     SubmitPayload,
     SubmitReply,
+    TurnPayload,
+    UploadPayload,
     View,
     WithdrawalPayload,
     WithdrawalView,
 )
-from hsfiq.collect.running.messages import mark_seen
-from hsfiq.collect.searching import sessions
-from hsfiq.collect.searching.asking import Asked, Retrievers, store_lists
-from hsfiq.collect.searching.protocol import (
-    ListPayload,
-    StopPayload,
-    TurnPayload,
-    UploadPayload,
-)
-from hsfiq.collect.searching.sessions import Typed
-from hsfiq.collect.searching.state import SearchState, state_of
-from hsfiq.collect.showing.page_parts import page_parts
+from hsfiq.collect.retrievers import Asked, Retrievers, store_lists
+from hsfiq.collect.searches import SearchState, Typed, state_of
 from hsfiq.collect.stages import (
     Position,
     current_position,
@@ -67,6 +62,7 @@ from hsfiq.collect.stages import (
     position_after,
     position_at,
     reconsider,
+    store_answers,
 )
 from hsfiq.collect.steps import (
     lock_asked_question,
@@ -156,8 +152,8 @@ def submit(
             raise Reassigned("this question has been reassigned to somebody else")
         answer = given_answer(question, participant.study, payload, now)
         if KINDS[participant.study.kind].is_live:
-            answer = sessions.judged(session, question.id, answer, assignment.revision)
-        submitted = responses.submit(
+            answer = searches.judged(session, question.id, answer, assignment.revision)
+        submitted = answers.submit(
             session,
             participant,
             question.id,
@@ -226,7 +222,7 @@ def asked_lists(services: Services, cookies: Cookies, signed: str) -> Asked | No
             return services.retrievers.ask(session, state)
     with services.database.writing() as session:
         _, assignment = locked_search(session, services, cookies, signed)
-        sessions.begin(session, assignment.key, datetime.now(UTC))
+        searches.begin(session, assignment.key, datetime.now(UTC))
     with services.database.reading() as session:
         state = searching(session, services, cookies, signed)
         return services.retrievers.ask(session, state) if state.awaits_list else None
@@ -257,7 +253,7 @@ def ask_search(services: Services, cookies: Cookies, payload: TurnPayload) -> Vi
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant, assignment = locked_search(session, services, cookies, payload["assignment"])
-        sessions.ask(
+        searches.ask(
             session,
             participant,
             state_of(session, assignment.key),
@@ -282,7 +278,7 @@ def stop_search(services: Services, cookies: Cookies, payload: StopPayload) -> V
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant, assignment = locked_search(session, services, cookies, payload["assignment"])
-        sessions.stop(
+        searches.stop(
             session,
             participant,
             state_of(session, assignment.key),

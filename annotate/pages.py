@@ -26,9 +26,9 @@ from hsfiq.collect.participants import has_free_place
 from hsfiq.collect.stages import STAGES_TO_CONTINUE, Stage, stage_of
 from hsfiq.collect.steps import steps_of
 from hsfiq.db.tables import Participant, Study
-from hsfiq.study.completion import completion_code, completion_url
 from hsfiq.study.config import config_of
-from hsfiq.study.languages.tags import direction
+from hsfiq.study.languages import direction
+from hsfiq.study.recruiting import completion_code, completion_url
 
 FOLDER = Path(__file__).parent
 

@@ -17,19 +17,17 @@ from hsfiq.collect.protocol import (
     JudgedSubmitPayload,
     JudgementPayload,
     LanguagePayload,
+    ListPayload,
+    OpinionPayload,
     QuestionnairePayload,
     SeenPayload,
     SkipPayload,
-    SubmitPayload,
-    WithdrawalPayload,
-)
-from hsfiq.collect.searching.protocol import (
-    ListPayload,
-    OpinionPayload,
     StopPayload,
+    SubmitPayload,
     TurnPayload,
     TypedPayload,
     UploadPayload,
+    WithdrawalPayload,
 )
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text

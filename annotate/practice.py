@@ -21,7 +21,7 @@ from hsfiq.drawn.garments import Colour, Logo, Neckline, Pattern, Sleeve
 from hsfiq.drawn.pictures import draw
 from hsfiq.kinds import KindName, Rules
 from hsfiq.kinds.query import VERDICTS
-from hsfiq.study.query_form import QueryForm
+from hsfiq.study.config import QueryForm
 
 SHAPE_SIDE = 400
 N_SHOWN = 5

@@ -19,31 +19,33 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.practice import lowest_good_score
 from hsfiq.collect.participants import language_of
 from hsfiq.collect.protocol import LanguageView
-from hsfiq.collect.recruiting.addresses import counts_enrolments
+from hsfiq.collect.recruiting import counts_enrolments
 from hsfiq.db.tables import Participant, Study
 from hsfiq.kinds import KINDS
+from hsfiq.study.capacity import duration_of
 from hsfiq.study.config import (
+    QueryForm,
+    Questionnaire,
     StudyConfig,
     Translation,
     config_of,
     n_sets_of,
     names_sets,
+    query_form,
     shows_garments,
 )
-from hsfiq.study.duration import duration_of
-from hsfiq.study.instrument.questionnaire import Questionnaire
-from hsfiq.study.instrument.wording import page_texts
-from hsfiq.study.languages.owners_texts import translated_questionnaire
-from hsfiq.study.languages.standard import (
+from hsfiq.study.instrument import page_texts
+from hsfiq.study.languages import (
     FOLDER,
     LANGUAGES,
+    direction,
     overlaid,
     own_name,
+    preferred,
     standard_texts,
+    translated_questionnaire,
     worded_texts,
 )
-from hsfiq.study.languages.tags import direction, preferred
-from hsfiq.study.query_form import QueryForm, query_form
 
 # They are Markdown, whose HTML `html_of` sanitises.
 GUIDELINES = Environment(  # noqa: S701

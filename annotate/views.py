@@ -32,6 +32,7 @@ from hsfiq.annotate.texts import (
     participant_texts,
 )
 from hsfiq.answer_rules import CONFIRMED_DIFFERENCE, LONGEST_REASON, SHORTEST_REASON
+from hsfiq.collect.page import PageParts, page_parts
 from hsfiq.collect.participants import language_of
 from hsfiq.collect.protocol import (
     CheckView,
@@ -49,9 +50,7 @@ from hsfiq.collect.protocol import (
     View,
     ViewBase,
 )
-from hsfiq.collect.searching.state import state_of
-from hsfiq.collect.showing.page_parts import PageParts, page_parts
-from hsfiq.collect.showing.shown_questions import ShownQuestion, shown_questions
+from hsfiq.collect.searches import state_of
 from hsfiq.collect.stages import (
     STAGES_WITH_QUESTIONS,
     Position,
@@ -60,16 +59,15 @@ from hsfiq.collect.stages import (
     may_answer,
     may_reconsider,
 )
-from hsfiq.collect.steps import Step, Steps
+from hsfiq.collect.steps import ShownQuestion, Step, Steps, shown_questions
 from hsfiq.db.rows import AnyParticipant
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
 from hsfiq.images.folder import Fault
 from hsfiq.kinds import KINDS
-from hsfiq.study.config import StudyConfig, config_of, rules_of, shows_garments
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.languages.tags import direction
+from hsfiq.study.config import StudyConfig, config_of, query_form, rules_of, shows_garments
+from hsfiq.study.instrument import ExtraQuestion
+from hsfiq.study.languages import direction
 from hsfiq.study.practice import practice_pair, sets_of
-from hsfiq.study.query_form import query_form
 from hsfiq.text import shown
 
 MIN_ANSWERS_FOR_PACE = 3

@@ -31,7 +31,7 @@ from benchmarks.million_answers import (
     fill_items,
     fill_pairs,
 )
-from hsfiq.collect.answering.counts import count_stored_answers
+from hsfiq.collect.answers import count_stored_answers
 from hsfiq.collect.leases import DEPARTED_STATUSES
 from hsfiq.db.engine import connect, open_database
 from hsfiq.db.schema import upgrade

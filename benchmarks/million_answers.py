@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from benchmarks.copied_rows import AT_ONCE, copy_rows
-from hsfiq.collect.answering.counts import count_stored_answers
+from hsfiq.collect.answers import count_stored_answers
 from hsfiq.db.engine import open_database
 from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
 from hsfiq.db.tables import (

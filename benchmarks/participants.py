@@ -45,9 +45,9 @@ from hsfiq.analysis.sequential import GRID, NODES, SHARES, confidence_sequence
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard, PeopleAsked
 from hsfiq.annotate.owner.identity import Identities
-from hsfiq.collect.answering.counts import count_stored_answers
+from hsfiq.collect.answers import count_stored_answers
 from hsfiq.collect.progress import count_standings, participants_of
-from hsfiq.collect.review.win_shares import win_shares
+from hsfiq.collect.review import win_shares
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import open_database
 from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet

@@ -21,13 +21,13 @@ from benchmarks.live import IMAGES, serve_random
 from benchmarks.serving import IMAGE_FOLDER, Annotator, Place
 from hsfiq.collect import participants
 from hsfiq.collect.protocol import SearchView
+from hsfiq.collect.retrievers import describe_retrievers
 from hsfiq.db.source_tables import Dataset, Image, Query, Triplet
 from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.pictures import write_images
 from hsfiq.study.config import Checks, Design, Presentation, Queries, StudyConfig
 from hsfiq.study.design import draw_study
 from hsfiq.study.searching.config import Retriever, Searches
-from hsfiq.study.searching.retrievers import describe_retrievers
 
 GARMENTS = 20
 K = 5

@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from sqlalchemy import select
 
 from hsfiq.annotate.app import build_app, server_settings
-from hsfiq.collect import participants
+from hsfiq.collect import owner, participants
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant, Study
 from hsfiq.demo.study import database_url, make_study, served_design
@@ -136,7 +136,7 @@ def forget_all(database: Database) -> None:
     """Make room: what the participants before have left goes to those who come."""
     with database.writing() as session:
         for participant in session.scalars(select(Participant)):
-            participants.forget(session, participant)
+            owner.forget(session, participant)
 
 
 def press(page: Page, *keys: str) -> None:

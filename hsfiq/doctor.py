@@ -41,7 +41,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.images.check import FindFault
 from hsfiq.images.stored_copies import damaged_copies
 from hsfiq.public_url import OPTION, PublicUrl
-from hsfiq.study.images.check import check_shown, shown_images
+from hsfiq.study.images import check_shown, shown_images
 from hsfiq.text import count_text, first_few
 
 # What a check of the doctor has found.

@@ -16,8 +16,7 @@ from typing import TypeVar
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session, joinedload
 
-from hsfiq.collect.answering.counts import count_stored_answers
-from hsfiq.collect.responses import response_of
+from hsfiq.collect.answers import count_stored_answers, response_of
 from hsfiq.db.engine import added
 from hsfiq.db.rows import NEW_IMAGES, NEW_PAIRS, NEW_QUESTIONS, NEW_SETS, execute
 from hsfiq.db.source_tables import (

@@ -32,11 +32,10 @@ from hsfiq.releases.splits import split_by, verify_no_leak
 from hsfiq.study.capacity import capacity_of, limited_to, require_enough_forms
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.config_file import located, read_config
-from hsfiq.study.creation.create import create_study
-from hsfiq.study.design import require_new_name
-from hsfiq.study.drawing.material import ranked_lists
-from hsfiq.study.images.check import StudyImages
-from hsfiq.study.queries import chosen_queries
+from hsfiq.study.creation import create_study
+from hsfiq.study.design import chosen_queries, require_new_name
+from hsfiq.study.forms import ranked_lists
+from hsfiq.study.images import StudyImages
 
 # The pairs that a next study could ask: two systems' sets of a query that no study has shown.
 #

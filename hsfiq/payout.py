@@ -26,7 +26,7 @@ from hsfiq.collect.progress import ParticipantRow, participants_of
 from hsfiq.db.tables import Participant, Study, WorkedHit
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import config_of
-from hsfiq.study.recruiting.mechanical_turk import PRODUCTION
+from hsfiq.study.recruiting import PRODUCTION
 
 CENT = Decimal("0.01")
 PAYOUT_FILES = ("approve.csv", "reject.csv", "bonus.csv", "payout.json")

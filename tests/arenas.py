@@ -16,8 +16,8 @@ from hsfiq.db.source_tables import Image, System
 from hsfiq.db.tables import Form, Question, Response, Study
 from hsfiq.study.config import Checks, Design, StudyConfig
 from hsfiq.study.design import draw_study
+from hsfiq.study.searches import Described
 from hsfiq.study.searching.config import Retriever, Searches
-from hsfiq.study.searching.drawing import Described
 from tests.studies import NOW, SYSTEMS, config, make_queries
 
 ARENA = Design(

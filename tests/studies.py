@@ -13,8 +13,8 @@ from sqlalchemy import insert, select
 
 from hsfiq.answer_rules import Answer, ImageState, ImageStates
 from hsfiq.collect import participants
+from hsfiq.collect.answers import Skip, Submitted, submit
 from hsfiq.collect.checks import answer_check
-from hsfiq.collect.responses import Skip, Submitted, submit
 from hsfiq.collect.steps import Steps, lock_question, steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.rows import execute

@@ -14,7 +14,7 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.pages import too_many_page
 from hsfiq.annotate.serving.clients import client_address, network_of
 from hsfiq.annotate.texts import language_in
-from hsfiq.collect.recruiting.addresses import TooManyEnrolments
+from hsfiq.collect.recruiting import TooManyEnrolments
 from hsfiq.db.tables import Participant, Study
 
 logger = getLogger(__name__)

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.pages import not_invited_page
 from hsfiq.annotate.texts import language_for
-from hsfiq.collect.recruiting.people import NotInvited
+from hsfiq.collect.recruiting import NotInvited
 from hsfiq.db.tables import Study
 from hsfiq.study.config import config_of
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.images.changes import FoundChanges
 from hsfiq.annotate.images.copies import ImageSize, WebCopies
-from hsfiq.collect.showing.shown_questions import ShownImage
+from hsfiq.collect.steps import ShownImage
 from hsfiq.db.source_tables import Dataset, Image
 from hsfiq.images.folder import Fault, ImageFolder
 

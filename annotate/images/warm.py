@@ -25,7 +25,7 @@ from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Study
 from hsfiq.errors import Unavailable
 from hsfiq.images.folder import Fault, ImageFolder
-from hsfiq.study.images.check import dataset_of, root_of, shown_pairs
+from hsfiq.study.images import dataset_of, root_of, shown_pairs
 
 AHEAD = 4
 """The most files per thread that wait; the limit of decoding memory holds for all threads."""

@@ -13,8 +13,8 @@ from hsfiq.annotate.leaderboard.figures import Figures
 from hsfiq.annotate.owner import plots
 from hsfiq.annotate.pages import message_page, render
 from hsfiq.annotate.texts import complete
-from hsfiq.collect.searching.votes import FEWEST_PEOPLE
-from hsfiq.study.languages.standard import read
+from hsfiq.collect.searches import FEWEST_PEOPLE
+from hsfiq.study.languages import read
 
 MINUTE = "%Y-%m-%d %H:%M UTC"
 

@@ -22,7 +22,7 @@ from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.texts import language_for, language_in, study_texts
-from hsfiq.collect.searching.votes import published_leaderboard
+from hsfiq.collect.searches import published_leaderboard
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.leaderboard.figures import Figures
-from hsfiq.collect.searching.votes import (
+from hsfiq.collect.searches import (
     Vote,
     is_next_batch_complete,
     publish_leaderboard,

@@ -22,11 +22,11 @@ from hsfiq.annotate.mturk.pages import (
 from hsfiq.annotate.pages import not_invited_page
 from hsfiq.annotate.texts import language_for, language_in
 from hsfiq.collect import participants
-from hsfiq.collect.recruiting.mechanical_turk import HitChanged, HitRefused, work_on, works_on
-from hsfiq.collect.recruiting.people import NotInvited
+from hsfiq.collect.recruiting import NotInvited
+from hsfiq.collect.stages import HitChanged, HitRefused, work_on, works_on
 from hsfiq.db.tables import Study
 from hsfiq.errors import NotOpen
-from hsfiq.study.recruiting.mechanical_turk import Hit
+from hsfiq.study.recruiting import Hit
 
 UNCACHED = HEADERS | {"Cache-Control": "no-store"}
 

@@ -18,7 +18,7 @@ from hsfiq.annotate.pages import unknown_link_page
 from hsfiq.annotate.security import path_of, security_headers
 from hsfiq.annotate.texts import language_for
 from hsfiq.db.tables import Participant
-from hsfiq.study.recruiting.mechanical_turk import SITES
+from hsfiq.study.recruiting import SITES
 
 TICKET = "ticket for a frame"
 """The purpose of its signature."""

@@ -1,7 +1,7 @@
 """The owner's actions as the dashboard shows them: buttons, explanations and the confirmation.
 
 The confirmation carries the action with the status that the owner saw, so that exactly what they
-read is performed, whatever happened in the meantime (`hsfiq.collect.owner_actions`).
+read is performed, whatever happened in the meantime (`hsfiq.collect.owner`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Actor, Permission
-from hsfiq.collect import owner_actions
-from hsfiq.collect.owner_actions import OwnerAction
+from hsfiq.collect import owner
+from hsfiq.collect.owner import OwnerAction
 from hsfiq.collect.participants import by_name_or_platform_id
 from hsfiq.collect.studies import find_study
 from hsfiq.db.tables import Study
@@ -105,7 +105,7 @@ def prepare(
     person = None
     if participant is not None:
         person = by_name_or_platform_id(session, row, str(participant).strip())
-    prepared = owner_actions.prepare(row, action, person, reason.strip())
+    prepared = owner.prepare(row, action, person, reason.strip())
     if prepared.status_after == prepared.status_seen:
         raise Refused(f"{prepared.target} is already {prepared.status_seen}")
     return prepared
@@ -113,7 +113,7 @@ def prepare(
 
 def perform(session: Session, action: OwnerAction, actor: Actor) -> str:
     """Perform a confirmed action; a message that reports it."""
-    owner_actions.perform(session, action, actor)
+    owner.perform(session, action, actor)
     if action.status_after is None:
         return f"the next participant gets the questions that {action.target} has not answered"
     return f"{action.target}: {action.status_seen} → {action.status_after}"

@@ -15,8 +15,7 @@ from hsfiq.annotate.owner import figures, plots
 from hsfiq.annotate.owner.fragments import percent, render_fragment, seconds
 from hsfiq.answer_rules import HIGHEST_SCORE
 from hsfiq.collect.checks import CheckResult
-from hsfiq.collect.progress import AnswerRow
-from hsfiq.collect.review.headline import Headline
+from hsfiq.collect.progress import AnswerRow, Headline
 
 if TYPE_CHECKING:
     from hsfiq.analysis.people.agreement import Agreement

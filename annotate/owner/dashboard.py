@@ -28,20 +28,26 @@ from hsfiq.annotate.owner.running.changed_images import changed_images_card
 from hsfiq.annotate.owner.running.shared import Outputs, SharedOutputs
 from hsfiq.annotate.serving.remote_user import remote_user
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.exports.records import last_record
-from hsfiq.collect.history import question_history
-from hsfiq.collect.owner_actions import STUDY_ACTIONS
-from hsfiq.collect.progress import AnswerRow, answers_of, count_standings, participants_of
-from hsfiq.collect.recruiting.places import quotas_of
-from hsfiq.collect.review.headline import Headline, headline_of, late_people
-from hsfiq.collect.review.patterns import flags_of
-from hsfiq.collect.review.people_shown import (
+from hsfiq.collect.history import last_record, question_history
+from hsfiq.collect.owner import STUDY_ACTIONS
+from hsfiq.collect.participants import (
     Shown,
     count_people,
     may_compare_systems,
     people_page,
     people_shown,
 )
+from hsfiq.collect.progress import (
+    AnswerRow,
+    Headline,
+    answers_of,
+    count_standings,
+    headline_of,
+    late_people,
+    participants_of,
+)
+from hsfiq.collect.recruiting import quotas_of
+from hsfiq.collect.review import flags_of
 from hsfiq.collect.studies import is_unbound, list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study

@@ -16,7 +16,8 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.cookies import UnknownBrowser, read_assignment
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.preview.links import PreviewPlace
-from hsfiq.collect.answering.given import given_answer
+from hsfiq.collect.answers import Skip, given_answer, require_storable
+from hsfiq.collect.page import Preview, preview_of
 from hsfiq.collect.participants import require_language
 from hsfiq.collect.protocol import (
     CheckPayload,
@@ -30,14 +31,12 @@ from hsfiq.collect.protocol import (
     SubmitReply,
     View,
 )
-from hsfiq.collect.responses import Skip, require_storable
-from hsfiq.collect.running.preview import Preview, preview_of
 from hsfiq.collect.stages import Position
 from hsfiq.collect.steps import asked_question
 from hsfiq.db.tables import Check, Study
 from hsfiq.errors import Forbidden
 from hsfiq.study.config import config_of
-from hsfiq.study.instrument.extra_questions import read_answers
+from hsfiq.study.instrument import read_answers
 
 
 @dataclass(frozen=True, slots=True)

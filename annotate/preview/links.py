@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from hsfiq.access import user_with_id
 from hsfiq.actors import Permission
 from hsfiq.annotate.cookies import Signer, UnknownBrowser, place_of_cookies
-from hsfiq.collect.running.preview import batch_to_preview
+from hsfiq.collect.page import batch_to_preview
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 

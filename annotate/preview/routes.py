@@ -42,8 +42,8 @@ from hsfiq.annotate.preview.links import (
     required_place,
     set_place_cookie,
 )
+from hsfiq.collect.page import token_of
 from hsfiq.collect.protocol import CheckReply, FailedOpening, Opening, SubmitReply, View
-from hsfiq.collect.running.preview import token_of
 from hsfiq.db.types import digest_of
 from hsfiq.errors import Refused
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hsfiq.collect.searching.feedback import Choice, Opinion
-from hsfiq.collect.searching.protocol import OpinionPayload, PlaceView
-from hsfiq.collect.searching.state import Place
+from hsfiq.collect.protocol import OpinionPayload, PlaceView
+from hsfiq.collect.searches import Choice, Opinion, Place
 
 
 def opinion_of(payload: OpinionPayload | None) -> Opinion | None:

@@ -21,13 +21,13 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.body_limit import LARGEST_PICTURE, TooLarge
 from hsfiq.annotate.cookies import Signer, read_assignment, required_participant
 from hsfiq.annotate.images.response import HEADERS
-from hsfiq.collect.searching.protocol import UploadPayload
-from hsfiq.collect.searching.state import state_of
-from hsfiq.collect.searching.uploads import (
+from hsfiq.collect.protocol import UploadPayload
+from hsfiq.collect.searches import (
     LONGEST_SIDE,
     MAX_PIXELS,
     add_upload,
     require_uploadable,
+    state_of,
 )
 from hsfiq.collect.stages import Position, current_position
 from hsfiq.collect.steps import lock_question

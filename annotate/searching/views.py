@@ -9,10 +9,9 @@ from typing import TypedDict
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.cookies import Assignment, Signer
-from hsfiq.collect.protocol import ImageView, SearchTurnView
-from hsfiq.collect.searching.protocol import PlaceView, VoteView
-from hsfiq.collect.searching.sessions import OF_QUERY
-from hsfiq.collect.searching.state import (
+from hsfiq.collect.protocol import ImageView, PlaceView, SearchTurnView, VoteView
+from hsfiq.collect.searches import (
+    OF_QUERY,
     SearchState,
     Turn,
     images_by_key,

@@ -1,6 +1,10 @@
 // The JSON that the page and the server exchange: hsfiq/collect/protocol.py in TypeScript.
 // Do not edit. Written by `python -m tests.annotate.typescript`; a test compares the two.
 
+export type ImageState = "missing" | "unloaded" | "loaded" | "shown" | "enlarged";
+
+export type ExtraType = "choice" | "choices" | "scale" | "number" | "text";
+
 export interface HitForm {
   action: string;
   fields: Record<string, any>;
@@ -12,8 +16,6 @@ export interface Completion {
   hit?: HitForm | null;
 }
 
-export type ImageState = "missing" | "unloaded" | "loaded" | "shown" | "enlarged";
-
 export interface PlaceView {
   list: number;
   place: number;
@@ -24,7 +26,45 @@ export interface VoteView {
   both_bad: boolean;
 }
 
-export type ExtraType = "choice" | "choices" | "scale" | "number" | "text";
+export interface OpinionPayload {
+  satisfaction: number | null;
+  vote: VoteView | null;
+  nearest: PlaceView | null;
+  images: ("missing" | "unloaded" | "loaded" | "shown" | "enlarged")[][];
+  painted_seconds: number | null;
+  active_seconds: number;
+}
+
+export interface TypedPayload {
+  text: string;
+  pasted: boolean;
+  first_key_seconds: number | null;
+  last_key_seconds: number | null;
+}
+
+export interface TurnPayload {
+  assignment: string;
+  submit_key: string;
+  opinion: OpinionPayload | null;
+  typed: TypedPayload;
+}
+
+export interface UploadPayload {
+  assignment: string;
+  submit_key: string;
+  picture: string;
+}
+
+export interface ListPayload {
+  assignment: string;
+}
+
+export interface StopPayload {
+  assignment: string;
+  submit_key: string;
+  opinion: OpinionPayload | null;
+  declared: PlaceView | null;
+}
 
 export interface EmptyPayload {
 }
@@ -387,44 +427,4 @@ export interface ErrorReply {
   outdated?: boolean;
   set_back?: boolean;
   participant_unknown?: boolean;
-}
-
-export interface OpinionPayload {
-  satisfaction: number | null;
-  vote: VoteView | null;
-  nearest: PlaceView | null;
-  images: ("missing" | "unloaded" | "loaded" | "shown" | "enlarged")[][];
-  painted_seconds: number | null;
-  active_seconds: number;
-}
-
-export interface TypedPayload {
-  text: string;
-  pasted: boolean;
-  first_key_seconds: number | null;
-  last_key_seconds: number | null;
-}
-
-export interface TurnPayload {
-  assignment: string;
-  submit_key: string;
-  opinion: OpinionPayload | null;
-  typed: TypedPayload;
-}
-
-export interface UploadPayload {
-  assignment: string;
-  submit_key: string;
-  picture: string;
-}
-
-export interface ListPayload {
-  assignment: string;
-}
-
-export interface StopPayload {
-  assignment: string;
-  submit_key: string;
-  opinion: OpinionPayload | null;
-  declared: PlaceView | null;
 }

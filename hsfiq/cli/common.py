@@ -19,7 +19,7 @@ from hsfiq.text import one_line, without_controls
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from hsfiq.collect.owner_actions import OwnerAction
+    from hsfiq.collect.owner import OwnerAction
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Participant, Study
 
@@ -85,7 +85,7 @@ def open_chosen(
 
     Digests of addresses that are no longer needed are deleted, as no server may run any more.
     """
-    from hsfiq.collect.recruiting.addresses import forget_old_enrolments
+    from hsfiq.collect.recruiting import forget_old_enrolments
     from hsfiq.db.engine import open_database
 
     url = database_url(ctx, chosen)
@@ -131,9 +131,9 @@ def one_name(name: str | None, study: str | None) -> str | None:
 def perform_action(
     ctx: typer.Context, database: str | None, study: str | None, action: str
 ) -> OwnerAction:
-    """Perform an action of `hsfiq.collect.owner_actions` on the chosen study."""
+    """Perform an action of `hsfiq.collect.owner` on the chosen study."""
     from hsfiq.actors import command_line
-    from hsfiq.collect.owner_actions import perform, prepare
+    from hsfiq.collect.owner import perform, prepare
 
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
@@ -156,7 +156,7 @@ def perform_participant_action(
     `participant` is a name or a platform id.
     """
     from hsfiq.actors import command_line
-    from hsfiq.collect.owner_actions import perform, prepare
+    from hsfiq.collect.owner import perform, prepare
     from hsfiq.collect.participants import by_name_or_platform_id
 
     opened = open_chosen(ctx, database, create=False)

@@ -191,7 +191,7 @@ def export(
     from hsfiq.releases.filters import parse_filters
     from hsfiq.releases.layouts.options import Extras
     from hsfiq.releases.recording.record import Recorder
-    from hsfiq.study.publishing.publication_file import read_publication
+    from hsfiq.study.config_file import read_publication
 
     if min_seconds is not None and not math.isfinite(min_seconds):
         raise UnreadableInput("--min-seconds", f"{min_seconds} is not a number of seconds")

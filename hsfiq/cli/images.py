@@ -31,7 +31,7 @@ from hsfiq.text import count_text, first_few
 if TYPE_CHECKING:
     from hsfiq.db.engine import Database
     from hsfiq.images.check import BrokenImage, ImageCheck
-    from hsfiq.study.images.check import StudyImages
+    from hsfiq.study.images import StudyImages
 
 app = typer.Typer(
     help="Check the images of a dataset or a study; make thumbnails ahead.", no_args_is_help=True
@@ -161,8 +161,7 @@ def check_study(
     ctx: typer.Context, study: str | None, database: str | None, *, accept: bool, as_json: bool
 ) -> None:
     from hsfiq.images.check import decoder
-    from hsfiq.study.images.check import check_shown, shown_images
-    from hsfiq.study.images.digests import accept_changed, record_new
+    from hsfiq.study.images import accept_changed, check_shown, record_new, shown_images
 
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:

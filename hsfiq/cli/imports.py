@@ -54,7 +54,7 @@ def hpfiq(
     from hsfiq.importing import import_published
     from hsfiq.readers import hpfiq as reader
     from hsfiq.study.config import require_study_name
-    from hsfiq.study.images.digests import check_and_record
+    from hsfiq.study.images import check_and_record
 
     require_study_name(study)
     published = reader.read(file)
@@ -86,7 +86,7 @@ def release(
     from hsfiq.releases.manifest import has_packed_images
     from hsfiq.releases.restoring.restore import open_valid, restore
     from hsfiq.study.config import require_study_name
-    from hsfiq.study.images.digests import check_and_record
+    from hsfiq.study.images import check_and_record
 
     if study is not None:
         require_study_name(study)

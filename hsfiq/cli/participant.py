@@ -118,7 +118,7 @@ def release(
     as_json: JsonOption = False,
 ) -> None:
     """Give back the places of people who have not agreed to take part; they can still come back."""
-    from hsfiq.collect.owner_actions import release_places
+    from hsfiq.collect.owner import release_places
 
     with open_chosen(ctx, database, create=False).writing() as session:
         row = chosen_study(session, study)
@@ -221,8 +221,8 @@ def forget(
     Exit code 1 if the deleted answers can still be in the database's files.
     """
     from hsfiq.actors import command_line
-    from hsfiq.collect.owner_actions import perform, prepare
-    from hsfiq.collect.participants import PERSONAL_TABLES, by_name_or_platform_id, by_token
+    from hsfiq.collect.owner import PERSONAL_TABLES, perform, prepare
+    from hsfiq.collect.participants import by_name_or_platform_id, by_token
     from hsfiq.releases.folder import releases_holding
 
     opened = open_chosen(ctx, database, create=False)

@@ -17,7 +17,7 @@ from hsfiq.cli.common import (
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.collect.exports.records import AnswerInRelease, ReleaseRecord
+    from hsfiq.collect.history import AnswerInRelease, ReleaseRecord
 
 
 def register(app: typer.Typer) -> None:
@@ -46,9 +46,8 @@ def list_(
 
     Those that the database has recorded, oldest first.
     """
-    from hsfiq.collect.exports.forgetting import exports_with
-    from hsfiq.collect.exports.records import records_of, releases_of_answer
-    from hsfiq.collect.history import find_question
+    from hsfiq.collect.history import find_question, records_of, releases_of_answer
+    from hsfiq.collect.owner import exports_with
     from hsfiq.collect.participants import by_name_or_platform_id
     from hsfiq.collect.studies import list_studies
 

@@ -82,9 +82,9 @@ def edit(
 
     Nothing else in the file may differ from the study, or nothing is changed.
     """
-    from hsfiq.collect.running.edits import ForbiddenEdit, perform_edit, prepare_edit
+    from hsfiq.collect.owner import ForbiddenEdit, perform_edit, prepare_edit
     from hsfiq.study.config_file import located, read_config
-    from hsfiq.study.editing.text_versions import difference
+    from hsfiq.study.texts import difference
 
     opened = open_chosen(ctx, database, create=False)
     wanted = read_config(config)
@@ -126,8 +126,8 @@ def message(
 
     They see it with their next page, and it is recorded when they have closed it.
     """
+    from hsfiq.collect.messages import send_message
     from hsfiq.collect.participants import by_name_or_platform_id
-    from hsfiq.collect.running.messages import send_message
 
     with open_chosen(ctx, database, create=False).writing() as session:
         study = chosen_study(session, name)

@@ -91,9 +91,9 @@ def status(
     """Show a study's progress, which systems people prefer so far, and its texts' versions."""
     from hsfiq.cli.watched_preferences import watched_preferences
     from hsfiq.collect.progress import count_standings, progress_of
-    from hsfiq.collect.recruiting.places import quotas_of
-    from hsfiq.study.editing.text_versions import version_notes
-    from hsfiq.study.languages.fallbacks import fallbacks_of
+    from hsfiq.collect.recruiting import quotas_of
+    from hsfiq.study.languages import fallbacks_of
+    from hsfiq.study.texts import version_notes
 
     with open_chosen(ctx, database, create=False).reading() as session:
         chosen = chosen_study(session, one_name(name, study))
@@ -156,9 +156,9 @@ def create(
     from hsfiq.collect.progress import progress_of
     from hsfiq.study.capacity import capacity_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
-    from hsfiq.study.creation.create import create_study
-    from hsfiq.study.languages.fallbacks import fallback_warnings, fallbacks_of
-    from hsfiq.study.queries import chosen_queries
+    from hsfiq.study.creation import create_study
+    from hsfiq.study.design import chosen_queries
+    from hsfiq.study.languages import fallback_warnings, fallbacks_of
 
     opened = open_chosen(ctx, database, create=False)
     if dry_run:
@@ -245,7 +245,7 @@ def add_command(action: str, help_text: str) -> None:
 def require_usable_images(ctx: typer.Context, database: str | None, study: str | None) -> None:
     """`BrokenImages` if files of a draft have been damaged since it was created."""
     from hsfiq.images.check import decoder
-    from hsfiq.study.images.check import BrokenImages, check_shown, shown_images
+    from hsfiq.study.images import BrokenImages, check_shown, shown_images
 
     with open_chosen(ctx, database, create=False).reading() as session:
         chosen = chosen_study(session, study)
@@ -286,7 +286,7 @@ def invite(
 ) -> None:
     """Create personal links; each works in any browser and resumes where they stopped."""
     from hsfiq.actors import command_line
-    from hsfiq.collect.invitations import places_for_invitations, write_invitations
+    from hsfiq.collect.participants import places_for_invitations, write_invitations
 
     root = root_of_links(url)
     if out.exists():

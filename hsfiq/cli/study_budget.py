@@ -11,19 +11,17 @@ from hsfiq.errors import ConfigError
 
 if TYPE_CHECKING:
     from hsfiq.db.engine import Database
-    from hsfiq.study.budget import Budget
+    from hsfiq.study.capacity import Budget
 
 
 def print_budget(
     opened: Database, config: Path, pay_per_hour: float | None, *, as_json: bool
 ) -> None:
     """Draw the study of a file, print what it needs, and undo it."""
-    from hsfiq.study.budget import budget_of
-    from hsfiq.study.capacity import require_enough_forms
+    from hsfiq.study.capacity import budget_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
-    from hsfiq.study.design import draw_study
-    from hsfiq.study.languages.fallbacks import fallback_warnings, fallbacks_of
-    from hsfiq.study.queries import chosen_queries
+    from hsfiq.study.design import chosen_queries, draw_study
+    from hsfiq.study.languages import fallback_warnings, fallbacks_of
 
     wanted = read_config(config)
     try:

@@ -47,7 +47,7 @@ def enrolment(
     as_json: JsonOption = False,
 ) -> None:
     """Change the rules for who may begin, and print them; without an option, print them only."""
-    from hsfiq.collect.owner_actions import change_enrolment
+    from hsfiq.collect.owner import change_enrolment
     from hsfiq.study.config import config_of
 
     given = {

@@ -23,7 +23,7 @@ from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.db.engine import Database
-    from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries
+    from hsfiq.study.extension import Added, MoreAnnotators, NewQueries
 
 
 def register(app: typer.Typer) -> None:
@@ -63,8 +63,8 @@ def extend(
     What the study has already stays as it is. This is possible while the study is served.
     """
     from hsfiq.actors import command_line
-    from hsfiq.collect.owner_actions import extend_while_running
-    from hsfiq.study.images.digests import check_and_record
+    from hsfiq.collect.owner import extend_while_running
+    from hsfiq.study.images import check_and_record
 
     wanted = request_of(annotators, all_queries, sample, query_ids)
     if pay_per_hour is not None and not dry_run:
@@ -106,8 +106,8 @@ def show_cost(
     as_json: bool,
 ) -> None:
     """Print what would be added and its cost; the forms are stored and rolled back."""
-    from hsfiq.collect.owner_actions import extend as extend_study
-    from hsfiq.study.budget import budget_for, budget_of
+    from hsfiq.collect.owner import extend as extend_study
+    from hsfiq.study.capacity import budget_for, budget_of
     from hsfiq.study.config import config_of
 
     with database.writing() as session:
@@ -130,7 +130,7 @@ def request_of(
     annotators: int | None, all_queries: bool, sample: int | None, query_ids: Path | None
 ) -> MoreAnnotators | NewQueries:
     """What the options ask for; exactly one of them must be given."""
-    from hsfiq.study.extensions.extension import MoreAnnotators, NewQueries
+    from hsfiq.study.extension import MoreAnnotators, NewQueries
 
     given = [annotators is not None, all_queries, sample is not None, query_ids is not None]
     if sum(given) != 1:

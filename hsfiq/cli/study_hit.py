@@ -34,7 +34,7 @@ def hit(
 ) -> None:
     """Print a study's ExternalQuestion for Mechanical Turk's CreateHIT."""
     from hsfiq.study.config import config_of
-    from hsfiq.study.recruiting.mechanical_turk import external_question
+    from hsfiq.study.recruiting import external_question
 
     public = public_url(url, "--url")
     if public is None or public.scheme != "https":

@@ -28,8 +28,8 @@ def quota(
     as_json: JsonOption = False,
 ) -> None:
     """Set how many participants get forms of a category; the other quotas stay."""
-    from hsfiq.collect.owner_actions import change_quotas
-    from hsfiq.collect.recruiting.places import quotas_of
+    from hsfiq.collect.owner import change_quotas
+    from hsfiq.collect.recruiting import quotas_of
 
     wanted = read_quotas(quotas)
     with open_chosen(ctx, database, create=False).writing() as session:

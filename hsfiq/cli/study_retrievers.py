@@ -8,7 +8,7 @@ from hsfiq.cli.common import requires
 
 if TYPE_CHECKING:
     from hsfiq.study.config import StudyConfig
-    from hsfiq.study.searching.drawing import Described
+    from hsfiq.study.searches import Described
 
 
 def described_retrievers(config: StudyConfig) -> dict[str, Described]:
@@ -16,5 +16,5 @@ def described_retrievers(config: StudyConfig) -> dict[str, Described]:
     if not config.searches.retrievers:
         return {}
     with requires("live"):
-        from hsfiq.study.searching.retrievers import describe_retrievers
+        from hsfiq.collect.retrievers import describe_retrievers
     return describe_retrievers(config)

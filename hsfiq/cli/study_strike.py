@@ -34,7 +34,7 @@ def strike(
     as_json: JsonOption = False,
 ) -> None:
     """Strike a text that somebody typed in a search: later releases leave it out."""
-    from hsfiq.collect.searching.striking import strike as strike_text
+    from hsfiq.collect.searches import strike as strike_text
 
     with open_chosen(ctx, database, create=False).writing() as session:
         row = chosen_study(session, study)

@@ -11,8 +11,7 @@ import typer
 from hsfiq.errors import FileErrors, UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.study.config import StudyConfig
-    from hsfiq.study.query_form import QueryForm
+    from hsfiq.study.config import QueryForm, StudyConfig
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +37,7 @@ def texts(
     Texts in the language file beside CONFIG.toml are left out.
     """
     from hsfiq.study.config_file import read_config
-    from hsfiq.study.languages.tags import is_tag
+    from hsfiq.study.languages import is_tag
 
     if not is_tag(language):
         raise UnreadableInput("--language", f"{language!r} is not a tag such as de or pt-BR")
@@ -52,9 +51,7 @@ def texts(
 
 def missing_as_json(path: Path, language: str, form: QueryForm, config: StudyConfig) -> str:
     """The missing texts in the structure of a language file, those of the owner as they are."""
-    from hsfiq.study.languages.files import read_language_file
-    from hsfiq.study.languages.owners_texts import untranslated_texts
-    from hsfiq.study.languages.standard import nested
+    from hsfiq.study.languages import nested, read_language_file, untranslated_texts
 
     own, errors = read_language_file(path, config) if path.is_file() else ({}, [])
     if errors:
@@ -68,8 +65,8 @@ def missing_as_json(path: Path, language: str, form: QueryForm, config: StudyCon
 def long_text(config: StudyConfig, part: Literal["guidelines", "consent"], form: QueryForm) -> str:
     """The study's own guidelines or consent, otherwise the standard ones in English."""
     from hsfiq.annotate import texts as standard
-    from hsfiq.study.instrument.wording import page_texts
-    from hsfiq.study.languages.standard import overlaid, worded_texts
+    from hsfiq.study.instrument import page_texts
+    from hsfiq.study.languages import overlaid, worded_texts
 
     own: str = getattr(config.study, part).strip()
     if own:

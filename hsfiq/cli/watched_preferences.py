@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hsfiq.collect.review.win_shares import win_shares
+from hsfiq.collect.review import win_shares
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:

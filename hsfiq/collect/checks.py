@@ -11,10 +11,15 @@ from sqlalchemy import ColumnElement, select, true
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.leases import extend_lease
-from hsfiq.collect.participants import require_active
-from hsfiq.collect.review.people_shown import Shown, among
+from hsfiq.collect.participants import (
+    Shown,
+    among,
+    changes_of,
+    record_status_change,
+    require_active,
+)
 from hsfiq.collect.steps import steps_of
-from hsfiq.db.rows import AnyStudy
+from hsfiq.db.rows import AnyParticipant, AnyStudy
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, Refused, SetBack
 from hsfiq.kinds import KINDS, ShownAnswer
@@ -159,3 +164,27 @@ def shown_answer(
         return None
     values = {"preferred": preferred} if judgement is None else judgement
     return ShownAnswer(values, set_order or ((1, 0) if swapped else (0, 1)), order_1)
+
+
+# The rule that pauses or excludes a participant who fails more checks than the study allows.
+
+STATUS_AFTER = {"pause": "paused", "exclude": "excluded"}
+
+
+def apply_check_rule(session: Session, participant: AnyParticipant, now: datetime) -> None:
+    """Apply the rule to a locked participant, in the transaction of an answer.
+
+    It acts when more checks are failed than the limit, and more than when it acted before: a
+    participant whom the owner has resumed goes on until the next failed check.
+    """
+    config = config_of(participant.study)
+    status = STATUS_AFTER.get(config.checks.on_failure)
+    if status is None or participant.status != "active":
+        return
+    checks = question_checks(session, participant.study, Participant.id == participant.id)
+    failed = sum(not check.passed for check in checks)
+    limit = config.recruitment.max_failed_checks
+    known = [change.rule["failed"] for change in changes_of(session, participant) if change.rule]
+    if failed > max([limit, *known]):
+        rule = {"on_failure": config.checks.on_failure, "limit": limit, "failed": failed}
+        record_status_change(session, participant, status, now, rule=rule)

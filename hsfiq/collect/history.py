@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, func, literal, select
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.progress import summary_of
-from hsfiq.collect.responses import revisions_of
+from hsfiq.collect.answers import revisions_of
+from hsfiq.collect.checks import MIRRORED
+from hsfiq.collect.progress import IS_LATEST, summary_of
 from hsfiq.collect.steps import load_question, shown_images, shown_sets
+from hsfiq.db.rows import ANSWER_COUNTS
 from hsfiq.db.search_tables import SearchUpload
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
+    ExportedForm,
+    ExportedRelease,
     Form,
     Participant,
     Question,
@@ -26,7 +31,177 @@ from hsfiq.db.tables import (
 from hsfiq.ids import question_id
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import config_of
-from hsfiq.study.instrument.extra_questions import in_words
+from hsfiq.study.instrument import in_words
+from hsfiq.text import count_text
+
+# Answers of a form as `exported_forms` has them: runs of places with the same revision.
+
+Run = list[int]
+"""`[first place, last place, revision]`."""
+
+
+def runs_of(answers: Iterable[tuple[int, int]]) -> list[Run]:
+    """The runs of places with their revisions, which come in the order of the places.
+
+    >>> runs_of([(0, 1), (1, 1), (2, 3), (7, 1)])
+    [[0, 1, 1], [2, 2, 3], [7, 7, 1]]
+    """
+    runs: list[Run] = []
+    for place, revision in answers:
+        if runs and runs[-1][1] == place - 1 and runs[-1][2] == revision:
+            runs[-1][1] = place
+        else:
+            runs.append([place, place, revision])
+    return runs
+
+
+def revision_at(runs: Sequence[Run], place: int) -> int | None:
+    """The revision of the answer at a place; None if no run has the place."""
+    return next((revision for first, last, revision in runs if first <= place <= last), None)
+
+
+# The releases that are recorded of a study, and how many answers have arrived since.
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRecord:
+    """A recorded release.
+
+    Attributes:
+        n_answers: the number of answers in the release.
+        n_forgotten: the number of participants in it whose data have been deleted since.
+        n_new: the number of questions of the study that were answered for the first time since.
+        n_changes: the number of later revisions of answers that were given since.
+    """
+
+    study: str
+    name: str
+    kind: str
+    version: str
+    content_sha256: str
+    filters: list[dict[str, Any]]
+    options: dict[str, Any]
+    hsfiq_version: str
+    first_exported_at: datetime
+    last_exported_at: datetime
+    n_answers: int
+    n_forgotten: int
+    n_new: int
+    n_changes: int
+
+    def facts(self) -> dict[str, Any]:
+        times = {
+            name: getattr(self, name).isoformat()
+            for name in ("first_exported_at", "last_exported_at")
+        }
+        return asdict(self) | times
+
+    @property
+    def since(self) -> str:
+        """`4 new answers and 1 change`."""
+        return f"{count_text(self.n_new, 'new answer')} and {count_text(self.n_changes, 'change')}"
+
+
+class Totals(NamedTuple):
+    """How many questions are answered, without attention checks; and the sum of the revisions."""
+
+    answered: int
+    revisions: int
+
+
+def records_of(
+    session: Session, study: Study, only: Collection[int] | None = None
+) -> list[ReleaseRecord]:
+    """The study's releases, oldest first; `only` those with these database keys."""
+    statement = select(ExportedRelease).where(ExportedRelease.study_id == study.id)
+    if only is not None:
+        statement = statement.where(ExportedRelease.id.in_(only))
+    releases = session.scalars(statement.order_by(ExportedRelease.id)).all()
+    if not releases:
+        return []
+    now = totals_now(session, study)
+    return [record_of(session, study, release, now) for release in releases]
+
+
+def last_record(session: Session, study: Study) -> ReleaseRecord | None:
+    """The release that was written last."""
+    latest = session.scalar(
+        select(ExportedRelease.id)
+        .where(ExportedRelease.study_id == study.id)
+        .order_by(ExportedRelease.last_exported_at.desc(), ExportedRelease.id.desc())
+        .limit(1)
+    )
+    return None if latest is None else records_of(session, study, [latest])[0]
+
+
+def record_of(
+    session: Session, study: Study, release: ExportedRelease, now: Totals
+) -> ReleaseRecord:
+    then = totals_then(session, release)
+    n_new = now.answered - then.answered
+    return ReleaseRecord(
+        study=study.name,
+        name=release.name,
+        kind=release.kind,
+        version=release.version,
+        content_sha256=release.content_sha256,
+        filters=release.filters,
+        options=release.options,
+        hsfiq_version=release.hsfiq_version,
+        first_exported_at=release.first_exported_at,
+        last_exported_at=release.last_exported_at,
+        n_answers=release.n_answers,
+        n_forgotten=release.n_forgotten,
+        n_new=n_new,
+        n_changes=now.revisions - then.revisions - n_new,
+    )
+
+
+def totals_now(session: Session, study: Study) -> Totals:
+    answered = sum((getattr(Participant, name) for name in ANSWER_COUNTS), literal(0))
+    sums = select(func.sum(answered), func.sum(Participant.n_revisions))
+    row = session.execute(sums.where(Participant.study_id == study.id)).one()
+    return Totals(*(int(number or 0) for number in row))
+
+
+def totals_then(session: Session, release: ExportedRelease) -> Totals:
+    """Those of the state of the database that the release was made of."""
+    answered = revisions = 0
+    rows = session.execute(
+        select(ExportedForm.kept, ExportedForm.dropped)
+        .where(ExportedForm.release_id == release.id)
+        .execution_options(yield_per=1000)
+    )
+    for kept, dropped in rows:
+        for first, last, revision in (*kept, *dropped):
+            if revision:
+                answered += last - first + 1
+                revisions += (last - first + 1) * revision
+    return Totals(answered, revisions)
+
+
+class AnswerInRelease(NamedTuple):
+    """The revision of an answer that a release has, or that its rules dropped."""
+
+    revision: int
+    is_kept: bool
+
+
+def releases_of_answer(session: Session, key: int) -> dict[int, AnswerInRelease]:
+    """The releases in which the answer to a question is, by database keys; oldest first."""
+    question = session.get_one(Question, key)
+    rows = session.execute(
+        select(ExportedForm.release_id, ExportedForm.kept, ExportedForm.dropped)
+        .where(ExportedForm.form_id == question.form_id)
+        .order_by(ExportedForm.release_id)
+    )
+    return {
+        release: AnswerInRelease(revision, is_kept)
+        for release, kept, dropped in rows
+        for runs, is_kept in ((kept, True), (dropped, False))
+        if (revision := revision_at(runs, question.place)) is not None
+    }
+
 
 SumTry = Row[str | None, str, bool, datetime]
 """An attempt at the sum before a question: `prompt`, `given`, `passed`, `answered_at`."""
@@ -145,3 +320,81 @@ def sum_tries(session: Session, question: Question) -> Sequence[SumTry]:
         )
         .order_by(CheckAnswer.id)
     ).all()
+
+
+# Every participant's answer about the same retrieved sets.
+
+
+@dataclass(frozen=True, slots=True)
+class ItemAnswer:
+    """The latest answer to one question about an item.
+
+    `scores` and `preferred` (1 or 2, 0 for neither) are those of the sets that the question asked
+    for shows as 1 and 2; other kinds than pairs have `judgement`, the answer in words. `extra` has
+    the extra questions with their answers.
+    """
+
+    question_id: str
+    participant: str
+    status: str
+    scores: tuple[int, int] | None
+    preferred: int | None
+    judgement: str | None
+    irrelevant: bool | None
+    skipped: str | None
+    reason: str | None
+    check: str | None
+    active_seconds: float | None
+    submitted_at: datetime | None
+    confirmed: bool | None
+    extra: list[tuple[str, str]]
+
+
+def item_answers(session: Session, study: Study, outside_id: str) -> list[ItemAnswer]:
+    """The answers about the sets of this question, by participant; none if it does not exist."""
+    key = find_question(session, study, outside_id)
+    if key is None:
+        return []
+    question = session.get_one(Question, key)
+    asked_besides = config_of(study).questionnaire.after_each
+    rows = session.execute(
+        select(Question, Form, Participant, Response, Check.kind)
+        .join(Form, Question.form_id == Form.id)
+        .join(Participant, Form.participant_id == Participant.id)
+        .join(Response, Response.question_id == Question.id)
+        .outerjoin(Check, Check.question_id == Question.id)
+        .where(Question.pair_id == question.pair_id, IS_LATEST)
+        .order_by(Participant.id, Form.position, Question.place)
+    )
+    return [
+        ItemAnswer(
+            question_id=question_id(person.name, form.name or "", asked.place),
+            participant=person.name,
+            status=person.status,
+            scores=scores_of(response, is_swapped=asked.swapped != question.swapped),
+            preferred=preference_of(response, is_swapped=asked.swapped != question.swapped),
+            judgement=summary_of(study, response.judgement),
+            irrelevant=response.irrelevant,
+            skipped=response.skipped,
+            reason=response.reason,
+            check=kind,
+            active_seconds=response.active_seconds,
+            submitted_at=response.submitted_at,
+            confirmed=response.confirmed,
+            extra=in_words(asked_besides, response.extra),
+        )
+        for asked, form, person, response, kind in rows
+    ]
+
+
+def scores_of(response: Response, *, is_swapped: bool) -> tuple[int, int] | None:
+    if response.score_1 is None or response.score_2 is None:
+        return None
+    scores = (response.score_1, response.score_2)
+    return (scores[1], scores[0]) if is_swapped else scores
+
+
+def preference_of(response: Response, *, is_swapped: bool) -> int | None:
+    if response.preferred is None:
+        return None
+    return MIRRORED[response.preferred] if is_swapped else response.preferred

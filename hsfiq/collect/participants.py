@@ -1,56 +1,50 @@
-"""Participants: enrolment, invitations, consent, status, and deleting their data."""
+"""Participants: enrolment, invitations, consent and changes of their status."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import csv
+import os
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, func, or_, select, update
-from sqlalchemy.orm import Session, joinedload
+from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, true
+from sqlalchemy.orm import InstrumentedAttribute, Session, joinedload
 
-from hsfiq.collect.exports.forgetting import forget_exports
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
-from hsfiq.collect.outcomes.status_changes import WITHDREW
-from hsfiq.collect.recruiting.addresses import count_enrolment
-from hsfiq.collect.recruiting.people import require_on_list
-from hsfiq.collect.recruiting.places import closed_categories, count_enrolled, count_taking_part
-from hsfiq.collect.recruiting.unbegun import release_unbegun
-from hsfiq.collect.running.messages import forget_messages
-from hsfiq.collect.searching.forgetting import SEARCH_TABLES, forget_searches
-from hsfiq.collect.studies import lock_study, require_open, require_platform_study
-from hsfiq.db.engine import added
-from hsfiq.db.rows import ANSWER_COUNTS, CHANGED_BY_ANSWERS, AnyParticipant
-from hsfiq.db.tables import (
-    Check,
-    CheckAnswer,
-    ExportedForm,
-    ExportedRelease,
-    Form,
-    Message,
-    MessageRecipient,
-    Participant,
-    Question,
-    QuestionnaireAnswers,
-    Response,
-    StatusChange,
-    Study,
-    WorkedHit,
+from hsfiq.collect.recruiting import (
+    closed_categories,
+    count_enrolled,
+    count_enrolment,
+    count_taking_part,
+    quotas_of,
+    release_unbegun,
+    require_on_list,
 )
-from hsfiq.db.types import digest_of, new_token
+from hsfiq.collect.studies import (
+    find_study,
+    lock_study,
+    require_open,
+    require_platform_study,
+    require_unfinished,
+)
+from hsfiq.db.engine import Database, added
+from hsfiq.db.rows import CHANGED_BY_ANSWERS, AnyParticipant
+from hsfiq.db.source_tables import Query
+from hsfiq.db.tables import Form, Pair, Participant, Question, StatusChange, Study
+from hsfiq.db.types import digest_of
 from hsfiq.errors import NotOpen, Refused
+from hsfiq.study.capacity import capacity_of
 from hsfiq.study.config import config_of
-from hsfiq.study.publishing.earlier_release import without_answers_of
+from hsfiq.text import count_text, is_storable_text
 
 STATUSES = ("active", "paused", *DEPARTED_STATUSES)
-
-PERSONAL_TABLES = (
-    *(Participant, Question, Response, QuestionnaireAnswers, CheckAnswer, StatusChange),
-    *(Message, MessageRecipient, Study, WorkedHit, *SEARCH_TABLES, ExportedForm),
-)
-"""The tables in which `forget` deletes or empties rows."""
 
 
 def by_token(session: Session, token: str, *, lock: bool = False) -> Participant | None:
@@ -302,50 +296,269 @@ def set_status(participant: Participant, status: str) -> None:
     participant.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """How many answers were deleted, and the recorded releases that have answers of the person."""
-
-    n_answers: int = 0
-    releases: Sequence[ExportedRelease] = ()
+# Personal invitation links, written to a CSV file that only its owner can read.
 
 
-def forget(session: Session, participant: Participant) -> Deleted:
-    """Delete a person's answers and checks, and free their questions.
+def write_invitations(
+    database: Database,
+    actor: Actor,
+    study: str,
+    count: int,
+    url: str,
+    path: Path,
+    *,
+    language: str | None = None,
+) -> None:
+    """Add participants to a study and write their links to a new CSV file: participant, link.
 
-    Searches, messages to this person alone, and what is recorded of them in releases are deleted,
-    too. So is what an imported study keeps of answers that were dropped before.
-
-    An empty row under the pseudonym remains, so that nobody else is ever given it. It still says
-    that somebody has withdrawn.
+    The file is written within the transaction, so there are no invitations without their links.
+    `actor` is who invites them, `url` the app's public address, `language` that of the invited, if
+    it is known.
     """
-    lock_participant(session, participant)
-    own_questions = select(Question.id).join(Form).where(Form.participant_id == participant.id)
-    own_checks = select(Check.id).join(Form).where(Form.participant_id == participant.id)
-    n_answers = session.scalar(
-        select(func.count(func.distinct(Response.question_id))).where(
-            Response.question_id.in_(own_questions)
+    with ExitStack() as undo:
+        with database.writing() as session:
+            row = find_study(session, study)
+            if row is None:
+                raise Refused(f"there is no study {study!r}")
+            require_unfinished(row)
+            invited = invite(session, row.id, count, now=datetime.now(UTC), language=language)
+            about = count_text(count, "invitation")
+            record(session, actor, Action.STUDY_INVITE, study=study, about=about)
+            # Whoever has a link can answer as that participant.
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            undo.callback(path.unlink)
+            with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(["participant", "link"])
+                writer.writerows([p.name, f"{url.rstrip('/')}/start/{p.token}"] for p in invited)
+        undo.pop_all()
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationPlaces:
+    """How many participants can still begin, and how many invitations have not been followed."""
+
+    study: str
+    free: int
+    waiting: int
+
+    def warnings(self) -> list[str]:
+        if self.waiting <= self.free:
+            return []
+        warning = (
+            f"study {self.study} has places for {self.free:,} more participants, and "
+            f"{self.waiting:,} invitations wait to be followed: who comes last finds it full"
+        )
+        return [warning]
+
+
+def places_for_invitations(session: Session, study: Study, now: datetime) -> InvitationPlaces:
+    """Count the places as they are now; unfinished participants may leave theirs later."""
+    waiting = session.scalar(
+        select(func.count(Participant.id)).where(
+            Participant.study_id == study.id,
+            Participant.source == "invitation",
+            Participant.enrolled_at.is_(None),
+            Participant.status.not_in(DEPARTED_STATUSES),
         )
     )
-    session.execute(delete(Response).where(Response.question_id.in_(own_questions)))
-    forget_searches(session, own_questions)
-    session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
-    for table in (QuestionnaireAnswers, WorkedHit):
-        session.execute(delete(table).where(table.participant_id == participant.id))
-    is_withdrawal = func.coalesce(StatusChange.reason, "") == WITHDREW
-    changes = delete(StatusChange).where(StatusChange.participant_id == participant.id)
-    session.execute(changes.where(~is_withdrawal))
-    session.execute(update(Question).where(Question.id.in_(own_questions)).values(served_at=None))
-    forget_messages(session, participant)
-    study = participant.study
-    study.design = without_answers_of(study.design, participant.name)
-    releases = forget_exports(session, participant)
-    participant.status = "returned"
-    participant.external_id = participant.platform_study_id = participant.language = None
-    participant.token_hash = digest_of(new_token())
-    participant.consented_at = participant.practised_at = None
-    participant.created_at = participant.enrolled_at = participant.seen_at = None
-    for name in (*ANSWER_COUNTS, "n_revisions"):
-        setattr(participant, name, 0)
+    unassigned = capacity_of(session, study).unassigned
+    for count in quotas_of(session, study, now):
+        left = max(0, count.quota - count.taking_part)
+        unassigned[count.category] = min(left, unassigned[count.category])
+    free, cap = unassigned.total(), config_of(study).recruitment.participants
+    if cap:
+        free = min(free, max(0, cap - count_taking_part(session, study, now)))
+    return InvitationPlaces(study.name, free, waiting or 0)
+
+
+# Of a large study, the dashboard's plots show the participants who were seen last.
+#
+# Its table of participants has pages.
+
+Shown = Collection[int] | Select[int] | Select[int | None]
+"""The keys of participants."""
+
+MOST_ANSWERS = 10_000
+"""Answers of so many questions are read and plotted in about a second."""
+
+PER_PAGE = 50
+"""Participants on a page of the table."""
+
+MOST_COMPARED = 200_000
+"""Questions of which the dashboard computes the preferences between systems: some seconds."""
+
+
+def people_shown(session: Session, study: Study) -> Sequence[int] | None:
+    """The keys of those seen last, who have about `MOST_ANSWERS` questions; None for everybody.
+
+    With keys, PostgreSQL reads the rows of these people only; with a subquery, it expects many.
+    """
+    most = people_with(study, MOST_ANSWERS)
+    if count_people(session, study) <= most:
+        return None
+    return session.scalars(
+        select(Participant.id)
+        .where(Participant.study_id == study.id)
+        .order_by(Participant.seen_at.is_(None), Participant.seen_at.desc(), Participant.id.desc())
+        .limit(most)
+    ).all()
+
+
+@dataclass(frozen=True, slots=True)
+class PeoplePage:
+    """A page of the participants who are looked for, from 1: their keys, the newest first."""
+
+    keys: Sequence[int]
+    number: int
+    n_pages: int
+    n_found: int
+
+
+def people_page(
+    session: Session, study: Study, looked_for: str, number: int, among_keys: Shown | None = None
+) -> PeoplePage:
+    """The participants whose name or platform id contains a text; the last page if there are fewer.
+
+    Those of all, or of those whose keys are `among_keys`.
+    """
+    found = select(Participant.id).where(
+        Participant.study_id == study.id, among(Participant.id, among_keys)
+    )
+    if looked_for:
+        columns = (Participant.name, Participant.external_id)
+        contain = (column.icontains(looked_for, autoescape=True) for column in columns)
+        found = found.where(or_(*contain))
+    n_found = session.scalar(select(func.count()).select_from(found.subquery())) or 0
+    n_pages = max(1, -(-n_found // PER_PAGE))
+    number = min(max(number, 1), n_pages)
+    newest = found.order_by(Participant.id.desc()).limit(PER_PAGE).offset((number - 1) * PER_PAGE)
+    return PeoplePage(session.scalars(newest).all(), number, n_pages, n_found)
+
+
+def people_with_same_queries(study: Study, participant: int) -> Select[int | None]:
+    """The keys of a participant and of those who were asked about a triplet of theirs, too."""
+    of_study = (
+        select(Form.participant_id)
+        .join(Question, Question.form_id == Form.id)
+        .join(Pair, Question.pair_id == Pair.id)
+        .join(Query, Pair.query_id == Query.id)
+        .where(Form.study_id == study.id, Form.participant_id.is_not(None))
+    )
+    own = of_study.where(Form.participant_id == participant)
+    triplets = own.with_only_columns(Query.triplet_id)
+    return of_study.where(Query.triplet_id.in_(triplets))
+
+
+def may_compare_systems(session: Session, study: Study) -> bool:
+    """Whether a study has few enough answers to compute its preferences whenever it is shown."""
+    return count_people(session, study) <= people_with(study, MOST_COMPARED)
+
+
+def people_with(study: Study, n_questions: int) -> int:
+    """How many participants have about so many questions."""
+    design = config_of(study).design
+    return max(1, n_questions // (design.questions_per_form * design.forms_per_participant))
+
+
+def count_people(session: Session, study: Study) -> int:
+    people = select(func.count(Participant.id)).where(Participant.study_id == study.id)
+    return session.scalar(people) or 0
+
+
+def among(
+    column: InstrumentedAttribute[int] | InstrumentedAttribute[int | None],
+    people: Shown | None,
+) -> ColumnElement[bool]:
+    """Whether a participant's key is one of `people`, who may be everybody."""
+    return true() if people is None else column.in_(people)
+
+
+# The recorded changes of participants' status: by the owner, or by the rule about checks.
+
+LONGEST_REASON = 1000
+
+WITHDREW = "withdrew on the page, and all data were deleted"
+"""The recorded reason of a participant who has withdrawn."""
+
+
+def record_status_change(
+    session: Session,
+    participant: AnyParticipant,
+    status: str,
+    now: datetime,
+    *,
+    reason: str = "",
+    rule: dict[str, Any] | None = None,
+) -> None:
+    """Set a locked participant's status and record the change; without `rule` it is the owner's."""
+    if len(reason) > LONGEST_REASON or not is_storable_text(reason):
+        what = f"the reason must be text of {LONGEST_REASON:,} characters or fewer"
+        raise Refused(what)
+    session.add(
+        StatusChange(
+            participant_id=participant.id,
+            changed_at=now,
+            before=participant.status,
+            after=status,
+            reason=reason or None,
+            rule=rule,
+        )
+    )
+    participant.status = status
     session.flush()
-    return Deleted(n_answers or 0, releases)
+
+
+def changes_of(session: Session, participant: AnyParticipant) -> Sequence[StatusChange]:
+    """A participant's changes, oldest first."""
+    return session.scalars(
+        select(StatusChange)
+        .where(StatusChange.participant_id == participant.id)
+        .order_by(StatusChange.id)
+    ).all()
+
+
+def latest_changes(
+    session: Session, study: Study, shown: Shown | None = None
+) -> dict[int, StatusChange]:
+    """The latest change of each of the participants who have any, by database key.
+
+    Of all participants of the study, or of those whose keys are `shown`.
+    """
+    rows = session.scalars(
+        select(StatusChange)
+        .join(Participant, StatusChange.participant_id == Participant.id)
+        .where(Participant.study_id == study.id, among(Participant.id, shown))
+        .order_by(StatusChange.id)
+    )
+    return {change.participant_id: change for change in rows}
+
+
+def withdrawn_participants() -> Select[int]:
+    """The database keys of participants whose latest change is that they withdrew."""
+    latest = select(func.max(StatusChange.id)).group_by(StatusChange.participant_id)
+    return select(StatusChange.participant_id).where(
+        StatusChange.reason == WITHDREW, StatusChange.id.in_(latest)
+    )
+
+
+def stopped_by_checks(session: Session, participant: AnyParticipant) -> bool:
+    """Whether the rule about checks gave the participant the status that they have."""
+    changes = changes_of(session, participant)
+    if not changes:
+        return False
+    return changes[-1].rule is not None and changes[-1].after == participant.status
+
+
+def rule_text(change: StatusChange | None) -> str | None:
+    """What the rule about checks counted; None if the change is not of that rule."""
+    if change is None or change.rule is None:
+        return None
+    return f"failed checks: {change.rule['failed']}, limit {change.rule['limit']}"
+
+
+def cause_of(change: StatusChange | None, status: str) -> str | None:
+    """Why a participant has this status, for the owner; None if nothing is recorded."""
+    if change is None or change.after != status:
+        return None
+    return rule_text(change) or change.reason

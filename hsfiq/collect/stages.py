@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -12,20 +13,106 @@ from sqlalchemy.orm import Session
 from hsfiq.collect import participants
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.leases import DEPARTED_STATUSES
-from hsfiq.collect.outcomes.hit_form import hit_form
-from hsfiq.collect.outcomes.protocol import Completion
-from hsfiq.collect.outcomes.questionnaire import questionnaire_is_due
-from hsfiq.collect.outcomes.status_changes import changes_of, stopped_by_checks
-from hsfiq.collect.protocol import FarewellKind
-from hsfiq.collect.recruiting.unbegun import release_place
+from hsfiq.collect.participants import changes_of, stopped_by_checks
+from hsfiq.collect.protocol import Completion, FarewellKind, HitForm
+from hsfiq.collect.recruiting import release_place
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
 from hsfiq.collect.studies import lock_study
 from hsfiq.db.rows import AnyParticipant, AnyStudy
-from hsfiq.db.tables import Participant
-from hsfiq.errors import Conflict, Forbidden
+from hsfiq.db.tables import Participant, QuestionnaireAnswers, Study, WorkedHit
+from hsfiq.errors import Conflict, Forbidden, Refused
 from hsfiq.kinds import KINDS
-from hsfiq.study.completion import Outcome, completion_code, completion_url, has_failed
 from hsfiq.study.config import StudyConfig, config_of
+from hsfiq.study.instrument import read_answers
+from hsfiq.study.recruiting import (
+    SUBMIT_PATH,
+    Hit,
+    Outcome,
+    completion_code,
+    completion_url,
+    has_failed,
+)
+
+# What a participant's page sends to Mechanical Turk at the end.
+
+
+def hit_form(
+    session: Session, participant: Participant, outcome: Outcome, code: str
+) -> HitForm | None:
+    """The form of the participant's HIT; None if they do not work on any.
+
+    `outcome` is always among its fields, because an assignment without any answer may be refused.
+    """
+    if participant.source != "mturk":
+        return None
+    # In a preview, nobody is stored: the id is null.
+    hit = session.scalars(
+        select(WorkedHit).where(WorkedHit.participant_id == participant.id)
+    ).one_or_none()
+    if hit is None:
+        return None
+    fields = {"assignmentId": hit.assignment_id, "outcome": outcome}
+    if code:
+        fields["completionCode"] = code
+    return {"action": f"{hit.submit_to}{SUBMIT_PATH}", "fields": fields}
+
+
+# The questions at the end: who still has to answer them, and storing the answers once.
+
+
+def asks_at_end(study: AnyStudy) -> bool:
+    """Whether participants must answer questions at the end; in a closed study nobody can."""
+    return study.status != "closed" and bool(config_of(study).questionnaire.at_end)
+
+
+def questionnaire_is_due(session: Session, participant: AnyParticipant) -> bool:
+    """Whether this participant must still answer the study's questions at the end."""
+    return asks_at_end(participant.study) and answers_at_end(session, participant) is None
+
+
+def have_answered_at_end(session: Session, study: Study) -> set[int]:
+    """The participants who have answered the questions at the end, by database key."""
+    rows = (
+        select(Participant.id)
+        .join(QuestionnaireAnswers, QuestionnaireAnswers.participant_id == Participant.id)
+        .where(Participant.study_id == study.id)
+    )
+    return set(session.scalars(rows))
+
+
+def answers_at_end(session: Session, participant: AnyParticipant) -> dict[str, Any] | None:
+    """The answers by the question's name; None before they are given."""
+    return session.scalars(
+        select(QuestionnaireAnswers.answers).where(
+            QuestionnaireAnswers.participant_id == participant.id
+        )
+    ).one_or_none()
+
+
+def store_answers(
+    session: Session, participant: Participant, given: Mapping[str, Any], now: datetime
+) -> None:
+    """Store the answers; `Refused` if one is not valid or a required one is missing."""
+    questions = config_of(participant.study).questionnaire.at_end
+    session.add(
+        QuestionnaireAnswers(
+            participant_id=participant.id,
+            submitted_at=now,
+            answers=read_answers(questions, given),
+        )
+    )
+    session.flush()
+
+
+def answers_by_participant(session: Session, study: Study) -> dict[str, dict[str, Any]]:
+    """The answers of all participants of a study, by the participant's name."""
+    rows = session.execute(
+        select(Participant.name, QuestionnaireAnswers.answers)
+        .join(Participant, QuestionnaireAnswers.participant_id == Participant.id)
+        .where(Participant.study_id == study.id)
+    )
+    return dict(row for row in rows)
+
 
 Stage = Literal["consent", "practice", "asking", "questionnaire", "done"] | FarewellKind
 """`asking` is a question or a check; a farewell explains why there is nothing to answer."""
@@ -247,3 +334,83 @@ def asks_reason(config: StudyConfig, form_position: int | None, place: int) -> b
         return False
     size = config.design.questions_per_form + config.checks.gold + config.checks.repeated
     return ((form_position - 1) * size + place + 1) % every == 0
+
+
+# Which HIT of Mechanical Turk a participant works on.
+
+
+class HitRefused(Refused):
+    """The participant has finished with another HIT, or somebody else works on this one."""
+
+    status = 409
+
+
+class HitChanged(HitRefused):
+    """The participant began with another HIT, in a browser that this one is not known to be."""
+
+
+def works_on(session: Session, study_id: int, worker: str, hit: Hit) -> bool:
+    """Whether a link names the worker and the HIT with which they take part.
+
+    Anybody may know a worker's id; the id of an assignment only the worker and the requester know.
+    """
+    statement = (
+        select(WorkedHit.participant_id)
+        .join(Participant, WorkedHit.participant_id == Participant.id)
+        .where(
+            Participant.study_id == study_id,
+            Participant.external_id == worker,
+            WorkedHit.assignment_id == hit.assignment_id,
+        )
+    )
+    return session.scalar(statement) is not None
+
+
+def work_on(
+    session: Session, participant: Participant, hit: Hit, *, has_ticket: bool = False
+) -> None:
+    """Record the HIT of a participant of a locked study.
+
+    A participant who has not finished may change it, with the ticket of their page once they have
+    agreed to take part: before that, nothing is theirs that somebody else could see or change.
+
+    Raises:
+        HitRefused: the participant has finished with another HIT, or somebody else has this one.
+        HitChanged: the participant has begun with another HIT, and this may be somebody else.
+    """
+    if is_of_another(session, participant, hit):
+        raise HitRefused("somebody else works on this HIT")
+    current = session.get(WorkedHit, participant.id)
+    if current is not None and current.assignment_id == hit.assignment_id:
+        return
+    if has_ended(session, participant):
+        raise HitRefused("you have taken part with another HIT")
+    if participant.consented_at is not None and not has_ticket:
+        raise HitChanged("you have begun with another HIT")
+    current = current or WorkedHit(participant_id=participant.id)
+    current.assignment_id, current.hit_id = hit.assignment_id, hit.hit_id
+    current.submit_to = hit.submit_to
+    session.add(current)
+    session.flush()
+
+
+def has_ended(session: Session, participant: Participant) -> bool:
+    """Whether nothing is left to answer, or the HIT that is recorded may be sent already."""
+    progress = steps_of(session, participant)
+    stage = stage_of(session, participant, progress)
+    completion = completion_of(session, participant, stage, progress.answered)
+    return stage not in UNFINISHED_STAGES or bool(completion.get("hit"))
+
+
+def is_of_another(session: Session, participant: Participant, hit: Hit) -> bool:
+    """Whether somebody else in the study works on this HIT, or has sent it."""
+    others = (
+        select(WorkedHit.participant_id)
+        .join(Participant, WorkedHit.participant_id == Participant.id)
+        .where(
+            Participant.study_id == participant.study_id,
+            Participant.id != participant.id,
+            WorkedHit.assignment_id == hit.assignment_id,
+        )
+    )
+    return session.scalar(others.limit(1)) is not None

@@ -14,9 +14,8 @@ from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Actor
 from hsfiq.audit import record as record_action
-from hsfiq.collect.exports.forgetting import exports_with
-from hsfiq.collect.outcomes.status_changes import WITHDREW, record
-from hsfiq.collect.participants import PERSONAL_TABLES, forget
+from hsfiq.collect.owner import PERSONAL_TABLES, exports_with, forget
+from hsfiq.collect.participants import WITHDREW, record_status_change
 from hsfiq.collect.studies import lock_study
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Setting
@@ -55,7 +54,7 @@ def withdraw(session: Session, participant: Participant, now: datetime) -> None:
     """Forget a participant of a locked study, as they have asked, and let the owner see that."""
     name, study = participant.name, participant.study
     forget(session, participant)
-    record(session, participant, participant.status, now, reason=WITHDREW)
+    record_status_change(session, participant, participant.status, now, reason=WITHDREW)
     actor = Actor(f"participant {name}")
     record_action(session, actor, Action.PARTICIPANT_WITHDRAW, study=study.name, about=name)
     if session.get(Setting, ERASURE) is None:

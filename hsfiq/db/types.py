@@ -108,7 +108,7 @@ class CountsAnswers(Base):
     """A participant's answered questions by what was seen, without checks; reassigned ones count.
 
     Every image was painted, or not, or this is unknown, or the question was skipped: by the latest
-    revisions, of whose numbers `n_revisions` is the sum. `hsfiq.collect.answering.counts` keeps
+    revisions, of whose numbers `n_revisions` is the sum. `hsfiq.collect.answers` keeps
     them, so that nobody counts the answers of a large study.
     """
 

@@ -19,6 +19,7 @@ from hsfiq.access import matches, new_hash, owner_password, set_owner_password
 from hsfiq.actors import Action, command_line
 from hsfiq.atomic_files import new_private_file
 from hsfiq.audit import record
+from hsfiq.collect.retrievers import describe_retrievers
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Study
 from hsfiq.demo.loop import (
@@ -50,7 +51,6 @@ from hsfiq.processes import Signals
 from hsfiq.study.config import Checks, Design, Presentation, Queries, StudyConfig, config_of
 from hsfiq.study.design import draw_study
 from hsfiq.study.searching.config import Retriever, Searches
-from hsfiq.study.searching.retrievers import describe_retrievers
 
 NAME = "arena"
 TITLE, SIMULATED_TITLE = (

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import Answer, Times
 from hsfiq.collect import participants
+from hsfiq.collect.answers import submit
 from hsfiq.collect.checks import answer_check
-from hsfiq.collect.responses import submit
 from hsfiq.collect.steps import load_first_questions, mark_served, shown_sets, steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant, RetrievedSet

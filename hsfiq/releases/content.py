@@ -23,7 +23,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 import hsfiq
-from hsfiq.collect.outcomes.questionnaire import answers_by_participant
+from hsfiq.collect.stages import answers_by_participant
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Form, Question, Study
 from hsfiq.errors import NothingToDo
@@ -46,7 +46,6 @@ from hsfiq.releases.reader import Part
 from hsfiq.releases.reading.batches import read_batches
 from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.recording.answers import AnswersByForm
-from hsfiq.releases.restoring.earlier import earlier_of
 from hsfiq.releases.rows import QueryRow
 from hsfiq.releases.searching.instrument import search_entries
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
@@ -54,9 +53,9 @@ from hsfiq.releases.writing.further import Kept, closed_on_error
 from hsfiq.releases.writing.repeats import repeat_rows
 from hsfiq.releases.writing.tables import TableRows, TableWriter
 from hsfiq.study.config import CHOSEN_BY, config_of
-from hsfiq.study.editing.text_versions import published_versions
-from hsfiq.study.extensions.extension import extensions_of
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.extension import extensions_of
+from hsfiq.study.publication import Publication, earlier_of
+from hsfiq.study.texts import published_versions
 from hsfiq.text import count_text
 
 FIRST_VERSION = "1.0.0"

@@ -11,7 +11,7 @@ from hsfiq.releases.cards.front_matter import languages_of
 from hsfiq.releases.cards.sections import citation_of
 from hsfiq.releases.kinds import ReleaseKind
 from hsfiq.releases.schemas import Column, Table
-from hsfiq.study.publishing.publication import licence_address
+from hsfiq.study.publication import licence_address
 
 DATA_TYPES = {
     pa.string(): "sc:Text",

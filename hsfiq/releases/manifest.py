@@ -14,10 +14,9 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.readers.files import Place
 from hsfiq.readers.files import kind as found
 from hsfiq.releases.filters import NamedFilter
-from hsfiq.releases.layouts.options import LeftOut
 from hsfiq.releases.untrusted import is_inside, read_bounded_json
 from hsfiq.study.config import Mode
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.publication import LeftOut, Publication
 from hsfiq.text import first_few
 
 MANIFEST = "manifest.json"

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from hsfiq.collect.protocol import ImageView, SearchTurnView, SearchView, View
-from hsfiq.collect.searching.protocol import PlaceView, VoteView
+from hsfiq.collect.protocol import ImageView, PlaceView, SearchTurnView, SearchView, View, VoteView
 from hsfiq.drawn import Garment, SimulatedAnnotator, generator
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES, differences
 from hsfiq.drawn.triplets import write_captions

@@ -1,16 +1,19 @@
-"""How many participants a study's forms are for, and how many questions each of them answers."""
+"""How many participants and questions a study has, how long they take and what they cost."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from math import ceil
+from statistics import fmean, median
+from typing import Any, Literal
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.tables import Check, Form, Question, Study
+from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 from hsfiq.errors import ConfigError
-from hsfiq.study.config import Recruitment, StudyConfig
+from hsfiq.study.config import Recruitment, StudyConfig, config_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +127,121 @@ def require_places(key: str, wanted: int, places: int) -> None:
             f"{wanted:,} participants, but there are questions for {places:,}",
             f"set it to {places:,} or less, or raise annotators_per_query or the number of queries",
         )
+
+
+# How long a study takes: set by its owner, measured from its participants, or estimated.
+
+SECONDS_PER_QUESTION = 30
+"""An assumption: two scores and a preference for sets of five images."""
+
+MINUTES_BEFORE = 3
+"""An assumption: consent, guidelines and the practice question."""
+
+MOST_PARTICIPANTS = 200
+"""The pace is that of so many participants at most, those seen last."""
+
+FEWEST_PARTICIPANTS, FEWEST_ANSWERS = 3, 5
+"""The pace is measured from so many participants with so many timed answers each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    minutes: int
+    source: Literal["set", "measured", "estimated"]
+
+
+def duration_of(session: Session, study: Study, n_questions: int) -> Duration:
+    """The minutes that so many questions take, rounded up, with what comes before them."""
+    stated = config_of(study).study.minutes
+    if stated:
+        return Duration(stated, "set")
+    pace = measured_pace(session, study)
+    seconds = n_questions * (SECONDS_PER_QUESTION if pace is None else pace)
+    minutes = MINUTES_BEFORE + ceil(seconds / 60)
+    return Duration(minutes, "estimated" if pace is None else "measured")
+
+
+def measured_pace(session: Session, study: Study) -> float | None:
+    """The seconds per question of the median participant; None before enough have answered."""
+    latest = (
+        select(Participant.id)
+        .where(
+            Participant.study_id == study.id,
+            Participant.status != "excluded",
+            Participant.seen_at.is_not(None),
+        )
+        .order_by(Participant.seen_at.desc())
+        .limit(MOST_PARTICIPANTS)
+    )
+    means = session.scalars(
+        select(func.avg(Response.active_seconds))
+        .join(Question, Response.question_id == Question.id)
+        .join(Form, Question.form_id == Form.id)
+        .where(
+            Form.participant_id.in_(latest),
+            Response.revision == 1,
+            Response.active_seconds.is_not(None),
+        )
+        .group_by(Form.participant_id)
+        .having(func.count(Response.id) >= FEWEST_ANSWERS)
+    ).all()
+    return median(means) if len(means) >= FEWEST_PARTICIPANTS else None
+
+
+# What a study costs: participants, their questions and minutes, and the pay for them.
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`questions` are those of a participant with full forms, checks included.
+
+    `overlap` is the mean number of participants who judge a query; `cost` is in the currency of
+    the hourly pay, None without it.
+    """
+
+    participants: int
+    questions: int
+    duration: Duration
+    overlap: float
+    capacity: Capacity
+    cost: float | None
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "participants": self.participants,
+            "questions_each": self.questions,
+            "minutes_each": self.duration.minutes,
+            "minutes_are": self.duration.source,
+            "overlap": self.overlap,
+            "cost": self.cost,
+        }
+
+
+def budget_of(
+    session: Session, study: Study, config: StudyConfig, pay_per_hour: float | None
+) -> Budget:
+    """What a drawn study needs if it recruits as many participants as it can."""
+    capacity = capacity_of(session, study)
+    participants = recruited(config.recruitment, capacity)
+    return budget_for(session, study, participants, capacity, pay_per_hour)
+
+
+def budget_for(
+    session: Session,
+    study: Study,
+    participants: int,
+    capacity: Capacity,
+    pay_per_hour: float | None,
+) -> Budget:
+    """What so many participants need, who get forms of these."""
+    questions = max(capacity.by_questions, default=0)
+    duration = duration_of(session, study, questions)
+    hours = participants * duration.minutes / 60
+    return Budget(
+        participants,
+        questions,
+        duration,
+        overlap=round(fmean(planned_judgements(session, study).values()), 3),
+        capacity=capacity,
+        cost=None if pay_per_hour is None else round(hours * pay_per_hour, 2),
+    )

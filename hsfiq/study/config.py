@@ -8,18 +8,61 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, lru_cache
 from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
 from hsfiq.db.rows import AnyStudy, StudyRow
+from hsfiq.db.source_tables import Query, Triplet
+from hsfiq.db.tables import Pair, Study
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KINDS, KindName, KindOptions, Rules
-from hsfiq.study.instrument.questionnaire import Questionnaire
-from hsfiq.study.instrument.wording import Wording
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.instrument import ExtraQuestion, Wording, is_line, question_errors
+from hsfiq.study.publication import Publication
 from hsfiq.study.searching.config import Searches
+
+# `[questionnaire]`: the owner's extra questions.
+
+LONGEST_NOTE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Questionnaire:
+    """`[questionnaire]`: extra questions, each a table of its own.
+
+    Attributes:
+        after_each: asked with every question, after the main answer.
+        note: shown above those at the end: what they are for, or that answering is voluntary.
+        at_end: asked once, after the last question.
+    """
+
+    after_each: tuple[ExtraQuestion, ...] = ()
+    note: str = ""
+    at_end: tuple[ExtraQuestion, ...] = ()
+
+
+def questionnaire_errors(questionnaire: Questionnaire) -> Iterator[tuple[str, str]]:
+    """What is wrong with the questions and the note, by the key of study.toml."""
+    yield from question_errors(
+        {
+            "questionnaire.after_each": questionnaire.after_each,
+            "questionnaire.at_end": questionnaire.at_end,
+        }
+    )
+    note = questionnaire.note
+    if note and not questionnaire.at_end:
+        yield (
+            "questionnaire.note",
+            "stands above the questions at the end, but there is none",
+        )
+    elif note and not is_line(note, LONGEST_NOTE):
+        what = f"must be one line of at most {LONGEST_NOTE:,} characters, not blank"
+        yield "questionnaire.note", what
+
 
 T = TypeVar("T")
 
@@ -342,3 +385,23 @@ def names_sets(config: StudyConfig) -> bool:
     """Whether `set_names` apply; otherwise the sets are called search results, with numbers."""
     is_usual = config.design.kind == "pair" and shows_garments(config)
     return is_usual or config.study.set_names != SET_NAMES
+
+
+# What the queries of a study consist of, which decides the wording of its pages.
+
+QueryForm = Literal["composed", "text", "image"]
+"""Texts alone, images alone, or both: in each query, or in different ones."""
+
+
+def query_form(session: Session, study: Study) -> QueryForm:
+    """The form of a stored study's queries."""
+    queries = (
+        select(Query.id)
+        .join(Pair, Pair.query_id == Query.id)
+        .join(Triplet, Query.triplet_id == Triplet.id)
+        .where(Pair.study_id == study.id)
+        .limit(1)
+    )
+    if session.scalar(queries.where(Triplet.reference_id.is_not(None))) is None:
+        return "text"
+    return "image" if session.scalar(queries.where(Query.text != "")) is None else "composed"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Page, expect
 
-from hsfiq.study.languages.standard import standard_texts
+from hsfiq.study.languages import standard_texts
 from tests.annotate.page_requests import expected_sum
 
 OpenPage = Callable[..., Page]

@@ -44,11 +44,11 @@ from hsfiq.study.config import (
     Practice,
     Presentation,
     Queries,
+    Questionnaire,
     Recruitment,
     StudyConfig,
 )
 from hsfiq.study.design import draw_study
-from hsfiq.study.instrument.questionnaire import Questionnaire
 from tests.annotate.page_requests import begin_form
 from tests.databases import migrated_sqlite
 from tests.processes import Fork, run_command_line

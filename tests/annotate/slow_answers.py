@@ -14,10 +14,15 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.cookies import Assignment, read_assignment
 from hsfiq.annotate.handlers import Reassigned, Services
 from hsfiq.answer_rules import are_painted
-from hsfiq.collect.answering.given import given_answer
-from hsfiq.collect.outcomes.check_rule import apply_check_rule
+from hsfiq.collect.answers import (
+    JUDGEMENT_COLUMNS,
+    given_answer,
+    images_seen,
+    require_storable,
+    response_of,
+)
+from hsfiq.collect.checks import apply_check_rule
 from hsfiq.collect.participants import require_active
-from hsfiq.collect.responses import JUDGEMENT_COLUMNS, images_seen, require_storable, response_of
 from hsfiq.collect.steps import AskedQuestion, load_question, shown_images
 from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Check, Form, Message, MessageRecipient, Participant, Question, Response

@@ -23,8 +23,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image, ImageChange
 from hsfiq.images.check import sha256_of
 from hsfiq.images.folder import CHANGED, Fault
-from hsfiq.study.images.check import check_shown, shown_images
-from hsfiq.study.images.digests import accept_changed, check_and_record
+from hsfiq.study.images import accept_changed, check_and_record, check_shown, shown_images
 from tests.annotate.page_requests import token_of, view
 from tests.annotate.served_studies import Place, enrol, make_study
 

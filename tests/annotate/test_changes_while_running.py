@@ -14,12 +14,12 @@ from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.answer_pages.content import participant_page
 from hsfiq.annotate.texts import entry_texts, standard_texts
-from hsfiq.collect.owner_actions import change_quotas, extend
+from hsfiq.collect.owner import change_quotas, extend
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.tables import StatusChange
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import Checks
-from hsfiq.study.extensions.extension import MoreAnnotators
+from hsfiq.study.extension import MoreAnnotators
 from tests.annotate.page_requests import answer_body, answer_until, view
 from tests.annotate.served_studies import Place, begin, browser_of, enrol, make_study
 

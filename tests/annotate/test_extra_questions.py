@@ -14,8 +14,8 @@ from hsfiq.annotate.owner.answer_pages.content import participant_page, question
 from hsfiq.collect.progress import answers_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.study.config import Questionnaire
+from hsfiq.study.instrument import ExtraQuestion
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.question_page import OpenPage, answer, expect_step, press
 from tests.annotate.served_studies import Place, ThreadServer, browser_of, enrol, make_study

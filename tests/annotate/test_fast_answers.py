@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.collect.running.messages import mark_seen, send_message
+from hsfiq.collect.messages import mark_seen, send_message
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import MessageRecipient, Participant, Question, Response, StatusChange, Study
 from hsfiq.db.types import Base

@@ -6,7 +6,7 @@ import pytest
 
 from hsfiq.annotate.texts import standard_guidelines
 from hsfiq.study.config import Checks, Design, Presentation, StudyConfig
-from hsfiq.study.languages.standard import FOLDER, LANGUAGES, standard_texts
+from hsfiq.study.languages import FOLDER, LANGUAGES, standard_texts
 
 FILES = sorted(path.name for path in FOLDER.glob("guidelines.*.md"))
 

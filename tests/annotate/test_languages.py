@@ -15,8 +15,7 @@ from hsfiq.collect.participants import invite
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.tables import Participant
 from hsfiq.study.config import Translation
-from hsfiq.study.languages.standard import LANGUAGES, leaves, standard_texts
-from hsfiq.study.languages.tags import preferred
+from hsfiq.study.languages import LANGUAGES, leaves, preferred, standard_texts
 from tests.annotate.page_requests import answer_body, begin_form, stored
 from tests.annotate.question_page import OpenPage, expect_step, press
 from tests.annotate.served_studies import Place, ThreadServer, begin, make_study

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from hsfiq.annotate.gradio_page import VERSION
 from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
-from hsfiq.study.languages.standard import worded_texts
+from hsfiq.study.languages import worded_texts
 from tests.annotate.conftest import running
 from tests.annotate.question_page import boxes, expect_step, press, resize
 from tests.annotate.reused_study import ReusedStudy

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.collect.running.messages import send_message
+from hsfiq.collect.messages import send_message
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import MessageRecipient

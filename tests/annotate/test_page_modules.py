@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from hsfiq.annotate.gradio_page import HEAD, MODULES, STATIC, VERSION
 from hsfiq.answer_rules import HIGHEST_SCORE
-from hsfiq.study.languages.standard import LANGUAGES, standard_texts
+from hsfiq.study.languages import LANGUAGES, standard_texts
 
 HTML = (STATIC / "question.html").read_text("utf-8")
 CODE = "\n".join(content.decode() for content in MODULES.values())

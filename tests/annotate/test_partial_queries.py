@@ -15,8 +15,8 @@ from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Query, Triplet
-from hsfiq.study.languages.standard import FOLDER, LANGUAGES, read, worded_texts
-from hsfiq.study.query_form import QueryForm, query_form
+from hsfiq.study.config import QueryForm, query_form
+from hsfiq.study.languages import FOLDER, LANGUAGES, read, worded_texts
 from tests.annotate.page_requests import answer_body, answer_until, stored, view
 from tests.annotate.question_page import OpenPage, answer, expect_step
 from tests.annotate.served_studies import K, Place, ThreadServer, begin, enrol, make_study

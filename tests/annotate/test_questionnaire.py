@@ -13,15 +13,15 @@ from hsfiq.annotate.app import build_app, plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.answer_pages.content import participant_page
 from hsfiq.annotate.texts import entry_texts
-from hsfiq.collect import participants
+from hsfiq.collect import owner
 from hsfiq.collect.progress import participants_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, QuestionnaireAnswers
 from hsfiq.releases.content import build
 from hsfiq.releases.filters import Filters
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.study.config import Questionnaire
+from hsfiq.study.instrument import ExtraQuestion
 from tests.annotate.page_requests import answer_body, view
 from tests.annotate.question_page import OpenPage, answer, expect_step, press
 from tests.annotate.served_studies import (
@@ -148,7 +148,7 @@ def test_the_dashboard_and_the_release_have_them_until_they_are_forgotten(
     ]
     assert b"once, at the end" in release.files["fields.jsonl"]
     with asking.writing() as session:
-        participants.forget(session, session.scalars(select(Participant)).first())
+        owner.forget(session, session.scalars(select(Participant)).first())
     assert rows(asking) == []
 
 

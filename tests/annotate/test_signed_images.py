@@ -29,12 +29,12 @@ from hsfiq.annotate.images import addresses
 from hsfiq.annotate.images.addresses import WEEK
 from hsfiq.annotate.images.copies import WebCopies, cache_folder
 from hsfiq.annotate.images.store import ImageStore
-from hsfiq.collect import participants
+from hsfiq.collect import owner
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Participant
-from hsfiq.study.images.digests import check_and_record
+from hsfiq.study.images import check_and_record
 from tests.annotate.page_requests import token_of, view
 from tests.annotate.served_studies import Place, browser_of, enrol, make_study
 
@@ -193,7 +193,7 @@ def test_a_forgotten_participant_sees_no_further_address(
 ) -> None:
     address = addresses_of(view(annotator))[0]
     with database.writing() as session:
-        participants.forget(session, session.scalars(select(Participant)).one())
+        owner.forget(session, session.scalars(select(Participant)).one())
     assert annotator.get("/question").status_code == 401
     # What was shown before is shown until the address ends.
     assert annotator.get(address).status_code == 200

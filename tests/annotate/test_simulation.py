@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hsfiq import cli
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants
-from hsfiq.collect.responses import latest_response
+from hsfiq.collect.answers import latest_response
 from hsfiq.collect.steps import load_question, shown_sets
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
@@ -35,7 +35,7 @@ from hsfiq.drawn.utility import read
 from hsfiq.releases import Filters, build
 from hsfiq.simulate import Sessions, Simulation, destination_of
 from hsfiq.simulate.client import StudyClient
-from hsfiq.study.languages.standard import LANGUAGES
+from hsfiq.study.languages import LANGUAGES
 from tests.annotate.conftest import running
 from tests.annotate.page_requests import stored
 from tests.annotate.reused_study import ReusedStudy

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import Assignment, Signer, read_assignment
 from hsfiq.annotate.handlers import Services
-from hsfiq.collect.running.edits import perform_edit, prepare_edit
+from hsfiq.collect.owner import perform_edit, prepare_edit
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.study.config import config_of

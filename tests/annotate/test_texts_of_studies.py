@@ -18,9 +18,8 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Study
 from hsfiq.kinds import Rules
-from hsfiq.study.config import SET_NAMES, config_of, names_sets
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.study.config import SET_NAMES, Questionnaire, config_of, names_sets
+from hsfiq.study.instrument import ExtraQuestion
 from tests.annotate.page_requests import token_of, view
 from tests.annotate.served_studies import Place, begin, browser_of, make_study
 

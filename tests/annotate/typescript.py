@@ -9,8 +9,6 @@ from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_t
 import typing_extensions
 
 from hsfiq.collect import protocol
-from hsfiq.collect.outcomes import protocol as outcomes
-from hsfiq.collect.searching import protocol as searching
 
 DECLARATIONS = Path(protocol.__file__).parents[2] / "annotate" / "static" / "protocol.d.ts"
 HEAD = """\
@@ -23,11 +21,10 @@ PRIMITIVES = {str: "string", int: "number", float: "number", bool: "boolean", No
 def typescript() -> str:
     """Every type of the protocol as a declaration."""
     declarations = []
-    modules = (outcomes, protocol, searching)
-    for name, value in [item for module in modules for item in vars(module).items()]:
+    for name, value in vars(protocol).items():
         if typing_extensions.is_typeddict(value):
             declaration = interface(value)
-            is_ours = value.__module__ in {module.__name__ for module in modules}
+            is_ours = value.__module__ == protocol.__name__
             declarations += [declaration] if is_ours and declaration not in declarations else []
         elif get_origin(value) in (UnionType, Union, Literal) and not name.startswith("_"):
             declaration = f"export type {name} = {expression(value)};\n"

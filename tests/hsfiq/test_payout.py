@@ -12,12 +12,11 @@ from sqlalchemy import select
 
 from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
-from hsfiq.collect.outcomes.questionnaire import store_answers
-from hsfiq.collect.recruiting.mechanical_turk import work_on
+from hsfiq.collect.stages import store_answers, work_on
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study
 from hsfiq.study.config import Checks
-from hsfiq.study.recruiting.mechanical_turk import Hit
+from hsfiq.study.recruiting import Hit
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries
 

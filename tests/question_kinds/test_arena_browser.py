@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import select
 
-from hsfiq.collect.searching.votes import read_votes
+from hsfiq.collect.searches import read_votes
 from hsfiq.collect.studies import find_study
 from hsfiq.db.search_tables import SearchEnding
 from tests.annotate.axe import faults

@@ -15,7 +15,7 @@ from hsfiq.actors import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.identity import Identities
-from hsfiq.collect.searching.votes import read_votes
+from hsfiq.collect.searches import read_votes
 from hsfiq.collect.studies import find_study
 from tests.drawn_retriever import VERSION, DrawnRetriever
 from tests.hsfiq.samples import hsfiq, rows

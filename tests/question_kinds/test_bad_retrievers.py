@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hsfiq.collect.searching import asking
+from hsfiq.collect import retrievers
 from tests.drawn_retriever import DrawnRetriever
 from tests.hostile_retrievers import (
     Answer,
@@ -93,7 +93,7 @@ def asking_often(page: SearchPage) -> Iterator[list[Future[dict[str, Any]]]]:
 def test_a_slow_retriever_delays_nobody_else(
     catalogue: Catalogue, gated: Gated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "TIMEOUT", 600.0)
+    monkeypatch.setattr(retrievers, "TIMEOUT", 600.0)
     with searching(catalogue, gated, "slow") as page, asking_often(page) as asked:
         gated.is_asked.wait()
         assert page.current()["awaits_list"]
@@ -109,7 +109,7 @@ def test_a_slow_retriever_delays_nobody_else(
 def test_a_participant_who_leaves_and_comes_back_has_one_request(
     catalogue: Catalogue, gated: Gated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "TIMEOUT", 600.0)
+    monkeypatch.setattr(retrievers, "TIMEOUT", 600.0)
     with searching(catalogue, gated, "leaving") as page:
         for _ in range(MORE_THAN_THREADS):
             leave(page)
@@ -142,7 +142,7 @@ def test_a_hostile_retriever_is_given_up_and_the_search_can_be_stopped(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(asking, "TIMEOUT", 0.5)
+    monkeypatch.setattr(retrievers, "TIMEOUT", 0.5)
     with turned(catalogue, answer) as (page, server), caplog.at_level(logging.WARNING):
         assert page.list()["is_unavailable"]
         assert len(server.requests) == 1

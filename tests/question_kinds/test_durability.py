@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.collect import participants
+from hsfiq.collect.answers import submit
 from hsfiq.collect.checks import answer_check
-from hsfiq.collect.responses import submit
 from hsfiq.collect.steps import steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database

@@ -15,7 +15,7 @@ from hsfiq.actors import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.identity import Identities
-from hsfiq.collect.searching.asking import TIMEOUT
+from hsfiq.collect.retrievers import TURN_TIMEOUT
 from hsfiq.db.search_tables import SearchFeedback, SearchList, SearchTurn
 from hsfiq.releases.searching.records import FILE
 from hsfiq.releases.searching.rows import LATE
@@ -112,4 +112,4 @@ def move_back(catalogue: Catalogue) -> None:
 
 
 def test_the_page_tells_participants_when_a_list_is_late() -> None:
-    assert LATE == TIMEOUT
+    assert LATE == TURN_TIMEOUT

@@ -12,7 +12,7 @@ from hsfiq.collect.studies import find_study
 from hsfiq.db.tables import Pair, Study
 from hsfiq.errors import Refused
 from hsfiq.kinds import KINDS, Rules
-from hsfiq.study.images.check import shown_pairs
+from hsfiq.study.images import shown_pairs
 from tests.hsfiq.samples import hsfiq, rows
 from tests.question_kinds.drawn_catalogue import Catalogue
 

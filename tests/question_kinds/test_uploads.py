@@ -29,7 +29,7 @@ from hsfiq.annotate.searching.uploads import (
     TooMany,
     Uploads,
 )
-from hsfiq.collect import participants
+from hsfiq.collect import owner
 from hsfiq.collect.studies import find_study
 from hsfiq.db.search_tables import SearchTurn, SearchUpload
 from hsfiq.db.tables import Participant, Question
@@ -118,7 +118,7 @@ def forget_all(catalogue: Catalogue, study: str) -> None:
         row = find_study(session, study)
         assert row is not None
         for person in session.scalars(select(Participant).where(Participant.study_id == row.id)):
-            participants.forget(session, person)
+            owner.forget(session, person)
 
 
 def n_uploads(catalogue: Catalogue) -> int:

@@ -9,18 +9,20 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.owner import actions
 from hsfiq.annotate.pages import render
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.history import find_question, question_history
-from hsfiq.collect.outcomes.questionnaire import answers_at_end
-from hsfiq.collect.outcomes.status_changes import changes_of, rule_text
-from hsfiq.collect.participants import by_name_or_platform_id
+from hsfiq.collect.history import find_question, item_answers, question_history
+from hsfiq.collect.participants import (
+    by_name_or_platform_id,
+    changes_of,
+    people_with_same_queries,
+    rule_text,
+)
 from hsfiq.collect.progress import answers_of, participants_of
-from hsfiq.collect.review.item_answers import item_answers
-from hsfiq.collect.review.patterns import flags_of, patterns_of
-from hsfiq.collect.review.people_shown import people_with_same_queries
+from hsfiq.collect.review import flags_of, patterns_of
+from hsfiq.collect.stages import answers_at_end
 from hsfiq.db.search_tables import SearchUpload
 from hsfiq.errors import Refused
 from hsfiq.study.config import config_of
-from hsfiq.study.instrument.extra_questions import in_words
+from hsfiq.study.instrument import in_words
 
 
 def participant_page(session: Session, study_name: str, name: str) -> str:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.owner import plots
 from hsfiq.annotate.owner.cards import Card, Line
-from hsfiq.collect.searching.asking import TIMEOUT
+from hsfiq.collect.retrievers import TURN_TIMEOUT
 from hsfiq.db.search_tables import SearchItem, SearchList, SearchTurn
 from hsfiq.db.source_tables import System
 from hsfiq.db.tables import Pair, Question, Study
@@ -22,8 +22,8 @@ from hsfiq.kinds import KINDS
 NAME = "Retrievers"
 NOTES = (
     (
-        f"Late: the list came more than {TIMEOUT:g} seconds after the text, as when the retriever "
-        "was down and asked again. Missing: it has not come for longer than that."
+        f"Late: the list came more than {TURN_TIMEOUT:g} seconds after the text, as when the "
+        "retriever was down and asked again. Missing: it has not come for longer than that."
     ),
     "Median and 95th percentile of how long the retriever took for the lists that came.",
 )
@@ -46,7 +46,7 @@ class Answers:
 
     def add(self, asked_at: datetime, listed: SearchList | None, now: datetime) -> None:
         """Count a turn; None is a list that has not come."""
-        is_late = (listed.listed_at if listed else now) - asked_at > timedelta(seconds=TIMEOUT)
+        is_late = (listed.listed_at if listed else now) - asked_at > timedelta(seconds=TURN_TIMEOUT)
         if listed is None:
             self.missing += is_late
         else:

@@ -13,7 +13,7 @@ from hsfiq.annotate.owner import plots
 from hsfiq.annotate.owner.cards import Card, Line
 from hsfiq.annotate.owner.figures import NEEDS
 from hsfiq.annotate.owner.fragments import percent, render_fragment
-from hsfiq.collect.review.win_shares import SystemPair, win_shares
+from hsfiq.collect.review import SystemPair, win_shares
 from hsfiq.db.tables import Study
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hsfiq.annotate.owner.cards import Card
 from hsfiq.db.source_tables import Image, ImageChange
 from hsfiq.db.tables import Study
 from hsfiq.images.folder import Fault
-from hsfiq.study.images.check import dataset_of
+from hsfiq.study.images import dataset_of
 
 NAME = "Changed images"
 LISTED = 20

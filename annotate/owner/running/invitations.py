@@ -14,8 +14,7 @@ from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.studies import change_study, study_page
 from hsfiq.audit import record
-from hsfiq.collect.invitations import places_for_invitations
-from hsfiq.collect.participants import invite
+from hsfiq.collect.participants import invite, places_for_invitations
 from hsfiq.collect.studies import require_unfinished
 from hsfiq.db.tables import Study
 from hsfiq.errors import Refused

@@ -14,8 +14,8 @@ from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.studies import change_study, study_page
 from hsfiq.audit import record
+from hsfiq.collect.messages import send_message, sent_messages
 from hsfiq.collect.participants import by_name_or_platform_id
-from hsfiq.collect.running.messages import send_message, sent_messages
 from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
 

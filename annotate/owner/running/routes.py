@@ -18,7 +18,7 @@ from hsfiq.audit import record
 from hsfiq.collect.studies import is_finished
 from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
-from hsfiq.study.editing.text_versions import answers_by_version, version_notes
+from hsfiq.study.texts import answers_by_version, version_notes
 
 
 def add_running_study(app: FastAPI, identities: Identities) -> None:

@@ -17,13 +17,12 @@ from hsfiq.annotate.owner.identity import Identities
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.running.studies import change_study, study_page
 from hsfiq.audit import record
-from hsfiq.collect.running.edits import Edit, ForbiddenEdit, perform_edit, prepare_edit
+from hsfiq.collect.owner import Edit, ForbiddenEdit, perform_edit, prepare_edit
 from hsfiq.collect.studies import require_unfinished
 from hsfiq.db.tables import Study
 from hsfiq.errors import Conflict, Refused
 from hsfiq.study.config import config_of
-from hsfiq.study.editing.text_fields import TextField, WrongTexts, corrected, text_fields
-from hsfiq.study.editing.text_versions import difference
+from hsfiq.study.texts import TextField, WrongTexts, corrected, difference, text_fields
 
 FORM = "owner_edit_texts.html", "Correct the texts of {}"
 CHANGES = "owner_text_changes.html", "Changes of the texts of {}"

@@ -6,9 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from hsfiq.db.tables import Study
-from hsfiq.releases.restoring.earlier import earlier_of
 from hsfiq.study.config import config_of
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.publication import Publication, earlier_of
 
 NO_LICENCE = "no licence: nobody may use it; name one with [release] in study.toml, or with --about"
 

@@ -9,7 +9,7 @@ from typing import Any
 from hsfiq.releases.kinds import ReleaseKind
 from hsfiq.releases.kinds.shared_tables import IMAGES
 from hsfiq.releases.schemas import CONTENT
-from hsfiq.study.publishing.publication import ADDRESS
+from hsfiq.study.publication import ADDRESS
 
 ENGLISH = frozenset({"cirr", "circo", "drawn", "fashioniq"})
 """Datasets whose texts are English."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from hsfiq.releases.kinds import ReleaseKind
 from hsfiq.releases.privacy.uniqueness import ALIKE
-from hsfiq.study.publishing.publication import licence_address
+from hsfiq.study.publication import licence_address
 from hsfiq.text import count_text
 
 PAPERS_QUESTIONS, PAPERS_IRRELEVANT, PAPERS_CONTRADICTING = 3_050, 307, 28

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hsfiq.releases.rows import QuestionRow
-from hsfiq.study.instrument.extra_questions import ExtraQuestion, parts_of
-from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.study.config import Questionnaire
+from hsfiq.study.instrument import ExtraQuestion, parts_of
 
 Rows = list[dict[str, Any]]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hsfiq.db.tables import Study
 from hsfiq.study.config import config_of
-from hsfiq.study.instrument.wording import LABELS
+from hsfiq.study.instrument import LABELS
 
 SCORED = ("pair", "single")
 """The question kinds whose sets are scored."""

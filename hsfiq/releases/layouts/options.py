@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.publication import LeftOut, Publication
 
 Layout = Literal["hpfiq", "trl", "csv", "webdataset"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-LeftOut = Literal["texts", "participant-answers"]
 
 
 @dataclass(frozen=True, slots=True)

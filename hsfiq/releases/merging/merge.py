@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.answering.counts import count_stored_answers
+from hsfiq.collect.answers import count_stored_answers
 from hsfiq.db.engine import added, open_database
 from hsfiq.db.tables import Participant, Study, TextVersion
 from hsfiq.errors import UnreadableInput
@@ -26,13 +26,11 @@ from hsfiq.releases.merging.renaming import (
     participants_in,
     write_renamed,
 )
-from hsfiq.releases.restoring.earlier import Earlier
 from hsfiq.releases.restoring.items import Items
 from hsfiq.releases.restoring.restore import StudyRestorer, fitting, images_in_sets, open_valid
 from hsfiq.releases.restoring.rows import rows_of
 from hsfiq.releases.restoring.study import SOURCE, publication_in, restored_study
-from hsfiq.study.publishing.earlier_release import KEY
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.publication import KEY, Earlier, Publication
 
 INSTRUMENT = (
     *("kind", "scale", "ties_allowed", "languages", "wording", "searches"),

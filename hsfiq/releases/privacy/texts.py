@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hsfiq.releases.kinds.shared_tables import REASONS
-from hsfiq.releases.layouts.options import LeftOut
 from hsfiq.releases.privacy.personal_data import personal_data
 from hsfiq.releases.privacy.uniqueness import ALIKE, Uniqueness, compared_fields, uniqueness
 from hsfiq.releases.reading.pair_questions import PairQuestions
 from hsfiq.releases.reading.questions import Questions
 from hsfiq.releases.rows import QuestionRow
 from hsfiq.releases.writing.tables import Columns
-from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.study.config import Questionnaire
+from hsfiq.study.publication import LeftOut
 from hsfiq.text import count_text
 
 Rows = Sequence[Mapping[str, Any]]

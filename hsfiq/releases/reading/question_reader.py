@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import NullType
 
 from hsfiq.answer_rules import ImageStates
-from hsfiq.collect.outcomes.status_changes import latest_changes, rule_text
+from hsfiq.collect.participants import latest_changes, rule_text
 from hsfiq.db.tables import Question, Response, Study
 from hsfiq.ids import question_id
 from hsfiq.releases.question_checks import read_checks, read_failed_checks, read_repeated

@@ -12,7 +12,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hsfiq.collect.exports.runs import Run, runs_of
+from hsfiq.collect.history import Run, runs_of
 from hsfiq.releases.filtering.sieve import Exclusion
 from hsfiq.releases.reading.pair_questions import PairQuestions
 from hsfiq.releases.reading.questions import QuestionRows, Questions

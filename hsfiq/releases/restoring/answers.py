@@ -9,7 +9,7 @@ from hsfiq.answer_rules import ImageState, ImageStates
 from hsfiq.kinds import KINDS
 from hsfiq.kinds.search import WHYS
 from hsfiq.releases.restoring.rows import Row
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
+from hsfiq.study.instrument import ExtraQuestion
 
 AS_IN_RELEASE = (
     *("irrelevant", "revision", "served_at", "first_interaction_at", "submitted_at"),

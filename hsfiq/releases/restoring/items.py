@@ -16,7 +16,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.restoring.rows import Row, rows_of
 from hsfiq.releases.searching.instrument import retriever_of
-from hsfiq.study.searching.drawing import store_search_items
+from hsfiq.study.searches import store_search_items
 from hsfiq.text import count_text
 
 IN_PAIR = 2

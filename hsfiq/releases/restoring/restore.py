@@ -13,7 +13,7 @@ from sqlalchemy import insert
 from sqlalchemy.exc import DataError, IntegrityError, StatementError
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.answering.counts import count_stored_answers
+from hsfiq.collect.answers import count_stored_answers
 from hsfiq.db.engine import added
 from hsfiq.db.tables import (
     Check,
@@ -38,8 +38,8 @@ from hsfiq.releases.restoring.searches import SearchRestorer
 from hsfiq.releases.restoring.study import publication_in, require_new_name, restored_study
 from hsfiq.releases.untrusted import shortened
 from hsfiq.study.config import config_of, is_study_name
-from hsfiq.study.instrument.wording import LABELS, Wording, wording_errors
-from hsfiq.study.publishing.publication import Publication, publication_errors
+from hsfiq.study.instrument import LABELS, Wording, wording_errors
+from hsfiq.study.publication import Publication, publication_errors
 from hsfiq.text import count_text
 
 MOST_CHECKS = 1_000

@@ -9,7 +9,7 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import ImageStates
-from hsfiq.collect.searching.sessions import OF_QUERY
+from hsfiq.collect.searches import OF_QUERY
 from hsfiq.db.search_tables import (
     ImportedSearch,
     Reason,

@@ -18,16 +18,19 @@ from hsfiq.releases.checking.counts import STRUCK
 from hsfiq.releases.checking.further import HPFIQ, text_versions
 from hsfiq.releases.checking.tables import ReleaseFolder
 from hsfiq.releases.instrument.extra_answers import ASKED
-from hsfiq.releases.restoring.earlier import Earlier
 from hsfiq.releases.restoring.rows import rows_of
 from hsfiq.releases.searching.instrument import searches_in
-from hsfiq.study.config import CHOSEN_BY, Design, Presentation, StudyConfig, stored_config
+from hsfiq.study.config import (
+    CHOSEN_BY,
+    Design,
+    Presentation,
+    Questionnaire,
+    StudyConfig,
+    stored_config,
+)
 from hsfiq.study.design import PUBLISHED_IMAGE_PATH
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.instrument.questionnaire import Questionnaire
-from hsfiq.study.instrument.wording import Wording
-from hsfiq.study.publishing.earlier_release import KEY
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.instrument import ExtraQuestion, Wording
+from hsfiq.study.publication import KEY, Earlier, Publication
 
 FACTS = ("design", "source_sha256")
 SOURCE = ("name", "version", "filters", "content_sha256")

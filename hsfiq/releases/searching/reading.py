@@ -26,9 +26,9 @@ from hsfiq.db.search_tables import (
 from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Form, Pair, Question, Study
 from hsfiq.releases.reading.forms import FormRow
-from hsfiq.releases.restoring.earlier import earlier_of
 from hsfiq.releases.searching.rows import ListRow, SearchRow, TurnRow
 from hsfiq.study.config import config_of
+from hsfiq.study.publication import earlier_of
 from hsfiq.text import shown
 
 KEYS_AT_ONCE = 10_000

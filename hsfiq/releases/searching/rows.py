@@ -18,7 +18,7 @@ LONG_PAUSE = 30 * 60.0
 """Seconds away from the page after which a search counts as resumed."""
 
 LATE = 8.0
-"""As `hsfiq.collect.searching.asking.TIMEOUT`, whose module needs an extra."""
+"""As `hsfiq.collect.retrievers.TURN_TIMEOUT`, whose module needs an extra."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from sqlalchemy import select
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import entry_texts
-from hsfiq.collect.outcomes.status_changes import record
+from hsfiq.collect.participants import record_status_change
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
 from hsfiq.errors import NotOpen
-from hsfiq.study.languages.standard import standard_texts
+from hsfiq.study.languages import standard_texts
 from tests.annotate.enrolment.visits import Visit, change
 from tests.annotate.page_requests import answer_body, answer_until, view
 from tests.annotate.served_studies import begin, enrol, set_status
@@ -117,6 +117,6 @@ def test_whoever_was_screened_out_by_the_owner_cannot_come_back(visit: Visit) ->
     begin(client, database)
     with database.writing() as session:
         person = session.scalars(select(Participant)).one()
-        record(session, person, "screened-out", datetime.now(UTC))
+        record_status_change(session, person, "screened-out", datetime.now(UTC))
     assert view(client)["kind"] == "ended"
     assert client.post("/reconsider", json={}).json()["kind"] == "ended"

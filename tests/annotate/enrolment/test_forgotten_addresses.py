@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select
 
-from hsfiq.collect.recruiting.addresses import PERIOD
+from hsfiq.collect.recruiting import PERIOD
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import EnrolmentByAddress, Study
 from tests.annotate.served_studies import Place, Server, make_study

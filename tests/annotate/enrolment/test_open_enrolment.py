@@ -17,7 +17,7 @@ from hsfiq.annotate.cookies import COOKIE, signer_of
 from hsfiq.annotate.entry.proof import VALID_FOR, new_proof
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import entry_texts
-from hsfiq.collect.recruiting.addresses import PERIOD, forget_old_enrolments
+from hsfiq.collect.recruiting import PERIOD, forget_old_enrolments
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import EnrolmentByAddress, Study
 from hsfiq.study.config import config_of, stored_recruitment

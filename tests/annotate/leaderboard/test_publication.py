@@ -9,8 +9,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from hsfiq.annotate.leaderboard.standings import publish_next_batch, standings_of
-from hsfiq.collect.participants import forget
-from hsfiq.collect.searching.votes import (
+from hsfiq.collect.owner import forget
+from hsfiq.collect.searches import (
     FEWEST_OTHER_VOTES,
     FEWEST_PEOPLE,
     Published,

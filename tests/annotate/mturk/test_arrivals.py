@@ -17,8 +17,8 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.mturk.framing import FramedPages
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.texts import entry_texts
-from hsfiq.collect import participants
-from hsfiq.collect.recruiting.people import allow_people
+from hsfiq.collect import owner
+from hsfiq.collect.recruiting import allow_people
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Study, WorkedHit
 from tests.annotate.enrolment.visits import MTURK, PROLIFIC, count, the_participant
@@ -214,7 +214,7 @@ def test_a_ticket_opens_nothing_but_the_participants_page(visit: Visit) -> None:
         assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
     assert client.post(f"{root}enrol", data={"study": 1}).status_code == 405
     with database.writing() as session:
-        participants.forget(session, session.scalars(select(Participant)).one())
+        owner.forget(session, session.scalars(select(Participant)).one())
     assert client.get(f"{root}question").status_code == 401
 
 
@@ -326,7 +326,7 @@ def test_a_forgotten_worker_may_come_again(visit: Visit) -> None:
     client, database = visit(participants=0)
     begin(client)
     with database.writing() as session:
-        participants.forget(session, session.scalars(select(Participant)).one())
+        owner.forget(session, session.scalars(select(Participant)).one())
         assert session.scalars(select(WorkedHit)).all() == []
     begin(client)
     assert count(database) == 2

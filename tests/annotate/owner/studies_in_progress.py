@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 from hsfiq.access import account_of_link, invite, set_owner_password, set_password
 from hsfiq.actors import Role
 from hsfiq.answer_rules import Answer, ImageStates, Times
-from hsfiq.collect import participants, responses
+from hsfiq.collect import answers, participants
+from hsfiq.collect.answers import Skip
 from hsfiq.collect.checks import answer_check
-from hsfiq.collect.responses import Skip
 from hsfiq.collect.steps import mark_served, steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
@@ -144,7 +144,7 @@ def submit(
     answer: Answer | Skip,
     revision: int,
 ) -> None:
-    responses.submit(
+    answers.submit(
         session, participant, question, answer, expected_revision=revision,
         submit_key=f"submit-key-{revision:06d}",
     )  # fmt: skip

@@ -21,8 +21,8 @@ from starlette.requests import Request
 from hsfiq.actors import OWNER
 from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
 from hsfiq.annotate.owner.identity import COOKIE, NotLoggedIn
-from hsfiq.collect.owner_actions import OwnerAction, change_quotas
-from hsfiq.collect.review import people_shown
+from hsfiq.collect import participants
+from hsfiq.collect.owner import OwnerAction, change_quotas
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Response, StatusChange
@@ -152,7 +152,7 @@ def test_participants_are_found_by_name_and_platform_id(
 def test_participants_have_pages(
     owner: TestClient, watched: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(people_shown, "PER_PAGE", 3)
+    monkeypatch.setattr(participants, "PER_PAGE", 3)
     newest = ["p4", "p3", "p2"]
     for asked, number, names in (
         (1, 1, newest),

@@ -20,8 +20,14 @@ from hsfiq.collect import participants
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
 from hsfiq.collect.leases import end_lease
-from hsfiq.collect.progress import AnswerRow, StudyProgress, answers_of, participants_of
-from hsfiq.collect.review.headline import Headline, headline_of
+from hsfiq.collect.progress import (
+    AnswerRow,
+    Headline,
+    StudyProgress,
+    answers_of,
+    headline_of,
+    participants_of,
+)
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.releases.export import export_releases

@@ -11,10 +11,10 @@ from hsfiq.actors import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.identity import Identities
+from hsfiq.collect import participants
 from hsfiq.collect.checks import check_results
+from hsfiq.collect.participants import may_compare_systems
 from hsfiq.collect.progress import answers_of, participants_of
-from hsfiq.collect.review import people_shown
-from hsfiq.collect.review.people_shown import may_compare_systems
 from hsfiq.collect.studies import list_studies
 from tests.annotate.owner.studies_in_progress import watched_study
 from tests.annotate.served_studies import Place
@@ -30,11 +30,11 @@ def test_plots_and_tables_are_of_those_seen_last(
     dashboard = Dashboard(Identities(database, services.signer), services.images)
     with database.reading() as session:
         study = list_studies(session)[0]
-        assert people_shown.people_shown(session, study) is None
+        assert participants.people_shown(session, study) is None
         everybody = {row.participant: row for row in participants_of(session, study)}
         last = sorted(everybody, key=lambda name: everybody[name].seen_at or NOW)[-2:]
-        monkeypatch.setattr(people_shown, "MOST_ANSWERS", 12)
-        shown = people_shown.people_shown(session, study)
+        monkeypatch.setattr(participants, "MOST_ANSWERS", 12)
+        shown = participants.people_shown(session, study)
         rows = participants_of(session, study, shown)
         assert {row.participant: row for row in rows} == {name: everybody[name] for name in last}
         answers = answers_of(session, study, shown)
@@ -48,7 +48,7 @@ def test_plots_and_tables_are_of_those_seen_last(
         owner = User("owner", Role.OWNER, 1)
         updated, tiles, *_ = dashboard.study_outputs(session, study.name, owner)
         assert may_compare_systems(session, study)
-        monkeypatch.setattr(people_shown, "MOST_COMPARED", 12)
+        monkeypatch.setattr(participants, "MOST_COMPARED", 12)
         assert not may_compare_systems(session, study)
         _, _, cards, *_ = dashboard.study_outputs(session, study.name, owner)
     assert f"Too many answers: run hsfiq study status --study {study.name}" in str(cards)

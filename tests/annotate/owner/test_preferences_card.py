@@ -11,7 +11,7 @@ import pytest
 from hsfiq.analysis.sequential import DRIFT, watch_preferences
 from hsfiq.annotate.owner import cards
 from hsfiq.annotate.owner.preferences import card
-from hsfiq.collect.review.win_shares import WinShares, win_shares
+from hsfiq.collect.review import WinShares, win_shares
 from hsfiq.collect.studies import list_studies
 from tests.annotate.owner.studies_in_progress import watched_study
 from tests.annotate.served_studies import Place

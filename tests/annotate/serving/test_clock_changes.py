@@ -13,9 +13,8 @@ from fastapi.testclient import TestClient
 
 from hsfiq.annotate.app import build_app
 from hsfiq.collect.leases import abandoned_questions
-from hsfiq.collect.progress import answers_of
-from hsfiq.collect.recruiting.unbegun import release_unbegun
-from hsfiq.collect.review.headline import headline_of
+from hsfiq.collect.progress import answers_of, headline_of
+from hsfiq.collect.recruiting import release_unbegun
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.releases import Filters, export_releases

@@ -302,7 +302,7 @@ def test_no_invitation_is_made_if_its_file_cannot_be_written(
     def full_disk(*_: object) -> None:
         raise OSError(28, "No space left on device", "invitations.csv")
 
-    monkeypatch.setattr("hsfiq.collect.invitations.csv.writer", full_disk)
+    monkeypatch.setattr("hsfiq.collect.participants.csv.writer", full_disk)
     assert "No space left" in complaint(hsfiq("study", "invite", "--count", "2"))
     assert count(database, Participant) == 0
     assert not Path("invitations.csv").exists()

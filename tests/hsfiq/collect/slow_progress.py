@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import are_painted
-from hsfiq.collect.exports.records import Totals
+from hsfiq.collect.history import Totals
 from hsfiq.collect.progress import (
     StudyProgress,
     count_standings,

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sqlalchemy import select
 
-from hsfiq.collect import participants
+from hsfiq.collect import owner, participants
 from hsfiq.collect.steps import mark_served
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
@@ -61,7 +61,7 @@ def serve(database: Database, question: int, now: object) -> None:
 
 def forget(database: Database, participant_id: int) -> int:
     with database.writing() as session:
-        return participants.forget(session, session.get_one(Participant, participant_id)).n_answers
+        return owner.forget(session, session.get_one(Participant, participant_id)).n_answers
 
 
 def forms_of(database: Database, participant_id: int) -> list[Form]:

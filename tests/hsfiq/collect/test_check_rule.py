@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.actors import OWNER
-from hsfiq.collect.owner_actions import perform, prepare
+from hsfiq.collect.owner import perform, prepare
 from hsfiq.collect.progress import participants_of
 from hsfiq.collect.stages import completion_of, stage_of
 from hsfiq.collect.steps import steps_of

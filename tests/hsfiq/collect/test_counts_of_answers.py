@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.answer_rules import Answer
-from hsfiq.collect import participants
-from hsfiq.collect.exports.records import totals_now
+from hsfiq.collect import owner
+from hsfiq.collect.answers import Skip
+from hsfiq.collect.history import totals_now
 from hsfiq.collect.leases import end_lease
-from hsfiq.collect.responses import Skip
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.rows import ANSWER_COUNTS
@@ -105,7 +105,7 @@ class Events:
         if self.seats and self.rng.random() < 0.3:
             seat = self.seats.pop(self.rng.randrange(len(self.seats)))
             with self.database.writing() as session:
-                participants.forget(session, session.get_one(Participant, seat.participant_id))
+                owner.forget(session, session.get_one(Participant, seat.participant_id))
 
 
 def counted_study(database: Database) -> int:

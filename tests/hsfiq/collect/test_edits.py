@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select
 
-from hsfiq.collect.running.edits import Edit, ForbiddenEdit, perform_edit, prepare_edit
+from hsfiq.collect.owner import Edit, ForbiddenEdit, perform_edit, prepare_edit
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Response, Study, TextVersion
 from hsfiq.errors import Conflict, Refused
 from hsfiq.releases import Filters, build
-from hsfiq.study.config import StudyConfig, config_of
-from hsfiq.study.editing.text_versions import difference, version_notes
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.study.config import Questionnaire, StudyConfig, config_of
+from hsfiq.study.instrument import ExtraQuestion
+from hsfiq.study.texts import difference, version_notes
 from tests.hsfiq.samples import rows
 from tests.studies import NOW, Seat
 

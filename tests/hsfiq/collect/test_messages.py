@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from hsfiq.collect import participants
-from hsfiq.collect.running.messages import (
-    mark_seen,
-    send_message,
-    sent_messages,
-    unread_messages,
-)
+from hsfiq.collect import owner
+from hsfiq.collect.messages import mark_seen, send_message, sent_messages, unread_messages
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Message, MessageRecipient, Participant, Study
 from hsfiq.errors import Refused
@@ -75,7 +70,7 @@ def test_forgetting_deletes_what_was_sent_to_one_person(database: Database, stud
     send(database, study, "To all")
     send(database, study, "Dear p1", first)
     with database.writing() as session:
-        participants.forget(session, session.get_one(Participant, first.participant_id))
+        owner.forget(session, session.get_one(Participant, first.participant_id))
     assert unread(database, second) == ["To all"]
     with database.reading() as session:
         assert session.scalars(select(Message.text)).all() == ["To all"]

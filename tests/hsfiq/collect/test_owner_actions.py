@@ -9,9 +9,9 @@ import pytest
 import typer
 
 from hsfiq.actors import OWNER
-from hsfiq.collect import owner_actions
-from hsfiq.collect.owner_actions import OwnerAction, perform, prepare
-from hsfiq.collect.participants import Deleted, by_name
+from hsfiq.collect import owner
+from hsfiq.collect.owner import Deleted, OwnerAction, perform, prepare
+from hsfiq.collect.participants import by_name
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Response
@@ -36,11 +36,11 @@ def run_before_performing(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> N
     """Run another command after the next action is prepared and before it is performed."""
 
     def interrupted(*call_arguments: Any) -> Deleted:
-        monkeypatch.setattr(owner_actions, "perform", perform)
+        monkeypatch.setattr(owner, "perform", perform)
         assert hsfiq(*arguments).code == 0
         return perform(*call_arguments)
 
-    monkeypatch.setattr(owner_actions, "perform", interrupted)
+    monkeypatch.setattr(owner, "perform", interrupted)
 
 
 @pytest.mark.parametrize(

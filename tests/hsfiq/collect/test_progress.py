@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hsfiq.collect.outcomes.questionnaire import store_answers
 from hsfiq.collect.participants import invite
 from hsfiq.collect.progress import count_standings, progress_of
+from hsfiq.collect.stages import store_answers
 from hsfiq.collect.steps import load_question, mark_served, shown_sets
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database

@@ -15,11 +15,10 @@ from sqlalchemy import Column, UniqueConstraint, select, text
 
 from benchmarks.query_plans import LARGE_TABLES, full_scans, recorded_statements
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.exports.records import totals_now
+from hsfiq.collect.history import totals_now
 from hsfiq.collect.participants import enrol, has_free_place
-from hsfiq.collect.progress import answers_of, participants_of, progress_of
-from hsfiq.collect.review.headline import headline_of
-from hsfiq.collect.review.win_shares import win_shares
+from hsfiq.collect.progress import answers_of, headline_of, participants_of, progress_of
+from hsfiq.collect.review import win_shares
 from hsfiq.collect.stages import completion_of, current_position
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import METADATA, Form, Participant, Question, RetrievedSet, Study

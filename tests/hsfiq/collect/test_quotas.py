@@ -13,16 +13,16 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.collect import participants
-from hsfiq.collect.invitations import places_for_invitations
-from hsfiq.collect.owner_actions import change_quotas, extend
-from hsfiq.collect.recruiting.places import quotas_of
+from hsfiq.collect.owner import change_quotas, extend
+from hsfiq.collect.participants import places_for_invitations
+from hsfiq.collect.recruiting import quotas_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import ConfigError, ConfigErrors, NotOpen, Refused
 from hsfiq.study.capacity import capacity_of, recruited, require_enough_forms
 from hsfiq.study.config import Recruitment, config_of
 from hsfiq.study.config_file import read_config
-from hsfiq.study.extensions.extension import MoreAnnotators
+from hsfiq.study.extension import MoreAnnotators
 from tests.hsfiq.samples import hsfiq, on_sqlite
 from tests.studies import NOW, SMALL, Seat, config, draw, make_queries
 

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.answer_rules import LONGEST_REASON, Times
-from hsfiq.collect.responses import Skip, submit
+from hsfiq.collect.answers import Skip, submit
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Response
 from hsfiq.errors import Forbidden, NotOpen, Refused
@@ -236,7 +236,7 @@ def test_many_participants_answer_at_once(database: Database) -> None:
 SUBMIT_AND_DIE = """
 import os, signal, sys
 from sqlalchemy import select
-from hsfiq.collect.responses import submit
+from hsfiq.collect.answers import submit
 from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
 from tests.studies import GOOD

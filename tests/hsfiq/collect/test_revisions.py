@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from hsfiq.answer_rules import Answer
-from hsfiq.collect.responses import latest_response
+from hsfiq.collect.answers import latest_response
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Response, Study
 from hsfiq.errors import Conflict, Refused, SetBack

@@ -11,11 +11,13 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import Times
-from hsfiq.collect.showing.shown_questions import ShownImage, ShownQuestion, shown_questions
 from hsfiq.collect.steps import (
+    ShownImage,
+    ShownQuestion,
     load_question,
     lock_question,
     shown_images,
+    shown_questions,
     shown_sets,
     steps_of,
 )

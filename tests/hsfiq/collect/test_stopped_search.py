@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
-from hsfiq.collect.searching.asking import Asked, retrievers_of, store_lists
-from hsfiq.collect.searching.state import state_of
+from hsfiq.collect.retrievers import Asked, retrievers_of, store_lists
+from hsfiq.collect.searches import state_of
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import SearchEnding, SearchList, SearchTurn
 from hsfiq.db.source_tables import Image

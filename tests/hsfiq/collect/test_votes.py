@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hsfiq.collect import participants
-from hsfiq.collect.searching.votes import Vote, read_votes
+from hsfiq.collect import owner, participants
+from hsfiq.collect.searches import Vote, read_votes
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study
 from tests.arenas import Voter, draw_arena, systems_met
@@ -40,5 +40,5 @@ def test_votes_are_read_with_the_systems_of_their_sides(database: Database) -> N
         participants.set_status(session.get_one(Participant, second.participant_id), "excluded")
     assert votes_of(database, study) == votes[:2]
     with database.writing() as session:
-        participants.forget(session, session.get_one(Participant, first.participant_id))
+        owner.forget(session, session.get_one(Participant, first.participant_id))
     assert votes_of(database, study) == []

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from hsfiq.access import invite, log_in, set_owner_password
 from hsfiq.actors import OWNER, Action, Role
 from hsfiq.audit import record
-from hsfiq.collect.answering.counts import count_stored_answers
+from hsfiq.collect.answers import count_stored_answers
 from hsfiq.collect.participants import by_token
 from hsfiq.db.engine import Database
 from hsfiq.db.schema import (

@@ -28,8 +28,8 @@ from hsfiq.releases.layouts.options import Extras
 from hsfiq.releases.manifest import content_digest
 from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import draw_study
+from hsfiq.study.searches import Described
 from hsfiq.study.searching.config import Retriever, Searches
-from hsfiq.study.searching.drawing import Described
 from tests.arenas import Voter, draw_arena
 from tests.databases import migrated_sqlite
 from tests.studies import NOW, Seat, config, draw, make_queries, set_status

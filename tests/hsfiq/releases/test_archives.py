@@ -26,7 +26,7 @@ IMPORTED_LATER = (
     "hsfiq.backup",
     "hsfiq.cli.export",
     "hsfiq.releases.writing",
-    "hsfiq.study.publishing.publication_file",
+    "hsfiq.study.config_file",
 )
 
 

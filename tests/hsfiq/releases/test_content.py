@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hsfiq.answer_rules import Answer, Times
-from hsfiq.collect.responses import Skip
+from hsfiq.collect.answers import Skip
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo

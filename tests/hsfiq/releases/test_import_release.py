@@ -22,10 +22,9 @@ from hsfiq.db.search_tables import SearchTurn, SearchUpload
 from hsfiq.errors import NothingToDo
 from hsfiq.releases import Filters
 from hsfiq.releases.restoring.restore import open_valid, restore
-from hsfiq.study.config import Checks, Design
+from hsfiq.study.config import Checks, Design, Questionnaire
 from hsfiq.study.design import draw_study
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.study.instrument import ExtraQuestion
 from tests.databases import ReusedPostgres, migrated_sqlite
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.releases.random_searches import random_searches

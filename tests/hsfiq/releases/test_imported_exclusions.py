@@ -11,13 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import select
 
-from hsfiq.collect.participants import by_name, forget
+from hsfiq.collect.owner import forget
+from hsfiq.collect.participants import by_name
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant
 from hsfiq.releases import Filters
 from hsfiq.releases.restoring.restore import open_valid, restore
-from hsfiq.study.publishing.earlier_release import without_answers_of
+from hsfiq.study.publication import without_answers_of
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import small_pair_study, write_release
 from tests.hsfiq.samples import hsfiq

@@ -30,7 +30,7 @@ from hsfiq.releases import Filters, Split, export_releases
 from hsfiq.releases.layouts.csv_files import cell
 from hsfiq.releases.layouts.layouts import write_layouts
 from hsfiq.releases.layouts.options import LAYOUTS, Extras, Layout
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.publication import Publication
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import small_pair_study, small_study_of, write_release
 from tests.hsfiq.samples import hsfiq

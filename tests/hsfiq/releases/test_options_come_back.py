@@ -21,11 +21,10 @@ from hsfiq.errors import NothingToDo
 from hsfiq.releases import Split
 from hsfiq.releases.layouts.options import Extras
 from hsfiq.releases.restoring.restore import open_valid, restore
-from hsfiq.study.config import Checks, Design
+from hsfiq.study.config import Checks, Design, Questionnaire
 from hsfiq.study.design import draw_study
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.instrument.questionnaire import Questionnaire
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.instrument import ExtraQuestion
+from hsfiq.study.publication import Publication
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import OnDisk, write_release
 from tests.hsfiq.samples import hsfiq

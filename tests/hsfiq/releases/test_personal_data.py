@@ -11,8 +11,8 @@ import pytest
 from hsfiq.releases.privacy.personal_data import personal_data
 from hsfiq.releases.privacy.texts import WrittenTexts
 from hsfiq.releases.privacy.uniqueness import Uniqueness, uniqueness
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.instrument.questionnaire import Questionnaire
+from hsfiq.study.config import Questionnaire
+from hsfiq.study.instrument import ExtraQuestion
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import small_pair_study
 from tests.hsfiq.samples import hsfiq

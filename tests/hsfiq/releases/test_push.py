@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq.releases.layouts.options import Extras
-from hsfiq.study.publishing.publication import Publication
+from hsfiq.study.publication import Publication
 from tests.annotate.serving.proxies import free_port
 from tests.hsfiq.releases.hub_server import TOKEN, Hub, served_hub
 from tests.hsfiq.releases.small_releases import OnDisk, small_study_at, write_release

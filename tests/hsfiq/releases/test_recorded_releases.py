@@ -17,9 +17,8 @@ from sqlalchemy.engine import make_url
 
 from hsfiq.actors import OWNER
 from hsfiq.answer_rules import Answer
-from hsfiq.collect.exports.records import ReleaseRecord, records_of
-from hsfiq.collect.exports.runs import Run, revision_at, runs_of
-from hsfiq.collect.owner_actions import perform, prepare
+from hsfiq.collect.history import ReleaseRecord, Run, records_of, revision_at, runs_of
+from hsfiq.collect.owner import perform, prepare
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Response, Study

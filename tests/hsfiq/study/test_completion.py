@@ -10,8 +10,8 @@ from hsfiq.answer_rules import Answer
 from hsfiq.collect.stages import completion_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
-from hsfiq.study.completion import completion_code, completion_url, has_failed
 from hsfiq.study.config import Checks, Recruitment
+from hsfiq.study.recruiting import completion_code, completion_url, has_failed
 from tests.studies import GOOD, SMALL, Seat, draw, make_queries
 
 TIE = Answer(score_1=3, score_2=3, preferred=0)

@@ -23,10 +23,9 @@ from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Pair, Study, StudyCreation
 from hsfiq.errors import Conflict, UnreadableInput
 from hsfiq.next_study import pairs_asked
+from hsfiq.study import creation
 from hsfiq.study.config import Checks, StudyConfig
-from hsfiq.study.creation import create as create_module
-from hsfiq.study.creation.create import create_study
-from hsfiq.study.creation.removal import LONGEST_PAUSE
+from hsfiq.study.creation import LONGEST_PAUSE, create_study
 from tests.hsfiq.samples import hsfiq
 from tests.hsfiq.study.parts import between_parts, questions_of, row_counts
 from tests.processes import Fork
@@ -203,7 +202,7 @@ def test_a_creation_goes_on_while_images_are_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Another command removes only what has not gone on for long."""
-    monkeypatch.setattr(create_module, "GO_ON_SECONDS", 0.0)
+    monkeypatch.setattr(creation, "GO_ON_SECONDS", 0.0)
     times = list[datetime]()
 
     def track(names: Sequence[str]) -> Iterator[str]:

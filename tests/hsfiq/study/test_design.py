@@ -15,8 +15,7 @@ from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Tr
 from hsfiq.db.tables import Check, Form, Pair, Question, Study
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import Checks, Design, Queries, config_of
-from hsfiq.study.design import draw_study
-from hsfiq.study.queries import chosen_queries
+from hsfiq.study.design import chosen_queries, draw_study
 from tests.hsfiq.samples import on_sqlite
 from tests.hsfiq.study.drawn_studies import drawn, systems_of
 from tests.studies import SMALL, SYSTEMS, config, draw, make_queries

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hsfiq.answer_rules import Times
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
-from hsfiq.study.duration import Duration, duration_of
+from hsfiq.study.capacity import Duration, duration_of
 from tests.studies import GOOD, SMALL, Seat, draw, make_queries
 
 EIGHT = replace(SMALL, questions_per_form=8, forms_per_participant=1)

@@ -16,7 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect import participants
-from hsfiq.collect.owner_actions import extend
+from hsfiq.collect.owner import extend
 from hsfiq.collect.progress import progress_of
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Image, RankedList, System
@@ -25,7 +25,7 @@ from hsfiq.db.types import Base
 from hsfiq.errors import ConfigError, FileErrors, NotOpen, Refused, UnreadableInput
 from hsfiq.study.capacity import capacity_of, planned_judgements
 from hsfiq.study.config import Checks, Recruitment
-from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries
+from hsfiq.study.extension import Added, MoreAnnotators, NewQueries
 from tests.arenas import draw_arena
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of
 from tests.studies import NOW, SMALL, Seat, draw, make_queries, small_study

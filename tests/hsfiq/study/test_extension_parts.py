@@ -16,15 +16,15 @@ from sqlalchemy.orm import Session
 
 from hsfiq.actors import OWNER
 from hsfiq.collect.leases import end_lease
-from hsfiq.collect.owner_actions import extend, extend_while_running
+from hsfiq.collect.owner import extend, extend_while_running
 from hsfiq.collect.studies import find_study
 from hsfiq.db import engine as engine_module
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Extension, Participant, Study, StudyCreation
 from hsfiq.errors import Conflict
 from hsfiq.study import design
-from hsfiq.study.creation.removal import LONGEST_PAUSE
-from hsfiq.study.extensions.extension import Added, MoreAnnotators, NewQueries
+from hsfiq.study.creation import LONGEST_PAUSE
+from hsfiq.study.extension import Added, MoreAnnotators, NewQueries
 from tests.hsfiq.study.parts import between_parts, questions_of, row_counts
 from tests.processes import Fork
 from tests.studies import NOW, SMALL, Seat, draw, make_queries

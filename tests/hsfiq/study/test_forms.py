@@ -18,7 +18,7 @@ from hsfiq.db.tables import Check, Form, Pair, Question
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import DrawnPair
-from hsfiq.study.drawing.batches import batches
+from hsfiq.study.forms import batches
 from tests.hsfiq.study.drawn_studies import drawn
 from tests.studies import SMALL, Seat, config, draw, make_queries
 

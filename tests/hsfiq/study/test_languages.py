@@ -16,18 +16,20 @@ from hsfiq.errors import ConfigErrors
 from hsfiq.study.config import Presentation, StudyConfig, Translation, config_of
 from hsfiq.study.config_file import read_config
 from hsfiq.study.design import draw_study
-from hsfiq.study.languages.fallbacks import fallbacks_of
-from hsfiq.study.languages.standard import (
+from hsfiq.study.languages import (
     LANGUAGES,
     OVERLAYS,
+    direction,
+    fallbacks_of,
+    is_tag,
     leaves,
     missing_texts,
     nested,
     overlaid,
+    preferred,
     standard_texts,
     worded_texts,
 )
-from hsfiq.study.languages.tags import direction, is_tag, preferred
 from tests.hsfiq.samples import hsfiq, on_sqlite
 from tests.studies import SMALL, make_queries
 

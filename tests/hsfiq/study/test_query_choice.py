@@ -12,7 +12,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import RankedList, System
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import Queries
-from hsfiq.study.queries import chosen_queries
+from hsfiq.study.design import chosen_queries
 from tests.studies import SMALL, SYSTEMS, config, make_queries
 
 

@@ -33,11 +33,9 @@ from hsfiq.study.capacity import (
     require_enough_forms,
 )
 from hsfiq.study.config import StudyConfig, config_of, n_sets_of
-from hsfiq.study.config_file import located, read_config
-from hsfiq.study.design import draw_study
-from hsfiq.study.extensions.extension import MoreAnnotators, extend_study
-from hsfiq.study.queries import chosen_queries
-from hsfiq.study.validation.config_errors import OPTIONS
+from hsfiq.study.config_file import OPTIONS, located, read_config
+from hsfiq.study.design import chosen_queries, draw_study
+from hsfiq.study.extension import MoreAnnotators, extend_study
 from tests.databases import migrated_sqlite
 from tests.studies import NOW, make_queries
 

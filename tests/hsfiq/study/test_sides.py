@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Pair, Question
-from hsfiq.study.searching.sides import draw_sides
+from hsfiq.study.searches import draw_sides
 from tests.arenas import ARENA, draw_arena, systems_met
 
 

@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from hsfiq.study.config import Design, Presentation, Recruitment, StudyConfig, Translation
-from hsfiq.study.editing.text_fields import WrongTexts, corrected, text_fields
-from hsfiq.study.editing.text_versions import changes_between, texts_of
-from hsfiq.study.instrument.extra_questions import ExtraQuestion
-from hsfiq.study.instrument.questionnaire import Questionnaire
-from hsfiq.study.instrument.wording import Wording
+from hsfiq.study.config import (
+    Design,
+    Presentation,
+    Questionnaire,
+    Recruitment,
+    StudyConfig,
+    Translation,
+)
+from hsfiq.study.instrument import ExtraQuestion, Wording
+from hsfiq.study.texts import WrongTexts, changes_between, corrected, text_fields, texts_of
 
 STUDY = StudyConfig(
     study=Presentation(

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.browsing import free_port
 from hsfiq.cli import run
-from hsfiq.collect.searching.votes import read_votes
+from hsfiq.collect.searches import read_votes
 from hsfiq.db.engine import open_database
 from hsfiq.demo.arena import TRAINED, find_arena, ports_of
 from hsfiq.demo.study import database_url

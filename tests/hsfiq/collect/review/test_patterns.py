@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from hsfiq.collect.progress import AnswerRow, answers_of
-from hsfiq.collect.review.patterns import (
+from hsfiq.collect.review import (
     FAST_SECONDS,
     FEWEST_FAST,
     LONG_RUN,
@@ -131,7 +131,7 @@ def test_the_flags_are_those_of_the_latest_answers_with_their_first_times(
             .where(Response.question_id.in_(fast.question_ids), Response.revision == 1)
             .values(active_seconds=0.5)
         )
-    monkeypatch.setattr("hsfiq.collect.review.patterns.LONG_RUN", 3)
+    monkeypatch.setattr("hsfiq.collect.review.LONG_RUN", 3)
     with database.reading() as session:
         row = session.get_one(Study, study)
         by_loop = {}

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.answer_rules import Answer, Times
-from hsfiq.collect.review.win_shares import UNKNOWN, WinShares, win_shares
+from hsfiq.collect.review import UNKNOWN, WinShares, win_shares
 from hsfiq.collect.steps import load_question, shown_sets
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Response, Study

@@ -1,1 +1,0 @@
-"""An answer as the page sends it."""

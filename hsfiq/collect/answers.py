@@ -1,0 +1,438 @@
+"""What a page sends as an answer, checked against its question and the study."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Select, bindparam, func, insert, select, update
+from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningInsert
+
+from hsfiq.answer_rules import (
+    CONFIRMED_DIFFERENCE,
+    LONGEST_REASON,
+    LOWEST_SCORE,
+    SHORTEST_REASON,
+    WHITE_SPACE,
+    Answer,
+    ImageStates,
+    Times,
+    are_painted,
+    contradicts,
+    require_integer,
+)
+from hsfiq.collect.checks import apply_check_rule, is_latest
+from hsfiq.collect.leases import IS_CHECK, extend_lease
+from hsfiq.collect.participants import require_active
+from hsfiq.collect.protocol import (
+    AnswerPayload,
+    ImagesPayload,
+    JudgedSubmitPayload,
+    JudgementPayload,
+    SkipPayload,
+    SubmitPayload,
+)
+from hsfiq.collect.stages import asks_reason
+from hsfiq.collect.steps import AskedQuestion, Steps, require_reached
+from hsfiq.db.rows import ANSWER_COUNTS, AnyParticipant, AnyStudy, execute
+from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
+from hsfiq.errors import Conflict, Refused, SetBack
+from hsfiq.kinds import KINDS, Judgement, Rules
+from hsfiq.study.config import StudyConfig, config_of, rules_of
+from hsfiq.study.instrument import read_answers
+from hsfiq.text import is_storable_text
+
+# How many questions participants have answered, kept in their rows.
+#
+# A study may have millions of answers, so its progress is the sum of these counts. An answer locks
+# and writes its participant's row anyhow: counting it takes no further statement, and nobody else
+# waits.
+
+
+def count_answer(
+    participant: AnyParticipant, before: Response | None, stored: Mapping[str, Any]
+) -> None:
+    """Count the columns of a new revision instead of the revision `before` it."""
+    if before is not None:
+        add(participant, count_of(before.skipped, before.images), -1)
+        participant.n_revisions -= before.revision
+    add(participant, count_of(stored["skipped"], stored["images"]), 1)
+    participant.n_revisions += stored["revision"]
+
+
+def add(participant: AnyParticipant, name: str, number: int) -> None:
+    setattr(participant, name, getattr(participant, name) + number)
+
+
+def count_of(skipped: str | None, letters: str | None) -> str:
+    """The count that an answer belongs to; `letters` are the states of its images."""
+    if skipped is not None:
+        return "n_skipped"
+    names = {True: "n_painted", False: "n_not_painted", None: "n_painting_unknown"}
+    return names[are_painted(letters)]
+
+
+def count_stored_answers(session: Session, study: Study) -> None:
+    """Count the answers of a study that were stored all at once, such as those of an import."""
+    groups = session.execute(
+        select(
+            Form.participant_id,
+            Response.skipped,
+            Response.images,
+            func.count(),
+            func.sum(Response.revision),
+        )
+        .join(Question, Question.form_id == Form.id)
+        .join(Response, Response.question_id == Question.id)
+        .where(Form.study_id == study.id, is_latest(Response), ~IS_CHECK)
+        .group_by(Form.participant_id, Response.skipped, Response.images)
+    )
+    counts: dict[int | None, Counter[str]] = defaultdict(Counter)
+    for participant, skipped, letters, number, revisions in groups:
+        counts[participant].update({count_of(skipped, letters): number, "n_revisions": revisions})
+    names = (*ANSWER_COUNTS, "n_revisions")
+    rows = [{"id": key, **{name: own[name] for name in names}} for key, own in counts.items()]
+    if rows:
+        session.execute(update(Participant), rows)
+
+
+# Storing answers: each is a new revision of the question's response; earlier ones remain.
+#
+# The caller's `Database.writing` block is the transaction.
+
+JUDGEMENT_COLUMNS = (
+    *("score_1", "score_2", "preferred", "confirmed", "judgement", "extra"),
+    *("irrelevant", "reason", "skipped"),
+)
+"""Columns that must be the same when a submit is repeated; times and what was seen may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A question left without scores because one of its images is missing or does not load."""
+
+    images: ImageStates
+    served_at: datetime | None = None
+    submitted_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not {"missing", "unloaded"} & set(self.images):
+            raise Refused("only a question with an image that is not there can be skipped")
+
+    @property
+    def reason(self) -> str:
+        return "missing-image" if "missing" in self.images else "unloaded-image"
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The revision that was stored, the question's number, and the steps after the answer."""
+
+    revision: int
+    number: int
+    steps: Steps
+
+
+def submit(
+    session: Session,
+    participant: AnyParticipant,
+    question_id: int,
+    answer: Answer | Judgement | Skip,
+    *,
+    expected_revision: int,
+    submit_key: str,
+    text_version: int | None = None,
+    language: str | None = None,
+) -> Submitted:
+    """Store an answer as the next revision, unless the same submit has been stored before.
+
+    The caller has locked the participant, then the question (`lock_participant`, `lock_question`).
+    `expected_revision` is the revision that the page shows, 0 for an unanswered question;
+    `submit_key` is the browser's random key of this press of Next; `text_version` is the version of
+    the study's texts that the page shows, None if it is unknown.
+    `language` is that of the page.
+
+    Raises:
+        Forbidden: the participant cannot answer the question now; `SetBack` if they could before a
+            backup was restored.
+        NotOpen: the study takes no answers.
+        Conflict: another tab has answered since the page was loaded, or the submit key was used
+            for another answer.
+        InvalidRecord: a score is higher than the study's scale.
+        Refused: the study allows no tie, or the reason is too long or cannot be stored.
+    """
+    own, step = require_reached(session, participant, question_id)
+    revisions = revisions_of(session, question_id) if step.done else []
+    require_storable(answer, participant.study)
+    values = values_of(answer)
+    earlier = next((row for row in revisions if row.submit_key == submit_key), None)
+    if earlier is not None:
+        if any(getattr(earlier, name) != values[name] for name in JUDGEMENT_COLUMNS):
+            raise Conflict("this submit was used for another answer")
+        return Submitted(earlier.revision, step.number, own)
+    require_active(participant)
+    latest = revisions[-1] if revisions else None
+    revision = latest.revision if latest else 0
+    if revision < expected_revision:
+        raise SetBack("the answer that the page shows is not stored any more")
+    if revision != expected_revision:
+        raise Conflict("this question was answered elsewhere since the page was loaded")
+    stored = values | {
+        "question_id": question_id,
+        "revision": revision + 1,
+        "submit_key": submit_key,
+        "language": language,
+        "images": images_seen(answer.images, latest),
+        "text_in_view": text_seen(values["text_in_view"], latest),
+        "text_version": text_version,
+    }
+    is_check = execute(session, _new_response(), {"question": question_id, **stored}).scalar_one()
+    if not is_check:
+        count_answer(participant, latest, stored)
+    submitted_at = values["submitted_at"]
+    if submitted_at is not None:
+        extend_lease(participant, submitted_at)
+    apply_check_rule(session, participant, submitted_at or datetime.now(UTC))
+    steps = own.with_answer(step, values["active_seconds"])
+    return Submitted(revision + 1, step.number, steps)
+
+
+@cache
+def _new_response() -> ReturningInsert[bool]:
+    """Store an answer; return whether its question is a check."""
+    check = select(Check.id).where(Check.question_id == bindparam("question")).exists()
+    return insert(Response).returning(check)
+
+
+def revisions_of(session: Session, question_id: int) -> Sequence[Response]:
+    """Every revision of the answer to a question, the first one first."""
+    return session.scalars(_revisions(), {"question": question_id}).all()
+
+
+@cache  # building the statements below takes as long as running them
+def _revisions() -> Select[Response]:
+    own = select(Response).where(Response.question_id == bindparam("question"))
+    return own.order_by(Response.revision)
+
+
+def latest_response(session: Session, question_id: int) -> Response | None:
+    return session.scalars(_latest_response(), {"question": question_id}).one_or_none()
+
+
+@cache
+def _latest_response() -> Select[Response]:
+    return (
+        select(Response)
+        .where(Response.question_id == bindparam("question"))
+        .order_by(Response.revision.desc())
+        .limit(1)
+    )
+
+
+def require_storable(answer: Answer | Judgement | Skip, study: AnyStudy) -> None:
+    if isinstance(answer, Skip):
+        return
+    if isinstance(answer, Answer) != (study.kind == "pair"):
+        raise Refused(f"questions of this study are of kind {study.kind}")
+    if isinstance(answer, Answer):
+        points = config_of(study).wording.points
+        for score in (answer.score_1, answer.score_2):
+            require_integer("a score", score, LOWEST_SCORE, points)
+    if isinstance(answer, Answer) and answer.preferred == 0 and not study.ties_allowed:
+        raise Refused("this study does not allow ties: one of the two sets must be preferred")
+    if isinstance(answer, Answer):
+        require_confirmation(answer, study)
+    reason = answer.reason or ""
+    if len(reason) > LONGEST_REASON:
+        raise Refused(f"the reason is longer than {LONGEST_REASON:,} characters")
+    if not is_storable_text(reason):
+        raise Refused("the reason has characters that cannot be stored")
+
+
+def require_confirmation(answer: Answer, study: AnyStudy) -> None:
+    """Refuse an answer that is confirmed without need, or needs to be and is not."""
+    is_asked = contradicts(
+        answer.preferred, answer.score_1, answer.score_2, by=CONFIRMED_DIFFERENCE
+    )
+    is_asked = is_asked and config_of(study).design.confirm_contradictions
+    if is_asked and not answer.confirmed:
+        raise Refused(
+            f"the preferred set has a score that is {CONFIRMED_DIFFERENCE} or more points lower: "
+            "confirm the answer or change it"
+        )
+    if answer.confirmed and not is_asked:
+        raise Refused("confirmed: this answer needs no confirmation")
+
+
+def images_seen(images: ImageStates | None, latest: Response | None) -> str | None:
+    """The states of the images, with what the participant saw for earlier revisions, as letters.
+
+    If that is unknown, so is whether an image that was not painted now had been painted then.
+    """
+    if images is None:
+        return None
+    if latest is None:
+        return images.letters
+    if latest.images is None:
+        return images.letters if images.are_painted else None
+    return images.including(ImageStates.from_letters(latest.images)).letters
+
+
+def text_seen(now: bool | None, latest: Response | None) -> bool | None:
+    """Whether the whole text was in view before this or an earlier revision; None if unknown."""
+    if now is None or latest is None or now:
+        return now
+    return latest.text_in_view
+
+
+def response_of(answer: Answer | Judgement | Skip) -> Response:
+    """The row of an answer, not yet added to a session; its key and revision are not set."""
+    return Response(**values_of(answer))
+
+
+UNANSWERED = dict.fromkeys(
+    (*JUDGEMENT_COLUMNS, "served_at", "first_interaction_at", "submitted_at", "active_seconds")
+)
+
+
+def values_of(answer: Answer | Judgement | Skip) -> dict[str, Any]:
+    """The columns that an answer decides."""
+    letters = answer.images.letters if answer.images else None
+    if isinstance(answer, Skip):
+        return UNANSWERED | {
+            "irrelevant": False,
+            "skipped": answer.reason,
+            "served_at": answer.served_at,
+            "submitted_at": answer.submitted_at,
+            "images": letters,
+            "text_in_view": None,
+        }
+    return UNANSWERED | {
+        **given_values(answer),
+        "irrelevant": answer.irrelevant,
+        "reason": answer.reason or None,
+        "extra": None if answer.extra is None else dict(answer.extra),
+        "served_at": answer.times.served_at,
+        "first_interaction_at": answer.times.first_interaction_at,
+        "submitted_at": answer.times.submitted_at,
+        "active_seconds": answer.times.active_seconds,
+        "images": letters,
+        "text_in_view": answer.text_in_view,
+    }
+
+
+def given_values(answer: Answer | Judgement) -> dict[str, Any]:
+    """What was judged, by its columns."""
+    if isinstance(answer, Judgement):
+        return {"judgement": dict(answer.values)}
+    return {
+        "score_1": answer.score_1,
+        "score_2": answer.score_2,
+        "preferred": answer.preferred,
+        "confirmed": answer.confirmed,
+    }
+
+
+LONGEST_SECONDS = 24 * 3600.0
+"""What a page may report at most where the time at which the question was served is unknown."""
+
+
+def given_answer(
+    question: AskedQuestion,
+    study: AnyStudy,
+    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload,
+    now: datetime,
+) -> Answer | Judgement | Skip:
+    """What the page sends, if it fits the question and the study; else `Refused`."""
+    config = config_of(study)
+    images = image_states(question, payload["images"], rules_of(config))
+    if "skip" in payload:
+        return Skip(images, served_at=known_served_at(question, now), submitted_at=now)
+    return answer_of(question, config, payload["answer"], images, now)
+
+
+def image_states(question: AskedQuestion, payload: ImagesPayload, rules: Rules) -> ImageStates:
+    """The states of the images; `Refused` unless they are of the question's images."""
+    sets = tuple(tuple(states) for states in payload["sets"])
+    if [len(states) for states in sets] != [rules.k] * rules.n_sets:
+        numbers = f"{rules.n_sets} set{'s' * (rules.n_sets != 1)} of {rules.k} images"
+        raise Refused(f"images: must be of {numbers}")
+    if (payload["reference"] is not None) != question.has_reference:
+        raise Refused("images: the reference must have a state if the question has one")
+    return ImageStates(payload["reference"], sets)
+
+
+def answer_of(
+    question: AskedQuestion,
+    config: StudyConfig,
+    payload: AnswerPayload | JudgementPayload,
+    images: ImageStates,
+    now: datetime,
+) -> Answer | Judgement:
+    """The answer with the states of its images, and its times by the server's clock."""
+    reason = (payload["reason"] or "").strip(WHITE_SPACE)
+    is_asked = asks_reason(config, question.form_position, question.place)
+    if is_asked and len(reason) < SHORTEST_REASON:
+        raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
+    given_reason = None if payload["reason"] is None else reason
+    times = times_of(question, payload, now)
+    extra, text_in_view = extra_answers(config, payload), payload.get("text_in_view")
+    if "score_1" in payload:
+        scores = payload["score_1"], payload["score_2"], payload["preferred"]
+        confirmed = payload["confirmed"] or None
+        return Answer(
+            *scores,
+            payload["irrelevant"],
+            given_reason,
+            times,
+            images,
+            confirmed,
+            extra,
+            text_in_view,
+        )
+    kind = KINDS[config.design.kind]
+    if kind.read is None:
+        raise Refused(f"questions of this study are of kind {config.design.kind}")
+    values = kind.read(payload["judgement"], rules_of(config))
+    irrelevant = None if kind.is_live else payload["irrelevant"]  # the page of a search has no flag
+    return Judgement(values, irrelevant, given_reason, times, images, extra, text_in_view)
+
+
+def extra_answers(
+    config: StudyConfig, payload: AnswerPayload | JudgementPayload
+) -> dict[str, Any] | None:
+    """The answers to the extra questions; None if the study has none."""
+    questions = config.questionnaire.after_each
+    answers = read_answers(questions, payload.get("extra", {}))
+    return answers if questions else None
+
+
+def times_of(
+    question: AskedQuestion, payload: AnswerPayload | JudgementPayload, now: datetime
+) -> Times:
+    """The times of an answer by the server's clock.
+
+    The page reports durations. None can be longer than the time since the question was served, so
+    a longer one (the computer slept, its clock was changed) is cut to that.
+    """
+    served_at, since = known_served_at(question, now), payload["seconds_since_first_interaction"]
+    elapsed = (now - served_at).total_seconds() if served_at else LONGEST_SECONDS
+    return Times(
+        served_at=served_at,
+        first_interaction_at=(
+            None if since is None else now - timedelta(seconds=min(since, elapsed))
+        ),
+        submitted_at=now,
+        active_seconds=round(min(payload["active_seconds"], elapsed), 3),
+    )
+
+
+def known_served_at(question: AskedQuestion, now: datetime) -> datetime | None:
+    """When a question was served; None if the server's clock has been set back since."""
+    served_at = question.served_at
+    return None if served_at is None or served_at > now else served_at

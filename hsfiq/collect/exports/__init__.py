@@ -1,1 +1,0 @@
-"""Which answers went into which release: reading what is recorded, and deleting it."""

@@ -1,1 +1,0 @@
-"""Outcomes: who changes the status of a participation, and why."""

@@ -1,0 +1,403 @@
+"""What a study's owner changes: the status of the study or of a participant, and their data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy.orm import Session
+
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record as record_action
+from hsfiq.collect.leases import end_lease
+from hsfiq.collect.messages import forget_messages
+from hsfiq.collect.participants import WITHDREW, by_name, lock_participant, record_status_change
+from hsfiq.collect.recruiting import release_unbegun, require_signable, set_quotas
+from hsfiq.collect.studies import find_study, lock_study, require_unfinished
+from hsfiq.db.engine import Database
+from hsfiq.db.rows import ANSWER_COUNTS
+from hsfiq.db.search_tables import (
+    ImportedSearch,
+    PublishedLeaderboard,
+    SearchEnding,
+    SearchFeedback,
+    SearchList,
+    SearchTurn,
+    SearchUpload,
+    StruckText,
+)
+from hsfiq.db.tables import (
+    Check,
+    CheckAnswer,
+    ExportedForm,
+    ExportedRelease,
+    Form,
+    Message,
+    MessageRecipient,
+    Participant,
+    Question,
+    QuestionnaireAnswers,
+    Response,
+    StatusChange,
+    Study,
+    TextVersion,
+    WorkedHit,
+)
+from hsfiq.db.types import digest_of, new_token
+from hsfiq.errors import ConfigError, Conflict, Refused
+from hsfiq.images.check import Track
+from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
+from hsfiq.study.extension import Added, MoreAnnotators, NewQueries, extend_in_parts, extend_study
+from hsfiq.study.publication import without_answers_of
+from hsfiq.study.texts import (
+    Change,
+    changes_between,
+    forbidden_changes,
+    record_next_version,
+    texts_of,
+)
+
+# Deleting what is recorded of a person in releases.
+
+
+def exports_with(session: Session, participant: Participant) -> Sequence[ExportedRelease]:
+    """The recorded releases that have answers of a participant, kept or dropped; oldest first."""
+    forms = select(Form.id).where(Form.participant_id == participant.id)
+    releases = select(ExportedForm.release_id).where(ExportedForm.form_id.in_(forms))
+    return session.scalars(
+        select(ExportedRelease).where(ExportedRelease.id.in_(releases)).order_by(ExportedRelease.id)
+    ).all()
+
+
+def forget_exports(session: Session, participant: Participant) -> Sequence[ExportedRelease]:
+    """Delete which of a participant's answers are in releases; return these releases."""
+    releases = exports_with(session, participant)
+    forms = select(Form.id).where(Form.participant_id == participant.id)
+    session.execute(delete(ExportedForm).where(ExportedForm.form_id.in_(forms)))
+    for release in releases:
+        release.n_forgotten += 1
+    return releases
+
+
+# Editing a study's texts and codes: prepared from what the owner saw, performed under a lock.
+
+
+class ForbiddenEdit(Refused):
+    """Keys differ that may not change; `errors` has one for each."""
+
+    def __init__(self, errors: list[ConfigError]) -> None:
+        super().__init__("; ".join(map(str, errors)))
+        self.errors = errors
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An edit that has not been performed yet; `version_seen` is the version that it replaces."""
+
+    study: str
+    version_seen: int | None
+    wanted: StudyConfig
+    changes: tuple[Change, ...]
+
+
+def prepare_edit(study: Study, wanted: StudyConfig, version_seen: int | None) -> Edit:
+    """Compare the wanted config with the stored one.
+
+    Raises:
+        ForbiddenEdit: it changes more than texts and codes.
+        Refused: the study was imported, or its simulation has ended.
+    """
+    require_unfinished(study)
+    stored = config_of(study)
+    errors = forbidden_changes(stored, wanted)
+    if errors:
+        raise ForbiddenEdit(errors)
+    changes = changes_between(texts_of(stored), texts_of(wanted))
+    return Edit(study.name, version_seen, wanted, tuple(changes))
+
+
+def perform_edit(session: Session, edit: Edit, now: datetime) -> TextVersion:
+    """Store an edit in a writing transaction, as a new version.
+
+    Raises:
+        Conflict: the texts are no longer those that the owner saw.
+    """
+    study = find_study(session, edit.study)
+    if study is None:
+        raise Refused(f"there is no study {edit.study[:80]!r}")
+    study = lock_study(session, study.id)
+    if study.text_version != edit.version_seen:
+        raise Conflict(
+            f"the texts of study {study.name} are now version {study.text_version}",
+            remedy="look at the new version, then try again",
+        )
+    prepare_edit(study, edit.wanted, edit.version_seen)  # the rest may have changed since
+    return record_next_version(session, study, edit.wanted, now)
+
+
+# Deleting the searches of a person who is forgotten.
+
+OF_QUESTIONS = (SearchTurn, SearchEnding, SearchUpload, ImportedSearch)
+OF_TURNS = (StruckText, SearchFeedback, SearchList)
+SEARCH_TABLES = (*OF_QUESTIONS, *OF_TURNS)
+
+
+def forget_searches(session: Session, questions: Select[int]) -> None:
+    """Delete the turns, endings and pictures of these questions (database keys).
+
+    Call it after their responses are deleted. SQLite then reuses the highest keys of responses, so
+    `last_response` of leaderboards is lowered: searches that end later must count as new.
+    """
+    turns = select(SearchTurn.id).where(SearchTurn.question_id.in_(questions))
+    for table in OF_TURNS:
+        session.execute(delete(table).where(table.turn_id.in_(turns)))
+    for keyed in OF_QUESTIONS:
+        session.execute(delete(keyed).where(keyed.question_id.in_(questions)))
+    newest = select(func.coalesce(func.max(Response.id), 0)).scalar_subquery()
+    later = update(PublishedLeaderboard).where(PublishedLeaderboard.last_response > newest)
+    session.execute(later.values(last_response=newest))
+
+
+PERSONAL_TABLES = (
+    *(Participant, Question, Response, QuestionnaireAnswers, CheckAnswer, StatusChange),
+    *(Message, MessageRecipient, Study, WorkedHit, *SEARCH_TABLES, ExportedForm),
+)
+"""The tables in which `forget` deletes or empties rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How many answers were deleted, and the recorded releases that have answers of the person."""
+
+    n_answers: int = 0
+    releases: Sequence[ExportedRelease] = ()
+
+
+def forget(session: Session, participant: Participant) -> Deleted:
+    """Delete a person's answers and checks, and free their questions.
+
+    Searches, messages to this person alone, and what is recorded of them in releases are deleted,
+    too. So is what an imported study keeps of answers that were dropped before.
+
+    An empty row under the pseudonym remains, so that nobody else is ever given it. It still says
+    that somebody has withdrawn.
+    """
+    lock_participant(session, participant)
+    own_questions = select(Question.id).join(Form).where(Form.participant_id == participant.id)
+    own_checks = select(Check.id).join(Form).where(Form.participant_id == participant.id)
+    n_answers = session.scalar(
+        select(func.count(func.distinct(Response.question_id))).where(
+            Response.question_id.in_(own_questions)
+        )
+    )
+    session.execute(delete(Response).where(Response.question_id.in_(own_questions)))
+    forget_searches(session, own_questions)
+    session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
+    for table in (QuestionnaireAnswers, WorkedHit):
+        session.execute(delete(table).where(table.participant_id == participant.id))
+    is_withdrawal = func.coalesce(StatusChange.reason, "") == WITHDREW
+    changes = delete(StatusChange).where(StatusChange.participant_id == participant.id)
+    session.execute(changes.where(~is_withdrawal))
+    session.execute(update(Question).where(Question.id.in_(own_questions)).values(served_at=None))
+    forget_messages(session, participant)
+    study = participant.study
+    study.design = without_answers_of(study.design, participant.name)
+    releases = forget_exports(session, participant)
+    participant.status = "returned"
+    participant.external_id = participant.platform_study_id = participant.language = None
+    participant.token_hash = digest_of(new_token())
+    participant.consented_at = participant.practised_at = None
+    participant.created_at = participant.enrolled_at = participant.seen_at = None
+    for name in (*ANSWER_COUNTS, "n_revisions"):
+        setattr(participant, name, 0)
+    session.flush()
+    return Deleted(n_answers or 0, releases)
+
+
+# What a study's owner changes: the status of the study or of a participant, and their data.
+#
+# The dashboard and the command line both `prepare` an action, which records the status that the
+# owner saw, and perform it in a later transaction, which locks the row and refuses if the status
+# has changed since.
+
+STUDY_ACTIONS = {"open": "open", "pause": "paused", "close": "closed"}
+"""The study's status after each action."""
+
+PARTICIPANT_ACTIONS = {
+    "pause": "paused",
+    "resume": "active",
+    "exclude": "excluded",
+    "return": "returned",
+    "screen-out": "screened-out",
+    "forget": "returned",
+    "reassign": None,
+}
+"""The participant's status after each action; None leaves it as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerAction:
+    """An action on a study, or on one of its participants, that has not been performed yet.
+
+    `participant` is None for an action on the study itself; `name` is a key of `STUDY_ACTIONS` or
+    `PARTICIPANT_ACTIONS`; `status_seen` is the status when the action was prepared. `reason` is
+    kept with the change of a participant's status.
+    """
+
+    study: str
+    participant: str | None
+    name: str
+    status_seen: str
+    reason: str = ""
+
+    @property
+    def status_after(self) -> str | None:
+        return (STUDY_ACTIONS if self.participant is None else PARTICIPANT_ACTIONS)[self.name]
+
+    @property
+    def target(self) -> str:
+        return self.participant or f"study {self.study}"
+
+    @property
+    def audit_name(self) -> Action:
+        return Action(f"{'study' if self.participant is None else 'participant'}.{self.name}")
+
+
+def prepare(
+    study: Study, action: str, participant: Participant | None = None, reason: str = ""
+) -> OwnerAction:
+    """Describe an action with the status as it is now; `Refused` if the study does not allow it."""
+    row = participant or study
+    prepared = OwnerAction(
+        study.name, participant.name if participant else None, action, row.status, reason
+    )
+    require_allowed(study, prepared)
+    return prepared
+
+
+def perform(session: Session, action: OwnerAction, actor: Actor) -> Deleted:
+    """Perform an action in a writing transaction, and record it; return what it deleted.
+
+    Raises:
+        Conflict: the status is no longer the one that the owner saw.
+        Refused: there is no such study or participant, or the study can take no more answers.
+    """
+    study = find_study(session, action.study)
+    if study is None:
+        raise Refused(f"there is no study {action.study[:80]!r}")
+    require_allowed(study, action)
+    if action.participant is None:
+        lock_as_seen(session, study, action)
+        study.status = STUDY_ACTIONS[action.name]
+        deleted = Deleted()
+    else:
+        deleted = perform_on_participant(session, study, action.participant, action)
+    record_action(
+        session, actor, action.audit_name, study=study.name, about=action.participant or ""
+    )
+    return deleted
+
+
+def perform_on_participant(
+    session: Session, study: Study, name: str, action: OwnerAction
+) -> Deleted:
+    if action.name == "forget":
+        lock_study(session, study.id)  # a release of it may be about to be recorded
+    participant = by_name(session, study, name)
+    lock_as_seen(session, participant, action)
+    if action.name == "forget":
+        return forget(session, participant)
+    if action.status_after is None:
+        end_lease(participant)
+    else:
+        now = datetime.now(UTC)
+        record_status_change(session, participant, action.status_after, now, reason=action.reason)
+    return Deleted()
+
+
+def extend(
+    session: Session, study: Study, wanted: MoreAnnotators | NewQueries, now: datetime
+) -> Added:
+    """Add forms to a study in a writing transaction; its lock also puts enrolments in order.
+
+    Raises:
+        Refused: the study can take no more answers, or there is nothing to add.
+    """
+    locked = lock_study(session, study.id)
+    require_unfinished(locked)
+    return extend_study(session, locked, wanted, now)
+
+
+def extend_while_running(
+    database: Database,
+    actor: Actor,
+    study_of: Callable[[Session], Study],
+    wanted: MoreAnnotators | NewQueries,
+    now: datetime,
+    track: Track = iter,
+) -> Added:
+    """Add forms to a study as `extend` does, in short transactions; `study_of` finds the study.
+
+    The images of new pairs are checked; `track` iterates over them, for a progress bar.
+    """
+
+    def unfinished(session: Session) -> Study:
+        study = study_of(session)
+        require_unfinished(study)
+        return study
+
+    def lock(session: Session) -> Study:
+        return lock_study(session, unfinished(session).id)
+
+    return extend_in_parts(
+        database, actor, wanted, now, study_of=unfinished, lock=lock, track=track
+    )
+
+
+def change_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> None:
+    """Set quotas in a writing transaction; the lock puts enrolments in order.
+
+    Raises:
+        ConfigError: the study has no such category, or too few forms of it.
+    """
+    locked = lock_study(session, study.id)
+    require_unfinished(locked)
+    set_quotas(session, locked, quotas)
+
+
+def change_enrolment(session: Session, study: Study, changes: Mapping[str, Any]) -> None:
+    """Change rules of `[recruitment]` for who may begin; the lock puts enrolments in order."""
+    locked = lock_study(session, study.id)
+    require_unfinished(locked)
+    recruitment = replace(config_of(locked).recruitment, **changes)
+    if recruitment.signed_links and "signed_links" in changes:
+        require_signable(locked)
+    locked.design = locked.design | {"recruitment": stored_recruitment(recruitment)}
+    session.flush()
+
+
+def release_places(
+    session: Session, study: Study, now: datetime, minutes: int | None = None
+) -> list[str]:
+    """Give back the places that nobody began; see `release_unbegun`."""
+    locked = lock_study(session, study.id)
+    require_unfinished(locked)
+    return release_unbegun(session, locked, now, minutes)
+
+
+def require_allowed(study: Study, action: OwnerAction) -> None:
+    if action.participant is None or action.name == "reassign":
+        require_unfinished(study)
+
+
+def lock_as_seen(session: Session, row: Study | Participant, action: OwnerAction) -> None:
+    """Lock the row that an action changes; raise `Conflict` unless its status is the one seen."""
+    session.refresh(row, ["status"], with_for_update=True)
+    if row.status != action.status_seen:
+        raise Conflict(
+            f"{action.target} is now {row.status}, no longer {action.status_seen}",
+            remedy="try again",
+        )

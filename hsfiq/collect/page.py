@@ -1,0 +1,185 @@
+"""What a page shows at a position, read from the database in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import Row, func, select
+from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import set_committed_value
+
+from hsfiq.collect.answers import latest_response
+from hsfiq.collect.leases import next_unassigned_forms
+from hsfiq.collect.messages import unread_messages
+from hsfiq.collect.stages import Position, Stage, has_practice
+from hsfiq.collect.steps import ShownQuestion, Step, Steps, shown_questions
+from hsfiq.db.rows import AnyParticipant
+from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
+from hsfiq.errors import Forbidden, Refused
+from hsfiq.kinds import KINDS
+from hsfiq.study.config import config_of
+
+# A study as its next participant would see it, with nobody enrolled and nothing stored.
+#
+# A preview is read in a session that never commits. Its participant has no row and no key, so no
+# stored answer is theirs, and where they are comes with each request.
+
+
+def stages_before(study: Study) -> tuple[Stage, ...]:
+    """The stages before the first question, each of which is one step of a preview."""
+    return ("consent", "practice") if has_practice(study) else ("consent",)
+
+
+def batch_to_preview(session: Session, study: Study) -> int:
+    """The batch of the next participant, or the first one if every form is assigned."""
+    forms = next_unassigned_forms(session, study)
+    if forms:
+        return forms[0].batch
+    first = session.scalar(select(func.min(Form.batch)).where(Form.study_id == study.id))
+    if first is None:
+        raise Refused(f"study {study.name} has no questions to preview")
+    return first
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A participant without a row, and what they are asked.
+
+    `forms` are held because a session forgets objects that nobody holds, and their positions.
+    """
+
+    participant: Participant
+    forms: Sequence[Form]
+    steps: tuple[Step, ...]
+
+    @property
+    def last(self) -> int:
+        """How many steps there are before the thanks."""
+        return len(self.before) + len(self.steps) + self.has_questionnaire
+
+    @property
+    def before(self) -> tuple[Stage, ...]:
+        return stages_before(self.participant.study)
+
+    @property
+    def has_questionnaire(self) -> bool:
+        return bool(config_of(self.participant.study).questionnaire.at_end)
+
+    def position(self, reached: int) -> Position:
+        """Where somebody is who has done so many steps."""
+        n_done = max(0, reached - len(self.before))
+        done, left = self.steps[:n_done], self.steps[n_done:]
+        progress = Steps(
+            steps=self.steps,
+            current=left[0] if left else None,
+            answered=sum(step.check_id is None for step in done),
+            total=sum(step.check_id is None for step in self.steps),
+        )
+        if reached < len(self.before):
+            return Position(self.before[reached], progress)
+        if left:
+            return Position("asking", progress, left[0])
+        return Position("questionnaire" if reached < self.last else "done", progress)
+
+    def position_at(self, reached: int, number: int) -> Position:
+        """The question with this number, which must have been reached, as `Position`."""
+        position = self.position(reached)
+        step = position.question_step(number)
+        if step is None or self.place_of(step) > reached:
+            raise Forbidden(f"question {number} cannot be shown now")
+        return Position(position.stage, position.progress, step)
+
+    def position_after(self, reached: int, step: Step) -> Position:
+        """The question after this one if it was reached before, otherwise the current step."""
+        current = self.position(reached)
+        following = current.question_step(step.number + 1)
+        if current.step is None or following is None or self.place_of(following) >= reached:
+            return current
+        return Position(current.stage, current.progress, following)
+
+    def place_of(self, step: Step) -> int:
+        """How many steps come before this one."""
+        return len(self.before) + self.steps.index(step)
+
+    def question(self, question_id: int) -> Step:
+        for step in self.steps:
+            if step.question_id == question_id and step.check_id is None:
+                return step
+        raise Forbidden("this question is not part of the preview")
+
+
+def preview_of(session: Session, study: Study, batch: int, language: str | None = None) -> Preview:
+    """The preview of a batch in a language, in a session that never commits.
+
+    Values that the database does not have are set as if they came from it, so that they are not
+    written: the study is open, and the forms have the positions that a participant's would have.
+    """
+    set_committed_value(study, "status", "open")
+    forms = session.scalars(
+        select(Form).where(Form.study_id == study.id, Form.batch == batch).order_by(Form.number)
+    ).all()
+    for position, form in enumerate(forms, start=1):
+        set_committed_value(form, "position", position)
+    participant = Participant(
+        study=study,
+        name="",
+        token=token_of(study.id, batch),
+        status="active",
+        language=language,
+        source=config_of(study).recruitment.mode,
+    )
+    return Preview(participant, forms, tuple(steps_of_forms(session, forms)))
+
+
+def token_of(study_id: int, batch: int) -> str:
+    """What a preview's participant has in place of a token; the same for all who see it."""
+    return f"preview of batch {batch} of study {study_id}"
+
+
+def steps_of_forms(session: Session, forms: Sequence[Form]) -> list[Step]:
+    """The questions with the sums before them; none is done, as nobody's answers are read."""
+    steps: list[Step] = []
+    number = 0
+    for form in forms:
+        sums = session.execute(
+            select(Check.place, Check.id).where(
+                Check.form_id == form.id, Check.kind == "arithmetic"
+            )
+        )
+        step = partial(Step, done=False, form_position=form.position)
+        sum_at = {} if form is forms[0] else {row.place: row.id for row in sums}
+        questions = session.execute(
+            select(Question.place, Question.id)
+            .where(Question.form_id == form.id)
+            .order_by(Question.place)
+        )
+        for place, question_id in questions:
+            number += 1
+            if place in sum_at:
+                steps.append(step(number, question_id, sum_at[place]))
+            steps.append(step(number, question_id, None))
+    return steps
+
+
+@dataclass(frozen=True, slots=True)
+class PageParts:
+    """The unread messages; the question and the one after it; the answer that is revised."""
+
+    messages: Sequence[Row[int, str]]
+    questions: Mapping[int, ShownQuestion]
+    latest: Response | None
+
+
+def page_parts(session: Session, participant: AnyParticipant, position: Position) -> PageParts:
+    """The parts of a page; it has no questions at a stage without any, and in a search."""
+    messages, step = unread_messages(session, participant), position.step
+    if step is None or step.check_id is not None:
+        return PageParts(messages, {}, None)
+    latest = latest_response(session, step.question_id) if step.done else None
+    if KINDS[participant.study.kind].is_live:
+        return PageParts(messages, {}, latest)
+    following = position.question_step(step.number + 1)
+    next_id = following.question_id if following else None
+    return PageParts(messages, shown_questions(session, step.question_id, next_id), latest)

@@ -1,0 +1,325 @@
+"""Places in a study: who may take them, and those that nobody began."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from math import ceil
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, Select, delete, func, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from hsfiq.collect.leases import (
+    DEPARTED_STATUSES,
+    IS_ANSWERED,
+    IS_BEFORE_END,
+    lease_expired,
+    never_begun,
+)
+from hsfiq.collect.studies import lock_study, require_unfinished
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import AllowedPerson, EnrolmentByAddress, Form, Participant, Question, Study
+from hsfiq.db.types import digest_of
+from hsfiq.errors import FileErrors, Forbidden, Refused, Unavailable, UnreadableInput
+from hsfiq.processes import repeated
+from hsfiq.readers.files import read_text
+from hsfiq.study.capacity import require_enough_forms
+from hsfiq.study.config import PLATFORM_ID, config_of, stored_recruitment
+
+# A limit on how many enrol from one address in an hour: a script cannot take all places.
+#
+# The enrolments are counted in the database, in the transaction that enrols, because several
+# processes may serve one study and a restart must not lift the limit. Nothing of them is kept
+# longer than the limit needs.
+
+PERIOD = timedelta(hours=1)
+
+FORGETTING_SECONDS = 5.0
+"""The time after which a server looks again for enrolments that no longer count."""
+
+
+class TooManyEnrolments(Refused):
+    """So many have enrolled from an address that the next one has to wait."""
+
+    status = 429
+
+    def __init__(self, study: Study, seconds: int) -> None:
+        """`seconds` is how long to wait."""
+        super().__init__(f"study {study.name}: too many enrolments from this address in an hour")
+        self.study_id, self.seconds = study.id, seconds
+
+
+def counts_enrolments(study: Study) -> bool:
+    """Whether the study limits how many enrol from one address.
+
+    Simulated annotators all come from one, so that their study has no limit.
+    """
+    return config_of(study).recruitment.enrolments_per_address > 0 and study.origin != "simulated"
+
+
+def count_enrolment(session: Session, study: Study, client: str, now: datetime) -> None:
+    """Count an enrolment in a locked study; `TooManyEnrolments` if that is more than allowed.
+
+    `client` is a digest of the address.
+    """
+    if not counts_enrolments(study):
+        return
+    limit = config_of(study).recruitment.enrolments_per_address
+    of_client = select(EnrolmentByAddress.enrolled_at).where(
+        EnrolmentByAddress.study_id == study.id,
+        EnrolmentByAddress.client == client,
+        still_counts(now),
+    )
+    times = session.scalars(of_client.order_by(EnrolmentByAddress.enrolled_at)).all()
+    if len(times) >= limit:
+        free_again = times[-limit] + PERIOD
+        raise TooManyEnrolments(study, max(1, ceil((free_again - now).total_seconds())))
+    session.add(EnrolmentByAddress(study_id=study.id, client=client, enrolled_at=now))
+
+
+def still_counts(now: datetime) -> ColumnElement[bool]:
+    """Times in the future, from before a clock was set back, count no longer either."""
+    return EnrolmentByAddress.enrolled_at.between(now - PERIOD, now + PERIOD)
+
+
+def forget_old_enrolments(database: Database) -> None:
+    """Delete the enrolments that no longer count; if the database cannot do it, leave them."""
+    outdated = ~still_counts(datetime.now(UTC))
+    # A user who may only read the database cannot delete; the server, or a later command, will.
+    with suppress(SQLAlchemyError, Unavailable):
+        with database.reading() as session:
+            if session.scalar(select(EnrolmentByAddress.id).where(outdated).limit(1)) is None:
+                return
+        with database.writing() as session:
+            session.execute(delete(EnrolmentByAddress).where(outdated))
+
+
+def regular_forgetting(
+    database: Database, seconds: float = FORGETTING_SECONDS
+) -> AbstractContextManager[None]:
+    """Within the block, delete the enrolments that no longer count soon after their hour."""
+    return repeated(partial(forget_old_enrolments, database), seconds, "old enrolments")
+
+
+# Which people of a recruitment platform may enrol: those on the owner's list, if there is one.
+
+PLATFORMS = ("prolific", "mturk")
+
+
+class NotInvited(Forbidden):
+    """The platform's id is not on the study's list, or its link is not signed."""
+
+
+def require_on_list(session: Session, study: Study, person: str) -> None:
+    """`NotInvited` if the study has a list of people, and this one is not on it."""
+    if count_allowed(session, study) and session.get(AllowedPerson, key_of(study, person)) is None:
+        raise NotInvited("this id is not on the study's list")
+
+
+def count_allowed(session: Session, study: Study) -> int:
+    """How many people are on the study's list; without any, all are let in."""
+    on_list = select(func.count()).where(AllowedPerson.study_id == study.id)
+    return session.scalar(on_list) or 0
+
+
+def allow_people(session: Session, study: Study, people: Collection[str]) -> int:
+    """Add people to the list, in a writing transaction; the number who were not on it."""
+    locked = lock_study(session, study.id)
+    require_platform(locked)
+    known = set(
+        session.scalars(
+            select(AllowedPerson.person_hash).where(AllowedPerson.study_id == locked.id)
+        )
+    )
+    hashes = [digest for digest in dict.fromkeys(map(digest_of, people)) if digest not in known]
+    rows = [{"study_id": locked.id, "person_hash": digest} for digest in hashes]
+    if rows:
+        session.execute(insert(AllowedPerson), rows)
+    return len(rows)
+
+
+def allow_everybody(session: Session, study: Study) -> None:
+    """Delete the study's list, in a writing transaction."""
+    locked = lock_study(session, study.id)
+    require_platform(locked)
+    session.execute(delete(AllowedPerson).where(AllowedPerson.study_id == locked.id))
+
+
+def require_platform(study: Study) -> None:
+    require_unfinished(study)
+    if config_of(study).recruitment.mode not in PLATFORMS:
+        raise Refused(f"study {study.name} does not recruit on a platform, so it has no such ids")
+
+
+def key_of(study: Study, person: str) -> tuple[int, str]:
+    return study.id, digest_of(person)
+
+
+def read_people(file: Path) -> list[str]:
+    """The platform's ids in a file, one on each line.
+
+    Raises:
+        FileErrors: some are no ids.
+        UnreadableInput: there is none.
+    """
+    lines = [line.strip() for line in read_text(file).splitlines()]
+    wrong = [
+        f"{file}: line {number}: {line[:80]!r} is no id of a platform; write one on each line"
+        for number, line in enumerate(lines, start=1)
+        if line and not PLATFORM_ID.fullmatch(line)
+    ]
+    if wrong:
+        raise FileErrors(wrong)
+    people = list(dict.fromkeys(line for line in lines if line))
+    if not people:
+        raise UnreadableInput(str(file), "holds no id", "write one on each line")
+    return people
+
+
+def require_signable(study: Study) -> None:
+    """`Refused` unless each person of the study's platform can have a link of their own."""
+    if config_of(study).recruitment.mode != "prolific":
+        raise Refused(
+            f"study {study.name} does not recruit on Prolific, so it has no signed links; "
+            "Mechanical Turk shows all workers the same address"
+        )
+
+
+# The places of a study's participants, in all and by category.
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaCount:
+    """How many participants have a place of a category, and how many may have one."""
+
+    category: str
+    taking_part: int
+    quota: int
+
+    @property
+    def is_reached(self) -> bool:
+        return self.taking_part >= self.quota
+
+    def facts(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def taking_part(study: Study, now: datetime) -> Select[int]:
+    """The statement that counts the participants who have a place.
+
+    A departed participant frees their place, and so does one whose lease expired before they
+    answered everything.
+    """
+    has_lost_a_question = (
+        select(Question.id)
+        .join(Form, Question.form_id == Form.id)
+        .where(Form.participant_id == Participant.id, Question.reassigned, ~IS_ANSWERED)
+        .exists()
+    )
+    return select(func.count(Participant.id)).where(
+        Participant.study_id == study.id,
+        Participant.enrolled_at.is_not(None),
+        Participant.status.not_in(DEPARTED_STATUSES),
+        ~(lease_expired(study, now) & (IS_BEFORE_END | has_lost_a_question)),
+    )
+
+
+def count_enrolled(session: Session, study: Study) -> int:
+    """The participants who have got a place and have not departed."""
+    enrolled = select(func.count(Participant.id)).where(
+        Participant.study_id == study.id,
+        Participant.enrolled_at.is_not(None),
+        Participant.status.not_in(DEPARTED_STATUSES),
+    )
+    return session.scalar(enrolled) or 0
+
+
+def count_taking_part(session: Session, study: Study, now: datetime) -> int:
+    return session.scalar(taking_part(study, now)) or 0
+
+
+def quotas_of(session: Session, study: Study, now: datetime) -> list[QuotaCount]:
+    """The study's quotas by category, in the order of its file."""
+    quotas = config_of(study).recruitment.quotas
+    if not quotas:
+        return []
+    counts = taking_part(study, now).add_columns(Participant.category)
+    rows = session.execute(counts.group_by(Participant.category))
+    taken = {category: number for number, category in rows}
+    return [QuotaCount(name, taken.get(name, 0), quota) for name, quota in quotas.items()]
+
+
+def closed_categories(session: Session, study: Study, now: datetime) -> frozenset[str]:
+    """The categories whose quota is reached: nobody else gets forms of them."""
+    counts = quotas_of(session, study, now)
+    return frozenset(count.category for count in counts if count.is_reached)
+
+
+def set_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> None:
+    """Set quotas of a locked study; `ConfigError` if its forms cannot meet them."""
+    config = config_of(study)
+    if config.design.categories == "mixed":
+        raise Refused("its forms mix the categories, so it has no quotas", where=study.name)
+    recruitment = replace(config.recruitment, quotas={**config.recruitment.quotas, **quotas})
+    require_enough_forms(session, study, replace(config, recruitment=recruitment))
+    study.design = study.design | {"recruitment": stored_recruitment(recruitment)}
+    session.flush()
+
+
+# Places that nobody began: their forms go back as they were drawn, for the next participants.
+#
+# They go back when the next participant needs a place, and by `hsfiq participant release`. Whoever
+# comes back later gets a place again, if there is one.
+
+_is_used = (
+    select(Question.id)
+    .join(Form, Question.form_id == Form.id)
+    .where(Form.participant_id == Participant.id, IS_ANSWERED | Question.reassigned)
+    .exists()
+)
+WITH_UNUSED_PLACES = (
+    select(Participant)
+    .where(Participant.status == "active", Participant.enrolled_at.is_not(None), ~_is_used)
+    .order_by(Participant.id)
+    .with_for_update(skip_locked=True)
+)
+"""The active participants who have a place and no answer; who is being changed now is left out."""
+
+
+def release_unbegun(
+    session: Session, study: Study, now: datetime, minutes: int | None = None
+) -> list[str]:
+    """Give back the places of a locked study that were taken so many minutes ago and never begun.
+
+    The names of their participants, who stay. Without `minutes`, it is as many as the study says.
+    """
+    if minutes is None:
+        minutes = config_of(study).recruitment.unbegun_minutes
+        if minutes == 0:
+            return []
+    unbegun = WITH_UNUSED_PLACES.where(Participant.study_id == study.id, never_begun(now, minutes))
+    # Whoever is being changed now, such as by the owner, keeps the place this time.
+    people = session.scalars(unbegun).all()
+    give_back(session, people)
+    return [person.name for person in people]
+
+
+def release_place(session: Session, participant: Participant) -> None:
+    """Give back the place of an active participant of a locked study who has begun nothing."""
+    give_back(session, session.scalars(WITH_UNUSED_PLACES.where(Participant.id == participant.id)))
+
+
+def give_back(session: Session, people: Iterable[Participant]) -> None:
+    for person in people:
+        session.execute(
+            update(Form)
+            .where(Form.participant_id == person.id)
+            .values(participant_id=None, position=None, name=None)
+        )
+        person.enrolled_at = person.category = None
+    session.flush()

@@ -1,1 +1,0 @@
-"""Recruiting: which places a study has, and which of them are taken."""

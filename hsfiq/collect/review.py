@@ -1,0 +1,348 @@
+"""The owner's review: patterns in answers, and how often participants preferred a system."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from statistics import median
+
+from sqlalchemy import Float, Select, case, func, select
+from sqlalchemy.orm import Session, aliased
+
+from hsfiq.answer_rules import contradicts
+from hsfiq.collect.leases import IS_ANSWERED, IS_CHECK
+from hsfiq.collect.participants import Shown, among
+from hsfiq.collect.progress import IS_LATEST, AnswerRow, summary_of
+from hsfiq.db.source_tables import Query, System
+from hsfiq.db.tables import Form, Pair, Participant, Question, Response, RetrievedSet, Study
+
+# Figures of one participant's answers by which an owner notices careless ones.
+
+Images = tuple[int, ...]
+Choice = tuple[object, ...]
+
+FAST_SECONDS, FEWEST_FAST = 2.0, 3
+"""So many answers in less active time each are a reason to look at a participant."""
+LONG_RUN = 10
+"""So are this many equal answers in a row; the filter `straight-lining` drops as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patterns:
+    """How a participant answered; checks count in `longest_run` and the seconds only.
+
+    Attributes:
+        longest_run: the length of the longest run of equal answers in a row.
+        preferred: how often neither set, set 1 and set 2 was preferred.
+        contradictions: answers that prefer the set with the lower score.
+        n_compared: pairs of an answer of theirs and one by another participant about the same two
+            different sets; in `n_same` of them both prefer the same set, or neither.
+    """
+
+    n_answers: int
+    fastest_seconds: float | None
+    median_seconds: float | None
+    longest_run: int
+    preferred: tuple[int, int, int]
+    contradictions: int
+    n_compared: int
+    n_same: int
+
+
+def patterns_of(answers: Iterable[AnswerRow], participant: str) -> Patterns:
+    """The figures of a participant among the study's answers, without skipped questions."""
+    given = [answer for answer in answers if not answer.skipped]
+    own = sorted(
+        (answer for answer in given if answer.participant == participant),
+        key=attrgetter("position"),
+    )
+    judged = [answer for answer in own if answer.check is None]
+    seconds = [answer.active_seconds for answer in own if answer.active_seconds is not None]
+    choices = [(answer.scores, answer.preferred, answer.judgement) for answer in own]
+    sides = Counter(answer.preferred for answer in judged)
+    n_compared, n_same = agreement_with_others(judged, given)
+    return Patterns(
+        n_answers=len(judged),
+        fastest_seconds=min(seconds, default=None),
+        median_seconds=median(seconds) if seconds else None,
+        longest_run=longest_run(choices),
+        preferred=(sides[0], sides[1], sides[2]),
+        contradictions=sum(map(is_contradiction, judged)),
+        n_compared=n_compared,
+        n_same=n_same,
+    )
+
+
+def longest_run(choices: Iterable[Choice]) -> int:
+    """The length of the longest run of one choice, whatever was shown."""
+    return max((len(list(run)) for _, run in groupby(choices)), default=0)
+
+
+def flags_of(
+    session: Session, study: Study, shown: Shown | None = None
+) -> dict[int, tuple[str, ...]]:
+    """Why to look at a participant, in words, by database key; nobody else is in it.
+
+    Those of all participants, or of those whose keys are `shown`; not of excluded ones, who have
+    been looked at.
+    """
+    rows = session.execute(
+        select(
+            Form.participant_id, Question.id, Response.active_seconds, Response.skipped,
+            Response.score_1, Response.score_2, Response.preferred, Response.judgement,
+        )
+        .join(Participant, Form.participant_id == Participant.id)
+        .join(Question, Question.form_id == Form.id)
+        .join(Response, Response.question_id == Question.id)
+        .where(
+            Form.study_id == study.id,
+            Participant.status != "excluded",
+            among(Form.participant_id, shown),
+        )
+        .order_by(Form.participant_id, Form.position, Question.place, Response.revision)
+        .execution_options(yield_per=10_000)
+    )  # fmt: skip
+    flags = {}
+    for person, own in groupby(rows, key=itemgetter(0)):
+        seconds: list[float | None] = []
+        choices: list[Choice] = []
+        for _, grouped in groupby(own, key=itemgetter(1)):
+            revisions = list(grouped)
+            _, _, _, skipped, *scores, preferred, judgement = revisions[-1]
+            if skipped is None:
+                seconds.append(revisions[0].active_seconds)
+                choices.append((*scores, preferred, summary_of(study, judgement)))
+        if reasons := reasons_to_look(seconds, choices):
+            flags[person] = reasons
+    return flags
+
+
+def reasons_to_look(seconds: Sequence[float | None], choices: Sequence[Choice]) -> tuple[str, ...]:
+    """What stands out in somebody's answers, in their order; unknown times do not count."""
+    n_fast = sum(spent is not None and spent < FAST_SECONDS for spent in seconds)
+    run = longest_run(choices)
+    reasons = []
+    if n_fast >= FEWEST_FAST:
+        reasons.append(f"{n_fast} of {len(seconds)} answers in less than {FAST_SECONDS:g} s")
+    if run >= LONG_RUN:
+        reasons.append(f"{run} equal answers in a row")
+    return tuple(reasons)
+
+
+def is_contradiction(answer: AnswerRow) -> bool:
+    if answer.scores is None or answer.preferred is None:
+        return False
+    return contradicts(answer.preferred, *answer.scores)
+
+
+def agreement_with_others(own: Sequence[AnswerRow], given: Iterable[AnswerRow]) -> tuple[int, int]:
+    """The number of comparisons with others, and of those with the same preference."""
+    others: dict[tuple[int, frozenset[Images]], list[AnswerRow]] = defaultdict(list)
+    for answer in given:
+        if answer.counts and answer.check is None and answer.preferred is not None:
+            others[answer.triplet, frozenset(answer.sets)].append(answer)
+    comparisons = [
+        preferred_images(answer) == preferred_images(other)
+        for answer in own
+        if answer.preferred is not None and len(set(answer.sets)) == 2
+        for other in others[answer.triplet, frozenset(answer.sets)]
+        if other.participant != answer.participant
+    ]
+    return len(comparisons), sum(comparisons)
+
+
+def preferred_images(answer: AnswerRow) -> Images | None:
+    """The images of the preferred set, None for a tie."""
+    return answer.sets[answer.preferred - 1] if answer.preferred else None
+
+
+# How often each participant preferred one system to another, in the order of finishing.
+
+SystemPair = tuple[str, str]
+
+UNKNOWN = datetime.min.replace(tzinfo=UTC)
+
+HAS_OPEN = func.max(case((Question.reassigned | Response.revision.is_(None), 1), else_=0))
+"""1 for a participant with a question that is unanswered or was reassigned."""
+
+_first, _second = aliased(RetrievedSet), aliased(RetrievedSet)
+_system_1, _system_2 = aliased(System), aliased(System)
+
+
+@dataclass(frozen=True, slots=True)
+class WinShares:
+    """What the participants who have finished prefer.
+
+    Attributes:
+        by_pair: for every two systems that the study compares, by name, each participant's share
+            of preferences for the first (ties as half) and number of answers about the two.
+        n_unfinished: participants who have answered something but not everything.
+        n_triplets: the triplets that are judged; `n_shared` of them by several people.
+    """
+
+    by_pair: dict[SystemPair, list[tuple[float, int]]]
+    n_finished: int
+    n_unfinished: int
+    n_triplets: int
+    n_shared: int
+
+    def facts(self) -> dict[str, int]:
+        """The counts."""
+        return {key: value for key, value in asdict(self).items() if key != "by_pair"}
+
+    def notes(self) -> list[str]:
+        """What the intervals of these shares hold for."""
+        n_pairs = len(self.by_pair)
+        which = "the interval" if n_pairs == 1 else f"any of the {n_pairs:,} intervals"
+        often = "however often you look, so you may stop at any time."
+        notes = [f"The chance that {which} is ever wrong is at most 5%, {often}"]
+        if self.n_shared:
+            notes.append(
+                f"{self.n_shared:,} of {self.n_triplets:,} triplets were judged by several people: "
+                "the intervals hold for the study's own queries, not for others."
+            )
+        if self.n_unfinished:
+            notes.append(f"Not finished, so not counted yet: {self.n_unfinished:,}.")
+        return notes
+
+
+def win_shares(session: Session, study: Study) -> WinShares:
+    """Read the shares of a study; there are none if its sets name no systems.
+
+    Checks and skipped questions do not count. Participants count from the first answer to their
+    last question on, unless they are excluded or some of their questions were reassigned: who
+    leaves never counts, so nobody is added before those who have finished.
+    """
+    finished = finished_participants(session, study)
+    of_finished = set(finished)
+    won: dict[SystemPair, dict[int, tuple[float, int]]] = {
+        pair: {} for pair in compared_systems(session, study)
+    }
+    for person, first, second, share, number in session.execute(wins_of_people(study)):
+        if person in of_finished:
+            pair = (min(first, second), max(first, second))
+            before, n_before = won[pair].get(person, (0.0, 0))
+            gained = share if pair == (first, second) else number - share
+            won[pair][person] = (before + gained, n_before + number)
+    n_triplets, n_shared = count_triplets(session, study)
+    return WinShares(
+        by_pair={
+            pair: [
+                (own[person][0] / own[person][1], own[person][1])
+                for person in finished
+                if person in own
+            ]
+            for pair, own in won.items()
+        },
+        n_finished=len(finished),
+        n_unfinished=count_started(session, study) - len(finished),
+        n_triplets=n_triplets,
+        n_shared=n_shared,
+    )
+
+
+def wins_of_people(study: Study) -> Select[int | None, str, str, float, int]:
+    """For each participant and two systems, what the first one's sets have won, and of how many."""
+    won = case(
+        (Response.preferred == 0, 0.5),
+        (Response.preferred == case((Question.swapped, 2), else_=1), 1.0),
+        else_=0.0,
+    )
+    return (
+        judged(study)
+        .with_only_columns(
+            Form.participant_id,
+            _system_1.name,
+            _system_2.name,
+            func.sum(won, type_=Float()),
+            func.count(),
+        )
+        .where(Form.participant_id.is_not(None))
+        .group_by(Form.participant_id, _system_1.name, _system_2.name)
+    )
+
+
+def judged(study: Study) -> Select[int]:
+    """The latest preferences between two systems."""
+    return (
+        comparing(study)
+        .join(Response, Response.question_id == Question.id)
+        .where(IS_LATEST, Response.preferred.is_not(None))
+    )
+
+
+def count_triplets(session: Session, study: Study) -> tuple[int, int]:
+    """The triplets that finished participants have judged, and how many of them several have."""
+    finished = people_and_ends(study).having(HAS_OPEN == 0).with_only_columns(Participant.id)
+    n_judges = (
+        judged(study)
+        .with_only_columns(func.count(func.distinct(Form.participant_id)).label("people"))
+        .where(Form.participant_id.in_(finished))
+        .group_by(Query.triplet_id)
+        .subquery()
+    )
+    is_shared = case((n_judges.c.people > 1, 1), else_=0)
+    counts = select(func.count(), func.sum(is_shared)).select_from(n_judges)
+    n_triplets, n_shared = session.execute(counts).one()
+    return n_triplets, n_shared or 0
+
+
+def finished_participants(session: Session, study: Study) -> list[int]:
+    """The database keys of the participants who answered everything, in the order of finishing.
+
+    Without times, as in imported studies, in the order of the participants.
+    """
+    rows = session.execute(people_and_ends(study).having(HAS_OPEN == 0))
+    finished_at = {person: at or UNKNOWN for person, at in rows}
+    return sorted(finished_at, key=lambda person: (finished_at[person], person))
+
+
+def people_and_ends(study: Study) -> Select[int, datetime | None]:
+    """The participants who are not excluded, with the time of the last first answer."""
+    return (
+        select(Participant.id, func.max(Response.submitted_at))
+        .select_from(Form)
+        .join(Question, Question.form_id == Form.id)
+        .join(Participant, Form.participant_id == Participant.id)
+        .outerjoin(Response, (Response.question_id == Question.id) & (Response.revision == 1))
+        .where(Form.study_id == study.id, Participant.status != "excluded")
+        .group_by(Participant.id)
+    )
+
+
+def count_started(session: Session, study: Study) -> int:
+    """The number of participants who have answered something and are not excluded."""
+    people = (
+        select(func.count(func.distinct(Participant.id)))
+        .join(Form, Form.participant_id == Participant.id)
+        .join(Question, Question.form_id == Form.id)
+        .where(Form.study_id == study.id, Participant.status != "excluded", IS_ANSWERED)
+    )
+    return session.scalar(people) or 0
+
+
+def compared_systems(session: Session, study: Study) -> list[SystemPair]:
+    """Every two systems that the study's questions compare, whether answered or not."""
+    rows = session.execute(
+        comparing(study).with_only_columns(_system_1.name, _system_2.name).distinct()
+    )
+    return sorted({(min(names), max(names)) for names in rows})
+
+
+def comparing(study: Study) -> Select[int]:
+    """The questions that compare two different systems, without checks."""
+    return (
+        select(Question.id)
+        .join(Form, Question.form_id == Form.id)
+        .join(Pair, Question.pair_id == Pair.id)
+        .join(Query, Pair.query_id == Query.id)
+        .join(_first, Pair.first_id == _first.id)
+        .join(_second, Pair.second_id == _second.id)
+        .join(_system_1, _first.system_id == _system_1.id)
+        .join(_system_2, _second.system_id == _system_2.id)
+        .where(Form.study_id == study.id, _system_1.id != _system_2.id, ~IS_CHECK)
+    )

@@ -1,1 +1,0 @@
-"""What an owner does with a study beside its status: previews, edits of its texts, messages."""

@@ -1,1 +1,0 @@
-"""Searches over several turns: what participants do, and what retrievers answer."""

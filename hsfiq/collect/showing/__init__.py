@@ -1,1 +1,0 @@
-"""Showing questions: what a participant's page has of them."""

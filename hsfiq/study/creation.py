@@ -1,0 +1,277 @@
+"""Creating a study in short transactions, so that annotators' answers do not wait for it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import TypeVar
+from warnings import catch_warnings
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
+
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record
+from hsfiq.db.engine import Database, Parts, added
+from hsfiq.db.search_tables import SearchItem, StudyRetriever
+from hsfiq.db.tables import (
+    BEING_CREATED,
+    Check,
+    Form,
+    FurtherSet,
+    Pair,
+    PracticeQuestion,
+    Question,
+    RetrievedImage,
+    RetrievedSet,
+    Study,
+    StudyCreation,
+    TextVersion,
+)
+from hsfiq.errors import Conflict
+from hsfiq.images.check import Track, decoder
+from hsfiq.study.config import StudyConfig
+from hsfiq.study.design import (
+    fill_study,
+    new_study,
+    require_new_name,
+    require_unbound_platform_study,
+)
+from hsfiq.study.forms import material_for
+from hsfiq.study.images import BrokenImages, StudyImages, check_shown, record_new, shown_images
+from hsfiq.study.searches import Described
+
+# Remove studies whose creation was interrupted.
+
+LONGEST_PAUSE = timedelta(minutes=10)
+"""A creation that has stored nothing for longer was interrupted."""
+
+FORMS_AT_ONCE, PAIRS_AT_ONCE = 10, 100
+"""What is removed before others may write."""
+
+T = TypeVar("T")
+
+
+def remove_interrupted(database: Database, now: datetime) -> None:
+    """Remove what creations have left that have not continued for `LONGEST_PAUSE`."""
+    with database.reading() as session:
+        old = StudyCreation.continued_at < now - LONGEST_PAUSE
+        interrupted = session.scalars(select(StudyCreation.study_id).where(old)).all()
+    for study_id in interrupted:
+        remove_unfinished(database, study_id)
+
+
+def remove_unfinished(database: Database, study_id: int) -> None:
+    """Remove all rows of a study that is not complete; of a complete one, none."""
+    with database.writing_in_parts() as parts:
+        session = parts.session
+        if session.get(StudyCreation, study_id) is None:
+            return
+        remove_forms(parts, study_id)
+        session.execute(delete(PracticeQuestion).where(PracticeQuestion.study_id == study_id))
+        remove_pairs(parts, study_id)
+        for table in (TextVersion, StudyRetriever, StudyCreation):
+            session.execute(delete(table).where(table.study_id == study_id))
+        session.execute(delete(Study).where(Study.id == study_id))
+
+
+def remove_forms(parts: Parts, study_id: int) -> None:
+    session = parts.session
+    forms = session.scalars(select(Form.id).where(Form.study_id == study_id)).all()
+    for keys in chunks(forms, FORMS_AT_ONCE):
+        session.execute(delete(Check).where(Check.form_id.in_(keys)))
+        session.execute(delete(Question).where(Question.form_id.in_(keys)))
+        session.execute(delete(Form).where(Form.id.in_(keys)))
+        end_long_part(parts)
+
+
+def remove_pairs(parts: Parts, study_id: int) -> None:
+    session = parts.session
+    pairs = session.scalars(select(Pair.id).where(Pair.study_id == study_id)).all()
+    for keys in chunks(pairs, PAIRS_AT_ONCE):
+        sets = sets_of(session, keys)
+        for table in (FurtherSet, SearchItem):
+            session.execute(delete(table).where(table.pair_id.in_(keys)))
+        session.execute(delete(Pair).where(Pair.id.in_(keys)))
+        session.execute(delete(RetrievedImage).where(RetrievedImage.set_id.in_(sets)))
+        session.execute(delete(RetrievedSet).where(RetrievedSet.id.in_(sets)))
+        end_long_part(parts)
+
+
+def sets_of(session: Session, pairs: Sequence[int]) -> list[int]:
+    """The keys of the sets that these pairs show; no other pair shows them."""
+    rows = session.execute(select(Pair.first_id, Pair.second_id).where(Pair.id.in_(pairs)))
+    of_pairs = [key for row in rows for key in row if key is not None]
+    further = select(FurtherSet.set_id).where(FurtherSet.pair_id.in_(pairs))
+    return [*of_pairs, *session.scalars(further)]
+
+
+def end_long_part(parts: Parts) -> None:
+    if parts.is_long:
+        parts.next()
+
+
+def chunks(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
+# Create a study in short transactions, so that annotators' answers do not wait for it.
+#
+# Readers see all of the study or nothing: it is hidden until the last transaction.
+
+GO_ON_SECONDS = 60.0
+"""How often a creation that checks images records that it goes on."""
+
+
+def nothing_required(_session: Session) -> None:
+    """`require_at_end` of a study that nothing else can conflict with."""
+
+
+def create_study(
+    database: Database,
+    config: StudyConfig,
+    query_ids: Sequence[int],
+    *,
+    actor: Actor,
+    require: Callable[[Session, Study], None],
+    require_at_end: Callable[[Session], None] = nothing_required,
+    pairs: Sequence[tuple[int, int, int]] | None = None,
+    chosen_by: Mapping[str, object] | None = None,
+    origin: str = "collected",
+    status: str = "open",
+    retrievers: Mapping[str, Described] | None = None,
+    track: Track = iter,
+) -> StudyImages:
+    """Draw and store a study, as `draw_study` does in one transaction, and check its images.
+
+    `require` may refuse the study before it becomes visible, `require_at_end` in the transaction in
+    which it does. `track` iterates over the images, for a progress bar. Nothing remains if anything
+    fails, except images and systems of live retrievers, which other studies share. What a killed
+    process leaves is hidden, and removed by a later creation.
+
+    Raises:
+        BrokenImages: files of images are there but cannot be shown.
+    """
+    remove_interrupted(database, datetime.now(UTC))
+    with database.reading() as session:
+        require_new_name(session, config)
+        require_unbound_platform_study(session, config)
+        material = material_for(session, config, query_ids)
+    study = hidden_study(config, origin=origin, chosen_by=chosen_by)
+    try:
+        with database.writing_in_parts() as parts:
+            creation = begin(parts, study)
+            fill_study(
+                parts.session,
+                study,
+                config,
+                query_ids,
+                material,
+                pairs=pairs,
+                retrievers=retrievers,
+                next_part=creation.next_part,
+            )
+            require(parts.session, study)
+        corpora = (described.corpus for described in (retrievers or {}).values())
+        images = require_usable_images(database, study.id, frozenset().union(*corpora), track)
+        with database.writing() as session:
+            go_on(session, study.id)
+            require_at_end(session)
+            publish(session, session.get_one(Study, study.id), config, status)
+            record(session, actor, Action.STUDY_CREATE, study=config.study.name)
+    except BaseException:
+        if study.id is not None:
+            remove_unfinished(database, study.id)
+        raise
+    record_new(database, images)
+    return replace(images, study=config.study.name)
+
+
+def require_usable_images(
+    database: Database, study_id: int, searched: frozenset[str], track: Track
+) -> StudyImages:
+    """The images of a hidden study, after decoding all of them; `BrokenImages` if any is broken.
+
+    `searched` are those that live retrievers may list.
+    """
+
+    def track_going_on(names: Sequence[str]) -> Iterator[str]:
+        continued = monotonic()
+        for name in track(names):
+            if monotonic() - continued > GO_ON_SECONDS:
+                with database.writing() as session:
+                    go_on(session, study_id)
+                continued = monotonic()
+            yield name
+
+    with database.reading() as session:
+        shown = shown_images(session, session.get_one(Study, study_id))
+    shown = replace(shown, searched=searched)
+    with catch_warnings(action="ignore"):  # Pillow's, of unusual but complete files
+        images = check_shown(shown, decoder(), track_going_on)
+    if images.broken:
+        raise BrokenImages(images.broken)
+    return images
+
+
+def hidden_study(
+    config: StudyConfig, *, origin: str, chosen_by: Mapping[str, object] | None = None
+) -> Study:
+    """A study for `begin`, under a name of its own."""
+    study = new_study(config, origin=origin, status="draft", chosen_by=chosen_by)
+    study.name, study.platform_study_id = f"{BEING_CREATED}{secrets.token_hex(8)}", None
+    return study
+
+
+def begin(parts: Parts, study: Study) -> Creation:
+    added(parts.session, study)
+    now = datetime.now(UTC)
+    added(parts.session, StudyCreation(study_id=study.id, continued_at=now))
+    creation = Creation(parts, study.id)
+    creation.end_part()
+    return creation
+
+
+class Creation:
+    """The transactions in which a study is stored; each ends by recording that it goes on."""
+
+    def __init__(self, parts: Parts, study_id: int) -> None:
+        self._parts, self._study_id = parts, study_id
+
+    def next_part(self) -> None:
+        """End the transaction if it has lasted long."""
+        if self._parts.is_long:
+            self.end_part()
+
+    def end_part(self) -> None:
+        go_on(self._parts.session, self._study_id)
+        self._parts.next()
+
+
+def go_on(session: Session, study_id: int) -> None:
+    """Record that a creation goes on; `Conflict` if another command has removed what it stored."""
+    goes_on = (
+        update(StudyCreation)
+        .where(StudyCreation.study_id == study_id)
+        .values(continued_at=datetime.now(UTC))
+        .returning(StudyCreation.study_id)
+    )
+    if session.scalar(goes_on) is None:
+        raise Conflict(
+            "the creation of the study paused for so long that another command has removed it",
+            remedy="run the command again",
+        )
+
+
+def publish(session: Session, study: Study, config: StudyConfig, status: str) -> None:
+    """Give the complete study its name and its status."""
+    require_new_name(session, config)
+    require_unbound_platform_study(session, config)
+    study.name, study.status = config.study.name, status
+    study.platform_study_id = config.recruitment.platform_study_id or None
+    session.execute(delete(StudyCreation).where(StudyCreation.study_id == study.id))
+    session.flush()

@@ -1,1 +1,0 @@
-"""Drawing the questions of a form that are attention checks."""

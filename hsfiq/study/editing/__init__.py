@@ -1,1 +1,0 @@
-"""Correcting a study's texts and codes after it was drawn, with a history."""

@@ -1,1 +1,0 @@
-"""Extensions: forms added to a study that is running."""

@@ -1,1 +1,0 @@
-"""The images that a study's participants see."""

@@ -1,1 +1,0 @@
-"""The survey instrument in a study's own words: what its question page asks."""

@@ -1,1 +1,0 @@
-"""The languages of a study: the standard texts, and those in the owner's files."""

@@ -1,0 +1,167 @@
+"""What a study's releases say of it: licence, authors, and what was dropped before its import."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Literal
+
+from hsfiq.db.tables import Study
+
+# What a study keeps of the release that it was imported from, in its design.
+#
+# The rows of `exclusions` and of `repeats` are about questions that the release does not have, so
+# they cannot become rows of the database.
+
+KEY = "imported_release"
+UNANSWERED = ("unanswered", "no response")
+WITHOUT_ANSWER = ("handed-on", "check")
+"""The rules that say nothing of an answer."""
+
+
+def without_answers_of(design: Mapping[str, Any], participant: str) -> dict[str, Any]:
+    """The design without what a participant answered to questions that were dropped.
+
+    These questions count as unanswered, as in a release of a study whose participant was forgotten.
+    """
+    earlier = design.get(KEY)
+    if earlier is None:
+        return dict(design)
+    dropped, broken_by = Counter[str](), Counter[str]()
+    exclusions = []
+    for row in earlier["exclusions"]:
+        new = unanswered(row) if row["participant_id"] == participant else row
+        exclusions.append(new)
+        for each, sign in ((row, -1), (new, 1)):
+            dropped[each["rule"]] += sign
+            for rule in rules_of(each):
+                broken_by[rule] += sign
+    repeats = [row for row in earlier["repeats"] if row["participant_id"] != participant]
+    steps = [moved(step, dropped, broken_by) for step in earlier["steps"]]
+    changed = {"exclusions": exclusions, "repeats": repeats, "steps": steps}
+    return {**design, KEY: {**earlier, **changed}}
+
+
+def unanswered(row: Mapping[str, Any]) -> dict[str, Any]:
+    kept = [
+        (rule, value)
+        for rule, value in zip(rules_of(row), row.get("values") or [row["value"]], strict=True)
+        if rule in WITHOUT_ANSWER
+    ]
+    rules, values = zip(*kept, UNANSWERED, strict=True)
+    changed = {"rule": rules[0], "value": values[0], "rules": [*rules], "values": [*values]}
+    return {**row, **changed}
+
+
+def rules_of(row: Mapping[str, Any]) -> list[str]:
+    return row.get("rules") or [row["rule"]]
+
+
+def moved(
+    step: Mapping[str, Any], dropped: Mapping[str, int], broken_by: Mapping[str, int]
+) -> dict[str, Any]:
+    """A step of the funnel with its counts changed; what was not recorded stays unknown."""
+    changes = {"dropped": dropped.get(step["rule"], 0), "broken_by": broken_by.get(step["rule"], 0)}
+    changed = {
+        name: step[name] + change
+        for name, change in changes.items()
+        if change and step.get(name) is not None
+    }
+    return {**step, **changed}
+
+
+# `[release]`: the licence of a study's releases, their authors, and how to cite them.
+
+LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}")
+"""The form of SPDX's ids, such as CC-BY-4.0."""
+ADDRESS = re.compile(r"https?://[^\s<>\"]+")
+ENTRY = re.compile(r"@\w+\s*\{.*\}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """`[release]`: what only the owner can say of the study's releases; "" and () are not stated.
+
+    `licence` is an SPDX id (CC-BY-4.0) or the address of its text, `citation` is BibTeX, `contact`
+    an e-mail address or a web address, and `date` the day of publication (2026-11-23).
+    """
+
+    licence: str = ""
+    citation: str = ""
+    authors: tuple[str, ...] = ()
+    contact: str = ""
+    url: str = ""
+    date: str = ""
+
+
+def publication_errors(publication: Publication) -> Iterator[tuple[str, str]]:
+    """What is wrong, by the key of study.toml."""
+    licence = publication.licence
+    if licence and not LICENCE.fullmatch(licence) and not ADDRESS.fullmatch(licence):
+        yield (
+            "release.licence",
+            f"{licence!r} is neither an SPDX id such as CC-BY-4.0 nor an address",
+        )
+    if publication.citation and not ENTRY.fullmatch(publication.citation.strip()):
+        yield "release.citation", "is no BibTeX entry such as @article{key, title = {...}}"
+    if publication.url and not ADDRESS.fullmatch(publication.url):
+        yield "release.url", f"{publication.url!r} is no address such as https://example.org"
+    if publication.date and not is_date(publication.date):
+        yield "release.date", f"{publication.date!r} is no day such as 2026-11-23"
+    if "\n" in publication.contact:
+        yield "release.contact", "has a line break"
+    if any(not author.strip() or "\n" in author for author in publication.authors):
+        yield "release.authors", "has an empty name, or one with a line break"
+
+
+def is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def licence_address(licence: str) -> str:
+    """Where the text of a licence is."""
+    return licence if ADDRESS.fullmatch(licence) else f"https://spdx.org/licenses/{licence}.html"
+
+
+LeftOut = Literal["texts", "participant-answers"]
+
+
+# What was dropped before a study was imported from a release; its own releases have that, too.
+#
+# The study's design keeps it: the rows of `exclusions` and of `repeats` are about questions that
+# the release does not have, so they cannot become rows of the database.
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a release said before it was imported.
+
+    Attributes:
+        source: the manifest's name, version, filters and content_sha256.
+        facts: how its study asked.
+        steps: of the funnel.
+        exclusions, repeats: the rows of these tables.
+        without: what its owner left out, as `hsfiq export --without` names it.
+        left_out: how many of each sort.
+    """
+
+    source: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    steps: Rows = ()
+    exclusions: Rows = ()
+    repeats: Rows = ()
+    without: Sequence[LeftOut] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+def earlier_of(study: Study) -> Earlier:
+    """Empty for studies that were not imported from a release."""
+    return Earlier(**study.design.get(KEY, {}))

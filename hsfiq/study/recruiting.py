@@ -1,0 +1,97 @@
+"""Completion codes of platforms, and a study as an ExternalQuestion of Mechanical Turk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Self
+from urllib.parse import quote
+from xml.sax.saxutils import escape
+
+from hsfiq.public_url import PublicUrl
+from hsfiq.study.config import PLATFORM_ID, Recruitment
+
+# The completion code and the address to return to, by the outcome of a participation.
+
+Outcome = Literal["done", "failed-checks", "full", "declined"]
+
+
+def completion_code(recruitment: Recruitment, outcome: Outcome) -> str:
+    """The code of an outcome; the usual one if it has none of its own.
+
+    Nobody who has declined gets the usual code.
+    """
+    if outcome == "declined":
+        return recruitment.declined_code
+    own = {
+        "done": "",
+        "failed-checks": recruitment.failed_checks_code,
+        "full": recruitment.full_code,
+    }
+    return own[outcome] or recruitment.completion_code
+
+
+def completion_url(recruitment: Recruitment, outcome: Outcome) -> str:
+    """The address with the outcome's code in the place of the usual one.
+
+    An address without the usual code is that of the usual outcome only.
+    """
+    usual, code = recruitment.completion_code, completion_code(recruitment, outcome)
+    if code == usual:
+        return recruitment.completion_url
+    if not usual or not code or quote(usual, safe="") not in recruitment.completion_url:
+        return ""
+    return recruitment.completion_url.replace(quote(usual, safe=""), quote(code, safe=""))
+
+
+def has_failed(recruitment: Recruitment, n_failed: int) -> bool:
+    """Whether so many failed gold and repeated pairs are more than the study accepts."""
+    return 0 <= recruitment.max_failed_checks < n_failed
+
+
+# A study as an ExternalQuestion of Mechanical Turk: its addresses, and the HITs in its links.
+
+PRODUCTION = "https://www.mturk.com"
+SANDBOX = "https://workersandbox.mturk.com"
+
+SITES = (PRODUCTION, SANDBOX, "https://worker.mturk.com")
+"""The sites on which workers see a HIT, and to which its form may lead them."""
+
+SUBMIT_PATH = "/mturk/externalSubmit"
+
+PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+"""The assignment id while a worker looks at a HIT without having accepted it."""
+
+EXTERNAL_QUESTION = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<ExternalQuestion xmlns="http://mechanicalturk.amazonaws.com/\
+AWSMechanicalTurkDataSchemas/2006-07-14/ExternalQuestion.xsd">
+  <ExternalURL>{url}</ExternalURL>
+  <FrameHeight>{height}</FrameHeight>
+</ExternalQuestion>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A HIT that a worker has accepted; it is sent to the origin `submit_to` at the end."""
+
+    assignment_id: str
+    hit_id: str
+    submit_to: str
+
+    @classmethod
+    def read(cls, parameters: Mapping[str, str]) -> Self | None:
+        """The HIT that a link names, None if a part is missing or not valid."""
+        assignment_id, hit_id = (parameters.get(name, "") for name in ("assignmentId", "hitId"))
+        submit_to = parameters.get("turkSubmitTo", "").removesuffix("/")
+        are_ids = PLATFORM_ID.fullmatch(assignment_id) and PLATFORM_ID.fullmatch(hit_id)
+        if not are_ids or submit_to not in (PRODUCTION, SANDBOX):
+            return None
+        return cls(assignment_id, hit_id, submit_to)
+
+
+def external_question(study: str, public: PublicUrl, height: int) -> str:
+    """The XML of a study for CreateHIT; a `height` of 0 fits the frame to the worker's window."""
+    url = f"{public}start?study={quote(study, safe='')}"
+    return EXTERNAL_QUESTION.format(url=escape(url), height=height)

@@ -1,1 +1,0 @@
-"""The sites on which participants are recruited."""

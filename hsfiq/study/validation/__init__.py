@@ -1,1 +1,0 @@
-"""What may stand in a study's config, however it was written."""
