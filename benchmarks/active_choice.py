@@ -59,7 +59,7 @@ from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.model.scorer.run import run as train
 from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.next_study import Candidate, Candidates, PossibleSet
-from hsfiq.releases.reader import ReleasedSet
+from hsfiq.releases.folder import ReleasedSet
 
 CPU = Distributed(torch.device("cpu"))
 STRATEGIES = ("random", "dropout", "ensemble")

@@ -37,7 +37,7 @@ from hsfiq.demo.study import database_url, draw_catalogue, draw_queries, queries
 from hsfiq.drawn import DrawnTriplet, Garment, garment_of, utility
 from hsfiq.drawn.triplets import Split
 from hsfiq.drawn.utility import reference_similarity, text_utility
-from hsfiq.releases.reader import read_sets
+from hsfiq.releases.folder import read_sets
 from hsfiq.study.config import Design
 
 ANSWERS, FULL_ANSWERS = 400, 6000

@@ -27,7 +27,7 @@ from hsfiq.db.tables import (
 )
 from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.images.check import Track
-from hsfiq.releases.reader import read_preferences, read_queries
+from hsfiq.releases.folder import read_preferences, read_queries
 from hsfiq.releases.splits import split_by, verify_no_leak
 from hsfiq.study.capacity import capacity_of, limited_to, require_enough_forms
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment

@@ -42,14 +42,14 @@ from hsfiq.model.scorer.scorer import paired_relevance, set_score
 from hsfiq.model.system_recipes import ZeroShot
 from hsfiq.model.token_files import dtype_name
 from hsfiq.readers.files import Place, numbered_lines, parse_json, read_text
-from hsfiq.releases.manifest import read_manifest
-from hsfiq.releases.reader import (
+from hsfiq.releases.folder import (
     QUERIES,
     SETS,
     SPLITS,
     TURNS,
     ReleasedSet,
     is_of_searches,
+    read_manifest,
     read_sets,
 )
 from hsfiq.text import first_few

@@ -21,8 +21,8 @@ from hsfiq.audit import record
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
-from hsfiq.releases import Filters, Source
-from hsfiq.releases.content import write_files
+from hsfiq.releases.content import Source, write_files
+from hsfiq.releases.filters import Filters
 from hsfiq.releases.kinds import release_kinds_of
 
 LIVE = "0.0.0"

@@ -180,7 +180,7 @@ def analyze(
         from hsfiq.analysis.kinds import STATISTICS
         from hsfiq.analysis.kinds.arena import KIND as ARENA
         from hsfiq.analysis.reports.document import venue_of
-    from hsfiq.releases.checking.tables import require_readable
+    from hsfiq.releases.folder import require_readable
     from hsfiq.report_folder import require_free
 
     if report is not None:

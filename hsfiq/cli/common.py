@@ -266,7 +266,7 @@ def existing_folder(path: Path) -> Path:
 
 def newest_hp_release() -> Path:
     """Return the newest hp release in `releases/`, or raise `UnreadableInput`."""
-    from hsfiq.releases import newest_release
+    from hsfiq.releases.export import newest_release
 
     folder = newest_release(RELEASES, "hp")
     if folder is None:

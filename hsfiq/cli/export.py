@@ -23,8 +23,10 @@ from hsfiq.cli.common import (
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    from hsfiq.releases import Outcome, Source, Split
-    from hsfiq.releases.filtering.sieve import Funnel, FunnelStep
+    from hsfiq.releases.content import Source
+    from hsfiq.releases.export import Outcome
+    from hsfiq.releases.sieve import Funnel, FunnelStep
+    from hsfiq.releases.splits import Split
 
 
 class SplitBy(StrEnum):
@@ -187,10 +189,9 @@ def export(
 ) -> None:
     """Write a study's answers as releases (HS and HP of pairs), each with its funnel."""
     from hsfiq.actors import command_line
-    from hsfiq.releases import Filters, export_releases, sources_of
-    from hsfiq.releases.filters import parse_filters
-    from hsfiq.releases.layouts.options import Extras
-    from hsfiq.releases.recording.record import Recorder
+    from hsfiq.releases.export import Recorder, export_releases, sources_of
+    from hsfiq.releases.filters import Filters, parse_filters
+    from hsfiq.releases.layouts.layouts import Extras
     from hsfiq.study.config_file import read_publication
 
     if min_seconds is not None and not math.isfinite(min_seconds):
@@ -241,7 +242,7 @@ def export(
 
 def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:
     """Print what each rule would drop of these releases, and how many broke it in all."""
-    from hsfiq.releases import explain
+    from hsfiq.releases.content import explain
 
     texts, results = [], []
     for source in sources:
@@ -254,7 +255,7 @@ def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:
 
 def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None) -> Split | None:
     """Return the split that the options describe, if any; raise `UnreadableInput` for bad ones."""
-    from hsfiq.releases import Split
+    from hsfiq.releases.splits import Split
 
     if by is not None:
         default = Split(by.value)

@@ -83,8 +83,8 @@ def release(
     It is verified first.
     """
     from hsfiq.importing import Imported
-    from hsfiq.releases.manifest import has_packed_images
-    from hsfiq.releases.restoring.restore import open_valid, restore
+    from hsfiq.releases.folder import has_packed_images
+    from hsfiq.releases.restore import open_valid, restore
     from hsfiq.study.config import require_study_name
     from hsfiq.study.images import check_and_record
 

@@ -223,7 +223,7 @@ def forget(
     from hsfiq.actors import command_line
     from hsfiq.collect.owner import PERSONAL_TABLES, perform, prepare
     from hsfiq.collect.participants import by_name_or_platform_id, by_token
-    from hsfiq.releases.folder import releases_holding
+    from hsfiq.releases.export import releases_holding
 
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:

@@ -13,7 +13,7 @@ from hsfiq.cli.common import JsonOption, print_result
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
-    from hsfiq.releases.checking.findings import Findings
+    from hsfiq.releases.verify_rows import Findings
 
 app = typer.Typer(help="List, verify, compare and share releases.", no_args_is_help=True)
 
@@ -28,7 +28,7 @@ def verify(folder: ReleaseArgument, as_json: JsonOption = False) -> None:
 
     Digests, types, ranges, references between tables, the funnel, the split and further files.
     """
-    from hsfiq.releases.checking.verify import verify as verify_folder
+    from hsfiq.releases.verify import verify as verify_folder
 
     findings = verify_folder(folder)
     print_result(as_result(folder, findings), as_text(folder, findings), as_json=as_json)

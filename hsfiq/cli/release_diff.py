@@ -14,7 +14,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.text import one_line
 
 if TYPE_CHECKING:
-    from hsfiq.releases.comparing.diff import ReleaseDiff, TableDiff
+    from hsfiq.releases.diff import ReleaseDiff, TableDiff
 
 RESAMPLES = 500
 OF_INTERVALS = {"low", "high", "p", "p_clustered", "df", "n_clusters"}
@@ -39,7 +39,7 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two releases: rows added, gone and changed, and the figures that moved."""
-    from hsfiq.releases.comparing.diff import diff as diff_folders
+    from hsfiq.releases.diff import diff as diff_folders
 
     compared = diff_folders(before, after)
     figures = moved_figures(before, after, metric) if metric else {}
@@ -70,7 +70,7 @@ def figures_of(folder: Path, metrics: list[str]) -> dict[str, dict[str, Any]]:
     with requires("analysis"):
         from hsfiq.analysis.data.judged import kind_of
         from hsfiq.analysis.kinds import STATISTICS
-    from hsfiq.releases.checking.tables import require_readable
+    from hsfiq.releases.folder import require_readable
 
     require_readable(folder)
     kind = kind_of(folder)

@@ -34,9 +34,9 @@ def merge(
     """
     from hsfiq.cli.export import as_result, describe
     from hsfiq.errors import UnreadableInput
-    from hsfiq.releases.folder import full_version
-    from hsfiq.releases.manifest import has_packed_images
-    from hsfiq.releases.merging.merge import merge_releases
+    from hsfiq.releases.export import full_version
+    from hsfiq.releases.folder import has_packed_images
+    from hsfiq.releases.merge import merge_releases
     from hsfiq.study.config import require_study_name
 
     if len(folders) < 2:

@@ -11,7 +11,7 @@ import typer
 from hsfiq.cli.common import JsonOption, print_result, requires
 
 if TYPE_CHECKING:
-    from hsfiq.releases.publishing.upload import Upload
+    from hsfiq.releases.push import Upload
 
 
 def register(app: typer.Typer) -> None:
@@ -37,13 +37,13 @@ def push(
 
     Log in first, with `hf auth login` or the variable HF_TOKEN.
     """
-    from hsfiq.releases.publishing.upload import plan_upload
+    from hsfiq.releases.push import plan_upload
 
     upload = plan_upload(folder, repo)
     url = None
     if yes:
         with requires("hub"):
-            from hsfiq.releases.publishing.hub import push as push_upload
+            from hsfiq.releases.push import push as push_upload
         url = push_upload(upload, private=private)
     result = asdict(upload) | {
         "folder": str(folder),

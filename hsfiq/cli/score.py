@@ -175,7 +175,7 @@ def score_plain_file(
 
 def as_text(result: dict[str, Any], release: Path) -> str:
     from hsfiq.model.release_scores import has_held_out_part, scores_folder
-    from hsfiq.releases.reader import is_of_searches
+    from hsfiq.releases.folder import is_of_searches
 
     path = scores_folder(release) / f"{result['metric']}.parquet"
     lines = [f"{path}: {result['n_scored']:,} of {result['n_sets']:,} sets scored"]

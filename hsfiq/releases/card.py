@@ -2,26 +2,480 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from hsfiq.releases.cards.front_matter import front_matter
-from hsfiq.releases.cards.sections import (
-    citation_section,
-    judges_section,
-    licence_section,
-    limits_section,
-    pairs_section,
-    table_1_section,
-)
-from hsfiq.releases.cards.table_section import table_section
+from hsfiq.db.tables import Study
 from hsfiq.releases.filters import NOT_RECORDED
-from hsfiq.releases.instrument.words import instrument_section
 from hsfiq.releases.kinds import ReleaseKind
-from hsfiq.study.config import CHOSEN_BY
+from hsfiq.releases.kinds.shared_tables import IMAGES
+from hsfiq.releases.privacy import ALIKE
+from hsfiq.releases.schemas import CONTENT, Column, Table
+from hsfiq.study.config import CHOSEN_BY, config_of
+from hsfiq.study.instrument import LABELS
+from hsfiq.study.publication import ADDRESS, Publication, earlier_of, licence_address
 from hsfiq.text import count_text
+
+# The columns of a release's tables that hold no value at all: what was never recorded.
+
+
+def empty_columns_of(
+    folder: Path, present: Collection[str], kind: ReleaseKind
+) -> dict[str, list[str]]:
+    """By table, of those that are present, where there are any."""
+    names = {
+        name: empty_columns(folder / f"{name}.parquet", table)
+        for name, table in kind.all_tables().items()
+        if name in present
+    }
+    return {name: columns for name, columns in names.items() if columns}
+
+
+def empty_columns(file: Path, table: Table) -> list[str]:
+    """Those that may be null and are null in every row, from the statistics of the Parquet file."""
+    metadata = pq.read_metadata(file)
+    with_values: set[str] = set()
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for number in range(row_group.num_columns):
+            column = row_group.column(number)
+            statistics = column.statistics
+            nulls = None if statistics is None else statistics.null_count
+            if nulls is None or nulls < column.num_values:
+                with_values.add(column.path_in_schema.split(".")[0])
+    if not metadata.num_rows:
+        return []
+    return [column.name for column in table if column.null and column.name not in with_values]
+
+
+# What the manifest says of a release besides its tables, for the card and for croissant.json.
+
+NO_LICENCE = "no licence: nobody may use it; name one with [release] in study.toml, or with --about"
+
+
+def publication_facts(publication: Publication) -> dict[str, Any]:
+    """As the manifest has them; what was not stated is null."""
+    return {
+        name: (list(value) if isinstance(value, tuple) else value) or None
+        for name, value in asdict(publication).items()
+    }
+
+
+def study_facts(study: Study) -> dict[str, Any]:
+    """How the study asked, of a study that was drawn here; nothing of an imported one.
+
+    Of a study that was a release, what that release said.
+    """
+    if (earlier := earlier_of(study)).source:
+        return dict(earlier.facts)
+    if study.source_sha256 is not None:
+        return {"source_sha256": study.source_sha256}
+    if study.origin == "imported" or not study.design:
+        return {}
+    config = config_of(study)
+    design, queries = config.design, config.queries
+    return {
+        "design": {
+            "queries_from": queries.dataset,
+            "sample": queries.sample or None,
+            "annotators_per_query": design.annotators_per_query,
+            "overlap_share": design.overlap_share,
+            "image_order": design.image_order,
+            "seed": design.seed,
+            "recruitment": config.recruitment.mode,
+        }
+    }
+
+
+# The YAML at the top of a dataset card, which the Hugging Face hub and `datasets` read.
+
+ENGLISH = frozenset({"cirr", "circo", "drawn", "fashioniq"})
+"""Datasets whose texts are English."""
+
+TASKS = {
+    "hs": ("image-to-image", "image-text-to-text"),
+    "hp": ("image-to-image", "image-text-to-text"),
+}
+"""Of the hub's list, by kind; every other kind has the first."""
+
+TAGS = {
+    "hs": ("human-feedback",),
+    "hp": ("human-feedback", "preference"),
+    "ranking": ("human-feedback", "preference"),
+    "arena": ("human-feedback", "preference"),
+}
+SIZES = {
+    1_000: "n<1K",
+    10_000: "1K<n<10K",
+    100_000: "10K<n<100K",
+    1_000_000: "100K<n<1M",
+    10_000_000: "1M<n<10M",
+}
+
+
+def front_matter(manifest: Mapping[str, Any], tables: Iterable[str], kind: ReleaseKind) -> str:
+    """The YAML; each of `tables` becomes a configuration, and each layout of parts one, too."""
+    values: dict[str, Any] = {"pretty_name": f"{manifest['name']} {manifest['version']}"}
+    licence = manifest["publication"]["licence"]
+    if licence and ADDRESS.fullmatch(licence):
+        values |= {"license": "other", "license_link": licence}
+    elif licence:
+        values["license"] = licence.lower()
+    if languages := languages_of(manifest):
+        values["language"] = languages
+    if manifest["simulated"]:
+        values["annotations_creators"] = ["machine-generated"]
+    values["size_categories"] = [size_category(manifest["counts"]["questions"])]
+    values["task_categories"] = list(TASKS.get(kind.name, TASKS["hs"][:1]))
+    values["tags"] = ["composed-image-retrieval", "image-retrieval", *TAGS.get(kind.name, ())]
+    configs = [
+        {"config_name": table, "data_files": f"{table}.parquet"}
+        | ({"default": True} if table == kind.default_table else {})
+        for table in tables
+    ]
+    if "images" in manifest:
+        values["dataset_info"] = [{"config_name": "images", "features": image_features()}]
+    values["configs"] = configs + part_configs(manifest) + trl_config(manifest)
+    return "".join(yaml_lines(values))
+
+
+def image_features() -> list[dict[str, Any]]:
+    """The columns of `images`, so that `datasets` decodes the files."""
+    return [
+        {"name": column.name, "dtype": "image" if column.type == CONTENT else str(column.type)}
+        for column in IMAGES
+    ]
+
+
+def part_configs(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A configuration for each table that is also there in parts, with a split for each part."""
+    return [
+        {
+            "config_name": f"{table}-by-part",
+            "data_files": [{"split": part, "path": path} for part, path in files.items()],
+        }
+        for table, files in manifest.get("parts", {}).items()
+    ]
+
+
+def trl_config(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    files: list[str] = manifest.get("layouts", {}).get("trl", [])
+    if len(files) == 1:
+        return [{"config_name": "trl", "data_files": files[0]}]
+    splits = [{"split": trl_part(path), "path": path} for path in files]
+    return [{"config_name": "trl", "data_files": splits}] if splits else []
+
+
+def trl_part(path: str) -> str:
+    """Which part of the split a file has: `trl-train.parquet` has train."""
+    return path.removeprefix("trl-").removesuffix(".parquet")
+
+
+def languages_of(manifest: Mapping[str, Any]) -> list[str]:
+    """Of the queries' texts, where they are known, else of the study's pages."""
+    datasets = manifest["datasets"]
+    if datasets and ENGLISH.issuperset(datasets):
+        return ["en"]
+    return [tag.partition("-")[0] for tag in manifest["languages"] or ()]
+
+
+def size_category(n: int) -> str:
+    """The hub's category of so many questions.
+
+    >>> size_category(3050), size_category(20_000_000)
+    ('1K<n<10K', 'n>10M')
+    """
+    return next((name for most, name in SIZES.items() if n < most), "n>10M")
+
+
+def yaml_lines(values: Mapping[str, Any]) -> Iterable[str]:
+    """YAML of texts, lists of texts and lists of mappings; every text that needs it is quoted."""
+    for key, value in values.items():
+        if not isinstance(value, list):
+            yield f"{key}: {scalar(value)}\n"
+            continue
+        yield f"{key}:\n"
+        for member in value:
+            if isinstance(member, str):
+                yield f"- {scalar(member)}\n"
+                continue
+            for number, line in enumerate(yaml_lines(member)):
+                yield f"{'  ' if number else '- '}{line}"
+
+
+def scalar(value: str | bool) -> str:
+    """JSON's quoted text is YAML's; plain names stay plain."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    is_plain = value[:1].isalpha() and all(c.isalnum() or c in " -_./<" for c in value)
+    is_word = value.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
+    return value if is_plain and not is_word else json.dumps(value, ensure_ascii=False)
+
+
+# Sections of a dataset card: licence and citation, who judged, limits, the papers' Table 1.
+
+PAPERS_QUESTIONS, PAPERS_IRRELEVANT, PAPERS_CONTRADICTING = 3_050, 307, 28
+"""The papers' Table 1: 3,050 questions, 2,743 in HS-FashionIQ, 2,715 in HP-FashionIQ."""
+
+PAPERS_CITATION = """@inproceedings{kwak2025qure,
+  title = {{QuRe}: Query-Relevant Retrieval through Hard Negative Sampling in Composed Image \
+Retrieval},
+  author = {Kwak, Jaehyun and Inhar, Ramahdani Muhammad Izaaz and Yun, Se-Young and Lee, Sung-Ju},
+  booktitle = {International Conference on Machine Learning},
+  year = {2025}
+}"""
+
+RECRUITED = {
+    "open": "Anybody with the link could take part.",
+    "invitation": "They were invited.",
+    "prolific": "They were recruited on Prolific.",
+    "mturk": "They were recruited on Mechanical Turk.",
+}
+
+
+def licence_section(manifest: Mapping[str, Any]) -> str:
+    publication = manifest["publication"]
+    licence = publication["licence"]
+    if licence:
+        text = (
+            f"The licence of the answers and the tables is [{licence}]({licence_address(licence)})."
+        )
+    elif is_published_file(manifest):
+        text = (
+            "**No licence is stated.** The answers were imported from a published file, which "
+            "names none; ask its authors before you use them for more than the law allows."
+        )
+    else:
+        text = "**No licence is stated**, so nobody may use this release without asking its owner."
+    contact = f" Contact: {publication['contact']}." if publication["contact"] else ""
+    place = f" Published at <{publication['url']}>." if publication["url"] else ""
+    images = (
+        " The images are not in the release and have their own licences; image ids are those of "
+        f"{' and '.join(manifest['datasets'])}."
+    )
+    if "images" in manifest:
+        images = " The owner of the study decided to publish the images in the release."
+    return f"## Licence\n\n{text}{images}{contact}{place}\n\n"
+
+
+def citation_section(manifest: Mapping[str, Any]) -> str:
+    entry = citation_of(manifest)
+    if entry is None:
+        return "## Citation\n\nThe owner of the study has named no authors and no citation.\n\n"
+    return f"## Citation\n\n```bibtex\n{entry.strip()}\n```\n\n"
+
+
+def citation_of(manifest: Mapping[str, Any]) -> str | None:
+    """BibTeX: the owner's, or made of the authors, or that of the published file."""
+    publication = manifest["publication"]
+    if publication["citation"]:
+        return str(publication["citation"])
+    if publication["authors"]:
+        url = f",\n  url = {{{publication['url']}}}" if publication["url"] else ""
+        key = re.sub(r"[^A-Za-z0-9-]", "-", manifest["name"])
+        return (
+            f"@misc{{{key},\n  title = {{{{{manifest['title']}}}}},\n"
+            f"  author = {{{' and '.join(publication['authors'])}}},\n"
+            f"  note = {{Version {manifest['version']}}}{url}\n}}"
+        )
+    return PAPERS_CITATION if is_published_file(manifest) else None
+
+
+def is_published_file(manifest: Mapping[str, Any]) -> bool:
+    """Whether the answers come from a file in the layout of the published HP-FashionIQ."""
+    return manifest["origin"] == "imported" and "source_sha256" in manifest
+
+
+def judges_section(manifest: Mapping[str, Any]) -> str:
+    """Who judged, in counts only."""
+    counts, design = manifest["counts"], manifest.get("design")
+    if manifest["simulated"]:
+        judges = f"{count_text(counts['participants'], 'simulated annotator')}, not people"
+    else:
+        judges = f"{count_text(counts['participants'], 'person', 'people')}"
+    recruited = (
+        f" {RECRUITED[design['recruitment']]}" if design and not manifest["simulated"] else ""
+    )
+    mean = counts["questions"] / counts["participants"]
+    return (
+        f"## Who judged\n\n{judges}, with {mean:,.1f} kept questions each on average.{recruited} "
+        "Participants have pseudonyms; the release has no ids of recruitment platforms.\n\n"
+    )
+
+
+def pairs_section(manifest: Mapping[str, Any]) -> str:
+    """How the queries and what was judged of them were chosen, of a study that was drawn here."""
+    design = manifest.get("design")
+    if design is None:
+        if not is_published_file(manifest):
+            return ""
+        return (
+            "## How the pairs were chosen\n\nThe published file does not say; it names no "
+            "systems. Text and order of the sets are as published.\n\n"
+        )
+    sample = f"{design['sample']:,} drawn at random" if design["sample"] else "all that were chosen"
+    shown = "best first" if design["image_order"] == "ranked" else "in an order drawn at random"
+    return (
+        "## How the items were chosen\n\n"
+        f"The queries are of `{design['queries_from']}`, {sample}. Which systems a query is shown "
+        "with, on which side, and to whom, was drawn once, from the seed; "
+        f"images were shown {shown}. Each query was for "
+        f"{count_text(design['annotators_per_query'], 'participant')}"
+        f"{overlap_text(design)}. Seed {design['seed']}.\n\n"
+    )
+
+
+def overlap_text(design: Mapping[str, Any]) -> str:
+    share = design["overlap_share"]
+    if share == 1 or design["annotators_per_query"] == 1:
+        return ""
+    return f" (a share of {share:g} of the queries; the others for one)"
+
+
+def limits_section(manifest: Mapping[str, Any], kind: ReleaseKind) -> str:
+    lines = "".join(f"- {line}\n" for line in (*limits(manifest, kind), *manifest["notes"]))
+    return f"## Limits, and what was not recorded\n\n{lines}\n"
+
+
+def limits(manifest: Mapping[str, Any], kind: ReleaseKind) -> Iterator[str]:
+    if manifest["simulated"]:
+        yield "Simulated answers say nothing about people."
+    if alike := manifest.get(ALIKE):
+        yield alike_text(alike)
+    if "sets" in kind.all_tables():
+        yield "People judged the images that a set shows, and not the ranking below them."
+    tables = kind.all_tables()
+    for table, names in manifest["not_recorded"].items():
+        by_rule: dict[str | None, list[str]] = {}
+        for name in names:
+            by_rule.setdefault(tables[table][name].null, []).append(f"`{name}`")
+        for rule, columns in by_rule.items():
+            yield f"`{table}`: {', '.join(columns)}: null in every row ({rule})."
+    steps = manifest["funnel"]["steps"]
+    for step in steps:
+        if step["dropped"] is None:
+            yield f"The rule `{step['rule']}` was asked for, and what it needs was not recorded."
+
+
+def alike_text(alike: Mapping[str, Any]) -> str:
+    """How many participants have the same answers at the end."""
+    names = ", ".join(f"`{name}`" for name in alike["fields"])
+    return (
+        f"By their answers to {names} in `{alike['table']}`, the smallest group of participants "
+        f"that nothing tells apart has {alike['k']:,} of {alike['participants']:,} (k = "
+        f"{alike['k']}); {alike['unique']:,} {'is' if alike['unique'] == 1 else 'are'} alone in "
+        "theirs. Whoever knows these facts about a person could find their answers."
+    )
+
+
+def table_1_section(manifest: Mapping[str, Any]) -> str:
+    """The papers' Table 1, as far as the published file allows."""
+    if not is_published_file(manifest) or manifest["kind"] not in ("hs", "hp"):
+        return ""
+    funnel = manifest["funnel"]
+    dropped = {step["rule"]: step["dropped"] for step in funnel["steps"]}
+    contradicting = (
+        f"{dropped['contradicts']:,}" if "contradicts" in dropped else "filter not applied"
+    )
+    left = PAPERS_QUESTIONS - PAPERS_IRRELEVANT
+    in_all = (
+        ""
+        if funnel["assigned"] == PAPERS_QUESTIONS
+        else f" The imported file has {funnel['assigned']:,} of the papers' questions."
+    )
+    return (
+        "## The papers' Table 1\n\n| | papers | this release |\n|---|---|---|\n"
+        f"| questions | {PAPERS_QUESTIONS:,} | {funnel['assigned']:,} |\n"
+        f"| flagged irrelevant | {PAPERS_IRRELEVANT:,} | flags were not published |\n"
+        f"| left: HS-FashionIQ | {left:,} | cannot be redone |\n"
+        f"| preferred set scored lower | {PAPERS_CONTRADICTING} (of those left) | "
+        f"{contradicting} (of all) |\n"
+        f"| left: HP-FashionIQ | {left - PAPERS_CONTRADICTING:,} | {funnel['kept']:,} kept here |\n"
+        f"\nThe flag `irrelevant` is null, and not false: it is unknown.{in_all}\n\n"
+    )
+
+
+# A table of a release as Markdown, for the dataset card and for the documentation.
+
+
+def table_section(table: Table) -> str:
+    """What a row is, and each column with its type, unit, meaning and null rule."""
+    columns = "".join(
+        f"| `{column.name}` | {described_type(column)} | {column.meaning} | {column.null or ''} |\n"
+        for column in table
+    )
+    present = f" There if {table.present}." if table.present else ""
+    return (
+        f"### {table.name}\n\n{capitalised(table.meaning)}.{present}\n\n"
+        f"| column | type | meaning | null if |\n|---|---|---|---|\n{columns}"
+    )
+
+
+def described_type(column: Column) -> str:
+    """The type with the unit: "number, in seconds"."""
+    return f"{column.type_name}, in {column.unit}" if column.unit else column.type_name
+
+
+def capitalised(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+# What a release says of the study's instrument: its scale, and the owner's words.
+
+SCORED = ("pair", "single")
+"""The question kinds whose sets are scored."""
+
+
+def instrument_of(study: Study) -> dict[str, Any]:
+    """The manifest's entries; texts that the owner has not worded are the app's in each language.
+
+    Without the owner's anchors they are null, and so are the languages of an imported study.
+    """
+    config = config_of(study)
+    wording = config.wording
+    entries: dict[str, Any] = {}
+    if study.kind in SCORED:
+        entries["scale"] = {"points": wording.points, "anchors": list(wording.anchors) or None}
+    elif study.kind == "images":
+        entries["scale"] = {
+            "levels": config.design.levels,
+            "anchors": list(wording.levels) or None,
+        }
+    if study.kind == "pair":
+        entries["ties_allowed"] = study.ties_allowed
+    is_known = study.origin != "imported"
+    entries["languages"] = list(config.study.languages) if is_known else None
+    entries["wording"] = {
+        name: text for name, text in asdict(wording).items() if text and name not in LABELS
+    }
+    return entries
+
+
+def instrument_section(manifest: Mapping[str, Any]) -> str:
+    """The card's section about the scale and the owner's words; empty if both are standard."""
+    scale, wording = manifest.get("scale") or {}, manifest.get("wording") or {}
+    lines = [f"- {name}: {text}\n" for name, text in wording.items()]
+    if scale.get("anchors"):
+        first = 1 if "points" in scale else 0
+        lines += [
+            f"- {'score' if first else 'level'} {value}: {anchor or '(no text)'}\n"
+            for value, anchor in enumerate(scale["anchors"], start=first)
+        ]
+    if not lines:
+        return ""
+    languages = ", ".join(f"`{language}`" for language in manifest["languages"])
+    return (
+        "## The question in the study's words\n\n"
+        f"Other texts were those of the app ({languages}).\n\n{''.join(lines)}\n"
+    )
+
 
 SPLIT_RULES = {
     "triplet": "Test questions are about a held-out triplet, in either order of its captions.",

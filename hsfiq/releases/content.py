@@ -1,6 +1,7 @@
 """The files of a release: the same database state and options give the same bytes.
 
-So no file contains the time of the export or a path on this machine. Rows are in the study's order.
+So no file contains the time of the export or a path on this machine. Rows are in the study's
+order.
 
 The questions are read some participants at a time, and their rows are written as they come. In
 memory stay the funnel's counts, what the questions are about (queries, pairs, retrieved sets) and
@@ -11,52 +12,162 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 import hsfiq
+from hsfiq.collect.history import Run, runs_of
 from hsfiq.collect.stages import answers_by_participant
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Form, Question, Study
 from hsfiq.errors import NothingToDo
-from hsfiq.releases.card import card
-from hsfiq.releases.cards.empty_columns import empty_columns_of
-from hsfiq.releases.cards.facts import NO_LICENCE, publication_facts, study_facts
+from hsfiq.releases.card import (
+    NO_LICENCE,
+    card,
+    empty_columns_of,
+    instrument_of,
+    publication_facts,
+    study_facts,
+)
 from hsfiq.releases.croissant import croissant
-from hsfiq.releases.filtering.sieve import Exclusion, Funnel, Sieve
+from hsfiq.releases.files import TableWriter, repeat_rows
 from hsfiq.releases.filters import Filters, Kind
-from hsfiq.releases.instrument.extra_answers import answer_tables, field_rows
-from hsfiq.releases.instrument.words import instrument_of
+from hsfiq.releases.folder import MANIFEST, content_digest
 from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
-from hsfiq.releases.layouts.layouts import layout_files, write_layouts
-from hsfiq.releases.layouts.options import Extras
-from hsfiq.releases.layouts.parts import write_parts
+from hsfiq.releases.layouts.csv_files import write_parts
+from hsfiq.releases.layouts.layouts import Extras, layout_files, write_layouts
 from hsfiq.releases.layouts.pictures import Pictures, images_digest
-from hsfiq.releases.manifest import MANIFEST, content_digest
-from hsfiq.releases.privacy.texts import WrittenTexts
-from hsfiq.releases.reader import Part
-from hsfiq.releases.reading.batches import read_batches
-from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.recording.answers import AnswersByForm
-from hsfiq.releases.rows import QueryRow
-from hsfiq.releases.searching.instrument import search_entries
+from hsfiq.releases.pair_questions import PairQuestions, PairReader
+from hsfiq.releases.privacy import WrittenTexts, answer_tables, field_rows
+from hsfiq.releases.questions import FormRow, QuestionReader, Revision, forms_together, read_forms
+from hsfiq.releases.reading.questions import QuestionRows, Questions
+from hsfiq.releases.rows import Part, QueryRow, TableRows
+from hsfiq.releases.searches import SearchReader, search_entries
+from hsfiq.releases.sieve import Exclusion, Funnel, Sieve
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.releases.writing.further import Kept, closed_on_error
-from hsfiq.releases.writing.repeats import repeat_rows
-from hsfiq.releases.writing.tables import TableRows, TableWriter
 from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.extension import extensions_of
 from hsfiq.study.publication import Publication, earlier_of
 from hsfiq.study.texts import published_versions
 from hsfiq.text import count_text
+
+# A study's assigned questions with their latest answers, some participants at a time.
+
+
+def read_batches(session: Session, study: Study) -> Iterator[Questions]:
+    """Read all assigned questions, by participant, form and place, in parts.
+
+    A part has about `QUESTIONS_AT_ONCE` questions, all of each participant. Only one part is in
+    memory; what the questions are about is all the time (`hsfiq.releases.questions`).
+    """
+    forms = read_forms(session, study)
+    reader = PairReader(session, study) if study.kind == "pair" else RowReader(session, study)
+    for together in forms_together(forms):
+        yield reader.read(together)
+
+
+class RowReader(QuestionReader):
+    """Reads the questions of some forms as rows."""
+
+    def __init__(self, session: Session, study: Study) -> None:
+        super().__init__(session, study)
+        self.searches = SearchReader(session, study)
+
+    def read(self, forms: Sequence[FormRow]) -> QuestionRows:
+        """The questions of forms, all forms of each of their participants."""
+        by_form: dict[int, list[list[Revision]]] = defaultdict(list)
+        for _, revisions in groupby(chain.from_iterable(self.rows(forms)), key=itemgetter(0)):
+            of_question = list(revisions)
+            by_form[of_question[0][1]].append(of_question)
+        searches = self.searches.read(forms)
+        names: dict[int, str] = {}
+        questions = QuestionRows()
+        for form in forms:
+            for of_question in by_form.pop(form.key, ()):
+                key = of_question[0][0]
+                first = names.get(self.repeated.get(key, 0))  # it was asked before
+                question = self.question(form, of_question, first)
+                question.search = searches.get(key)
+                names[key] = question.question_id
+                questions.append(question)
+        return questions
+
+
+# Which answers a release has, gathered while it is written.
+
+FormName = tuple[str, str]
+"""The pseudonym of a participant, and the name of one of their forms."""
+
+
+@dataclass(slots=True)
+class FormAnswers:
+    """The answers of a form that are in a release, and those that its rules dropped."""
+
+    kept: list[Run] = field(default_factory=list)
+    dropped: list[Run] = field(default_factory=list)
+
+
+class AnswersByForm:
+    """The answers in a release by form; about 0.5 KB for each form, however many answers it has.
+
+    A form whose only answers are to attention checks has no runs.
+    """
+
+    def __init__(self) -> None:
+        self.forms: dict[FormName, FormAnswers] = defaultdict(FormAnswers)
+
+    def add(self, kept: Questions, excluded: Sequence[Exclusion]) -> None:
+        """Add the questions of whole participants."""
+        for form, runs in column_runs(kept) if isinstance(kept, PairQuestions) else row_runs(kept):
+            self.forms[form].kept = runs
+        answered = QuestionRows(each.question for each in excluded if each.question.revision)
+        for form, _ in row_runs(answered):
+            self.forms.setdefault(form, FormAnswers())  # perhaps all of its answers are to checks
+        judged = QuestionRows(each for each in answered if each.check is None)
+        for form, runs in row_runs(judged):
+            self.forms[form].dropped = runs
+
+
+def row_runs(questions: Questions) -> Iterator[tuple[FormName, list[Run]]]:
+    """The places of the questions, with the revisions of their answers, form by form."""
+    names = ("participant_id", "form", "place", "revision")
+    rows = zip(*(questions.values(name) for name in names), strict=True)
+    for form, answers in groupby(rows, key=itemgetter(0, 1)):
+        yield form, runs_of((place, revision) for _, _, place, revision in answers)
+
+
+def column_runs(questions: PairQuestions) -> Iterator[tuple[FormName, list[Run]]]:
+    """The same by columns, with a step in Python for each run rather than for each question."""
+    if not questions:
+        return
+    names = ("form_place", "place", "revision")
+    forms, places, revisions = columns = [questions.data.column(name) for name in names]
+    is_next = pc.equal(places[1:], pc.add(places[:-1], 1))
+    for values in (forms, revisions):
+        is_next = pc.and_(is_next, pc.equal(values[1:], values[:-1]))
+    firsts = pc.indices_nonzero(pa.concat_arrays([pa.array([True]), pc.invert(is_next)]))
+    lasts = pa.concat_arrays(
+        [pc.subtract(firsts[1:], 1).cast(firsts.type), pa.array([len(questions) - 1], firsts.type)]
+    )
+    form, first, revision = (values.take(firsts).to_pylist() for values in columns)
+    rows = zip(form, first, places.take(lasts).to_pylist(), revision, strict=True)
+    for place, runs in groupby(rows, key=itemgetter(0)):
+        of_form = questions.part.forms[place]
+        yield (of_form.participant_id, of_form.form), [cast("Run", list(run[1:])) for run in runs]
+
 
 FIRST_VERSION = "1.0.0"
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hsfiq.releases.cards.front_matter import languages_of
-from hsfiq.releases.cards.sections import citation_of
+from hsfiq.releases.card import citation_of, languages_of
 from hsfiq.releases.kinds import ReleaseKind
 from hsfiq.releases.schemas import Column, Table
 from hsfiq.study.publication import licence_address

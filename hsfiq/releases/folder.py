@@ -1,194 +1,685 @@
-"""Release folders: writing them, recognising them, finding the newest."""
+"""A release folder: its manifest, checked, and its tables, read in batches."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, get_args
 
-from hsfiq.atomic_files import (
-    explained_write_errors,
-    put_folder_in_place,
-    temporary_folder_beside,
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE
+from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.ids import set_id
+from hsfiq.readers.files import Place
+from hsfiq.readers.files import kind as found
+from hsfiq.releases.filters import NamedFilter
+from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
+from hsfiq.releases.rows import Part
+from hsfiq.releases.schemas import CONTENT, TYPE_NAMES, Table
+from hsfiq.releases.untrusted import (
+    ROWS_AT_ONCE,
+    files_in,
+    is_inside,
+    is_list,
+    is_text,
+    read_bounded_json,
+    require_regular_files,
+    shortened,
+    table_problem,
+    unopened,
 )
-from hsfiq.errors import UnreadableInput
-from hsfiq.releases.content import FIRST_VERSION, Release, sha256_of
-from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.manifest import MANIFEST, read_manifest
-from hsfiq.releases.reader import read_exclusions, read_rows
+from hsfiq.study.config import Mode
+from hsfiq.study.publication import LeftOut, Publication
+from hsfiq.text import first_few
 
-_NUMBER = r"(?:0|[1-9][0-9]{0,8})"
-_VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
+# The manifest, which makes a folder a release.
+
+MANIFEST = "manifest.json"
+MADE_OF_THE_MANIFEST = ("README.md", "croissant.json")
+SPLIT_OPTIONS = ("by", "seed", "test_share")
+LONGEST_KEY = 250
+NAME_A_RELEASE = "name the folder of a release, made by hsfiq export"
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Read the manifest of a folder; None if the folder is not a release of ours.
+
+    Other programs also write files named manifest.json.
+    """
+    try:
+        manifest = read_bounded_json(folder / MANIFEST)
+    except (UnreadableInput, OSError):
+        return None
+    texts = ("name", "version", "kind", "content_sha256")
+    if isinstance(manifest, dict) and all(isinstance(manifest.get(key), str) for key in texts):
+        return manifest
+    return None
+
+
+def require_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest of a folder that is to be a release.
+
+    Raises:
+        UnreadableInput: the folder is none, or its manifest has other values than ours.
+    """
+    path = folder / MANIFEST
+    if folder.is_file():
+        raise UnreadableInput(
+            str(folder), "is a file", f"name the release's folder{of_file(folder)}"
+        )
+    if not folder.is_dir():
+        raise UnreadableInput(str(folder), "there is no such folder", NAME_A_RELEASE)
+    if not path.exists() and (inside := releases_in(folder)):
+        what = f"is no release; it has {len(inside)}: {first_few(inside)}"
+        raise UnreadableInput(str(folder), what, f"name one of them, such as {folder / inside[0]}")
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise UnreadableInput(str(path), "is no release's manifest", NAME_A_RELEASE)
+    require_shape(manifest, path)
+    return manifest
+
+
+def of_file(file: Path) -> str:
+    """The folder of a release that a file is in, for an error."""
+    return f", {file.parent}" if (file.parent / MANIFEST).is_file() else ""
+
+
+def releases_in(folder: Path) -> list[str]:
+    """The names of the folders in a folder that are releases."""
+    return sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}"))
+
+
+def points_of(folder: Path) -> int:
+    """The points of the scale for sets; releases older than other scales have the standard one."""
+    scale = (read_manifest(folder) or {}).get("scale")
+    points = scale.get("points") if isinstance(scale, dict) else None
+    return points if isinstance(points, int) else HIGHEST_SCORE
+
+
+def has_packed_images(folder: Path) -> bool:
+    return bool((read_manifest(folder) or {}).get("images"))
+
+
+def content_digest(manifest: Mapping[str, Any], digests: Mapping[str, str]) -> str:
+    """Digest the options of an export and its text files, whose digests are given by name.
+
+    Parquet files differ between versions of pyarrow, so of them only the packed images count, by
+    the digest that the manifest has of them.
+
+    Raises:
+        KeyError, TypeError, ValueError: the manifest lacks an option or has an invalid one.
+    """
+    texts = {
+        name: digest
+        for name, digest in digests.items()
+        if not name.endswith(".parquet") and name not in (*MADE_OF_THE_MANIFEST, MANIFEST)
+    }
+    content = json.dumps([manifest["name"], *options_of(manifest), texts], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def options_of(manifest: Mapping[str, Any]) -> Iterator[Any]:
+    """The filters, and what else was asked for or stated."""
+    yield [
+        str(NamedFilter(each["name"], *next(iter(each["parameters"].items()), ())))
+        for each in manifest["filters"]
+    ]
+    if split := manifest.get("split"):
+        yield {name: split[name] for name in SPLIT_OPTIONS}
+    extras: dict[str, Any] = {"layouts": sorted(manifest.get("layouts", ()))}
+    extras |= {name: manifest.get(name) for name in ("images", "without")}
+    if any(extras.values()):
+        yield {name: value for name, value in extras.items() if value}
+    stated = {name: value for name, value in manifest["publication"].items() if value is not None}
+    if stated:
+        yield asdict(Publication()) | stated
+
+
+# ------------------------------------------------------------------------------------------- shape
+
+Shape = Callable[[Place], object]
+"""Raises `UnreadableInput`, with the place, for a value that consumers of manifests cannot use."""
+
+MOST_OF_COUNT = 2**53
+
+
+def count(place: Place) -> None:
+    """A whole number that is not negative."""
+    if not 0 <= place.integer() <= MOST_OF_COUNT:
+        raise place.wrong(f"expected a count, found {found(place.value)}")
+
+
+def maybe(shape: Shape) -> Shape:
+    return lambda place: None if place.value is None else shape(place)
+
+
+def each(shape: Shape) -> Shape:
+    def check(place: Place) -> None:
+        for member in place.members():
+            shape(member)
+
+    return check
+
+
+def by_name(shape: Shape) -> Shape:
+    def check(place: Place) -> None:
+        for _, member in place.items(LONGEST_KEY):
+            shape(member)
+
+    return check
+
+
+def record(*needed: str, **shapes: Shape) -> Shape:
+    """An object with the keys `needed` and values of these `shapes`; other keys are ignored."""
+
+    def check(place: Place) -> None:
+        for key in needed:
+            place.key(key)
+        for key, member in place.items(LONGEST_KEY):
+            if key in shapes:
+                shapes[key](member)
+
+    return check
+
+
+def one_of(*values: str) -> Shape:
+    def check(place: Place) -> None:
+        if place.text() not in values:
+            raise place.wrong(f"expected {' or '.join(values)}, found {found(place.value)}")
+
+    return check
+
+
+def inside(place: Place) -> None:
+    if not is_inside(place.value):
+        raise place.wrong(f"{found(place.value)} does not name a file inside the release's folder")
+
+
+def distinct_files(place: Place) -> None:
+    """A list of names of files, each of them once."""
+    names: set[str] = set()
+    for member in place.members():
+        inside(member)
+        if member.value in names:
+            raise member.wrong(f"{found(member.value)} is there twice")
+        names.add(member.value)
+
+
+def files(place: Place) -> None:
+    """Names of files with their digests and sizes."""
+    for name, member in place.items(LONGEST_KEY):
+        inside(place.with_value(name))
+        record(sha256=Place.text, bytes=count)(member)
+
+
+def as_it_is(place: Place) -> None:
+    """A text, a number, true, false or null, or lists and objects of such that can be stored."""
+    value = place.value
+    if isinstance(value, dict):
+        by_name(as_it_is)(place)
+    elif isinstance(value, list):
+        each(as_it_is)(place)
+    elif isinstance(value, str):
+        place.text()
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        place.number()
+
+
+OF_CORPUS = record("name", "size", "sha256", name=Place.text, size=count, sha256=Place.text)
+SHAPE = record(
+    name=Place.text,
+    version=Place.text,
+    kind=Place.text,
+    study=Place.text,
+    title=maybe(Place.text),
+    origin=one_of("collected", "imported", "simulated"),
+    scale=maybe(record(points=count, levels=count, anchors=maybe(each(Place.text)))),
+    ties_allowed=Place.truth,
+    languages=maybe(each(Place.text)),
+    wording=maybe(by_name(Place.text)),
+    searches=record(
+        *("k", "task", "rounds", "history", "chooser"),
+        k=count,
+        task=Place.text,
+        target_seconds=count,
+        rounds=count,
+        history=Place.text,
+        chooser=Place.text,
+        uploads=Place.truth,
+    ),
+    retrievers=each(
+        record(
+            *("system", "version", "corpus"),
+            system=Place.text,
+            version=Place.text,
+            corpus=OF_CORPUS,
+        )
+    ),
+    simulated=Place.truth,
+    publication=record(
+        **dict.fromkeys(("licence", "citation", "contact", "url", "date"), maybe(Place.text)),
+        authors=maybe(each(Place.text)),
+    ),
+    design=record(
+        *("queries_from", "sample", "annotators_per_query", "overlap_share"),
+        *("image_order", "seed", "recruitment"),
+        queries_from=maybe(Place.text),
+        sample=maybe(count),
+        annotators_per_query=count,
+        overlap_share=Place.number,
+        image_order=Place.text,
+        seed=Place.integer,
+        recruitment=one_of(*get_args(Mode)),
+    ),
+    source_sha256=Place.text,
+    datasets=each(Place.text),
+    filters=each(record(name=Place.text, parameters=by_name(Place.number))),
+    funnel=record(
+        assigned=maybe(count),
+        steps=each(
+            record(
+                "rule",
+                rule=Place.text,
+                dropped=maybe(count),
+                left=maybe(count),
+                broken_by=maybe(count),
+            )
+        ),
+        kept=maybe(count),
+    ),
+    counts=by_name(count),
+    split=maybe(
+        record(by=Place.text, seed=Place.integer, test_share=Place.number, n=by_name(count))
+    ),
+    parts=by_name(by_name(inside)),
+    layouts=by_name(distinct_files),
+    images=maybe(record(sha256=Place.text)),
+    without=each(one_of(*get_args(LeftOut))),
+    left_out=by_name(count),
+    chosen_by=record(
+        *("strategy", "uncertainty", "seed"),
+        strategy=Place.text,
+        uncertainty=Place.text,
+        seed=Place.integer,
+        scorers=each(Place.text),
+    ),
+    notes=each(Place.text),
+    files=files,
+    content_sha256=Place.text,
+)
+
+
+def require_shape(manifest: Mapping[str, Any], path: Path) -> None:
+    """Raise `UnreadableInput` for the first value that has another type than ours.
+
+    Keys may be missing: releases of older versions lack some.
+    """
+    place = Place(manifest, f"{path}: ")
+    SHAPE(place)
+    as_it_is(place)
+
+
+# Reading the tables of a release folder as typed records, for `hsfiq` and `hsfiq.model`.
+#
+# Only the columns in use are read; `hsfiq.releases.schemas` lists all of them. A table that is
+# missing, unreadable or invalid raises `UnreadableInput`.
+
+PARTS: tuple[Part, ...] = get_args(Part)
+QUERIES, SETS, PREFERENCES = "queries.parquet", "sets.parquet", "preferences.parquet"
+TURNS, VOTES = "turns.parquet", "votes.parquet"
+EXCLUSIONS, SPLITS = "exclusions.parquet", "splits.parquet"
+
+EXPORT_AGAIN = "export the release again"
+EXPORT_WITH_SPLIT = "export the release again, with --split"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A release in its folder; `written` is false if the folder had the same content already."""
+class ReleasedQuery:
+    """A query with its triplet. `reference` is None or `text` empty if the query has none.
 
-    folder: Path
-    release: Release
-    written: bool
-
-
-Make = Callable[[Path, str], Release]
-"""Writes the files of a release with a version into an empty folder."""
-
-
-def write_release(make: Make, folder: Path, version: str, *, force: bool = False) -> Outcome:
-    """Write the release; unchanged content writes nothing, only `force` replaces another one.
-
-    Of unchanged content, the outcome has the version that is there.
+    `target` is None if it is unknown.
     """
-    require_folder(folder)
-    with explained_write_errors(folder), temporary_folder_beside(folder) as draft:
-        release = make(draft, version)
-        is_written = is_replaced(folder, release, force=force)
-        if is_written:
-            put_folder_in_place(draft, folder)
-        elif manifest := read_manifest(folder):
-            release = replace(release, version=manifest["version"])
-        return Outcome(folder, release, is_written)
+
+    query_id: str
+    triplet_id: str
+    dataset: str
+    reference: str | None
+    target: str | None
+    text: str
 
 
-def require_folder(folder: Path) -> None:
-    """Raise `UnreadableInput` if no release can be in this place."""
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UnreadableInput(str(folder), "exists and is not a folder")
-    if Path.cwd().is_relative_to(folder.resolve()):
-        raise UnreadableInput(str(folder), "is the current folder", "name another folder")
+@dataclass(frozen=True, slots=True)
+class ReleasedSet:
+    """A retrieved set, its images best first, with the reference and the text of its query."""
+
+    set_id: str
+    query_id: str
+    reference: str
+    text: str
+    images: tuple[str, ...]
 
 
-def is_replaced(folder: Path, release: Release, *, force: bool) -> bool:
-    """Whether the release replaces what the folder holds; not if it has the same content."""
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return True
-    content = content_of(folder)
-    if content == release.content_sha256:
-        return False
-    if not force:
-        what = "another release" if content else "something that is not a complete release"
-        raise UnreadableInput(str(folder), f"holds {what}", "name another folder, or --force")
-    if read_manifest(folder) is None:
-        raise UnreadableInput(str(folder), "holds no release, and --force replaces only releases")
-    return True
+@dataclass(frozen=True, slots=True)
+class ReleasedPreference:
+    """An answered question: its sets' ids, their Likert scores, the preferred set (0 = tie)."""
+
+    question_id: str
+    participant_id: str
+    query_id: str
+    set_1: str
+    set_2: str
+    score_1: int
+    score_2: int
+    preferred: int
 
 
-def write_next_version(
-    make: Make, parent: Path, name: str, version: str | None, *, force: bool
-) -> Outcome:
-    """Write `parent/<name>-<version>`, unless the newest version there has the same content.
+@dataclass(frozen=True, slots=True)
+class ReleasedExclusion:
+    """A dropped question's participant, and the rule that dropped the question."""
 
-    Without a version it is the newest, or 1.0.0.
+    participant_id: str
+    rule: str
 
-    Raises:
-        UnreadableInput: the content has changed and neither a version nor `force` is given, or the
-            version is lower than the newest, or exists and `force` is not given.
+
+def read_queries(release: Path) -> dict[str, ReleasedQuery]:
+    columns = ("query_id", "triplet_id", "dataset", "reference_id", "target_id", "text")
+    rows = read_rows(release / QUERIES, columns, nullable=("reference_id", "target_id"))
+    return {row["query_id"]: ReleasedQuery(*(row[name] for name in columns)) for row in rows}
+
+
+def read_sets(release: Path) -> list[ReleasedSet]:
+    """Read the retrieved sets of a release, for a scorer; `NothingToDo` if it has none.
+
+    Those of a release of searches are the lists of its turns: see `read_lists`.
+    `UnreadableInput` if a query has no reference or no text: scorers need both.
     """
-    versions = versions_in(parent, name)
-    newest = versions[-1] if versions else None
-    if version is not None and newest is not None and version_key(version) < version_key(newest):
-        raise UnreadableInput("--version", f"{version} is lower than {newest}, the newest")
-    chosen = version or newest or FIRST_VERSION
-    folder = parent / f"{name}-{chosen}"
-    is_new_version_needed = version is None and newest is not None and not force
-
-    def make_or_ask_for_version(draft: Path, version: str) -> Release:
-        release = make(draft, version)
-        if is_new_version_needed and content_of(folder) != release.content_sha256:
+    if is_of_searches(release):
+        return read_lists(release)
+    queries = read_queries(release)
+    path = release / SETS
+    sets = []
+    for row in read_rows(path, ("set_id", "query_id", "image_ids")):
+        query = queries.get(row["query_id"])
+        if query is None:
+            what = f"set {row['set_id']} is of query {row['query_id']}, which {QUERIES} lacks"
+            raise UnreadableInput(str(path), what, EXPORT_AGAIN)
+        reference = query.reference
+        if reference is None or not query.text:
             raise UnreadableInput(
-                str(folder),
-                "the answers, filters or split have changed since this release",
-                f"name the new release's version, such as --version {next_version(chosen)}",
+                f"{release / QUERIES}: query {query.query_id}",
+                f"has no {'text' if reference else 'reference image'}",
+                "a scorer needs both for every query of the release",
             )
-        return release
+        sets.append(
+            ReleasedSet(
+                row["set_id"], query.query_id, reference, query.text, tuple(row["image_ids"])
+            )
+        )
+    if not sets:
+        raise NothingToDo(f"{release}: the release has no sets")
+    return sets
 
-    return write_release(make_or_ask_for_version, folder, chosen, force=force)
+
+def is_of_searches(release: Path) -> bool:
+    return (release / TURNS).is_file()
 
 
-def full_version(version: str) -> str:
-    """A version with its three numbers: `2` is 2.0.0.
+def read_lists(release: Path) -> list[ReleasedSet]:
+    """Read the lists of searches, each with the reference and the text of its turn.
+
+    The id of a list is that of its search and the turn's number. A turn without a list is left
+    out, and so is one whose text the study's owner has struck, or is about a participant's own
+    picture, which the release does not have.
+    """
+    if (release / VOTES).is_file():
+        what = "is the release of an arena, which has two lists a turn"
+        raise UnreadableInput(str(release), what, "score a release of searches or of sets")
+    columns = ("question_id", "turn", "query_id", "reference_id", "text", "image_ids")
+    lists = [
+        ReleasedSet(
+            set_id(row["question_id"], row["turn"]),
+            row["query_id"],
+            row["reference_id"],
+            row["text"],
+            tuple(row["image_ids"]),
+        )
+        for row in read_rows(release / TURNS, columns, nullable=("text", "reference_id"))
+        if row["text"] is not None and row["reference_id"] is not None and row["image_ids"]
+    ]
+    if not lists:
+        raise NothingToDo(f"{release}: the release has no list with a text")
+    return lists
+
+
+def read_preferences(release: Path) -> list[ReleasedPreference]:
+    path, points = release / PREFERENCES, points_of(release)
+    columns = (
+        *("question_id", "participant_id", "query_id", "set_1", "set_2"),
+        *("score_1", "score_2", "preferred"),
+    )
+    preferences = []
+    for row in read_rows(path, columns):
+        where = f"{path}: question {row['question_id']}"
+        if row["preferred"] not in (0, 1, 2):
+            raise UnreadableInput(
+                where, f"preferred is {row['preferred']}, not 1, 2 or 0", EXPORT_AGAIN
+            )
+        for name in ("score_1", "score_2"):
+            if not LOWEST_SCORE <= row[name] <= points:
+                what = f"{name} is {row[name]}, not from {LOWEST_SCORE} to {points}"
+                raise UnreadableInput(where, what, EXPORT_AGAIN)
+        preferences.append(ReleasedPreference(*(row[name] for name in columns)))
+    return preferences
+
+
+def read_exclusions(release: Path) -> list[ReleasedExclusion]:
+    rows = read_rows(release / EXCLUSIONS, ("participant_id", "rule"))
+    return [ReleasedExclusion(row["participant_id"], row["rule"]) for row in rows]
+
+
+def read_parts(release: Path) -> dict[str, Part]:
+    """Read the part of each question, by id, of a release that was exported with `--split`."""
+    path = release / SPLITS
+    parts: dict[str, Part] = {}
+    for row in read_rows(path, ("question_id", "part"), remedy=EXPORT_WITH_SPLIT):
+        question, part = row["question_id"], row["part"]
+        if part not in PARTS:
+            what = f"question {question} has part {part!r}"
+            raise UnreadableInput(str(path), what, EXPORT_WITH_SPLIT)
+        if question in parts:
+            raise UnreadableInput(str(path), f"holds question {question} twice", EXPORT_WITH_SPLIT)
+        parts[question] = part
+    return parts
+
+
+def read_rows(
+    path: Path,
+    columns: Sequence[str],
+    *,
+    nullable: Collection[str] = (),
+    remedy: str = NAME_A_RELEASE,
+) -> list[dict[str, Any]]:
+    """Read columns of a Parquet file as rows; only the `nullable` ones may contain nulls."""
+    if not path.is_file():
+        raise UnreadableInput(str(path), "there is no such file", remedy)
+    try:
+        with pq.ParquetFile(path) as file:
+            for name in columns:
+                if name not in file.schema_arrow.names:
+                    raise UnreadableInput(str(path), f"has no column {name}", remedy)
+            table = file.read(columns=list(columns))
+    except (pa.ArrowException, OSError) as error:
+        what = f"cannot be read ({' '.join(str(error).split())})"
+        raise UnreadableInput(str(path), what, remedy) from error
+    for name in columns:
+        if name not in nullable and table[name].null_count:
+            raise UnreadableInput(str(path), f"column {name} holds nulls", remedy)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+FEW_ROWS = 1000
+"""To divide the columns of so few rows among threads takes longer than to read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows of a table; the first has the number `start`, from 1."""
+
+    start: int
+    rows: pa.RecordBatch
+
+    def column(self, name: str) -> list[Any] | None:
+        """The values of a column; None if the file lacks it."""
+        place = self.rows.schema.get_field_index(name)
+        return None if place < 0 else self.rows.column(place).to_pylist()
+
+    def numbered(self, *names: str) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Each row's number and its values of these columns, or of all; missing ones are None."""
+        chosen = names or tuple(self.rows.schema.names)
+        n_rows = self.rows.num_rows
+        columns = [self.column(name) or [None] * n_rows for name in chosen]
+        for place, values in enumerate(zip(*columns, strict=True)):
+            yield self.start + place, dict(zip(chosen, values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFolder:
+    """A release on disk: its manifest, its kind, and the tables whose Parquet files are readable.
+
+    `broken` says why each other Parquet file cannot be read, including files of parts and layouts.
+    """
+
+    path: Path
+    manifest: Mapping[str, Any]
+    kind: ReleaseKind
+    tables: Mapping[str, Table]
+    broken: Mapping[str, str]
+
+    def has(self, table: str, *columns: str) -> bool:
+        return table in self.tables and set(columns) <= set(self.schema(table).names)
+
+    def schema(self, table: str) -> pa.Schema:
+        with pq.ParquetFile(self.path / f"{table}.parquet") as file:
+            return file.schema_arrow
+
+    def n_rows(self, table: str) -> int:
+        with pq.ParquetFile(self.path / f"{table}.parquet") as file:
+            return int(file.metadata.num_rows)
+
+    def batches(self, table: str, *columns: str) -> Iterator[Batch]:
+        """The table's rows, of these columns or of all; what the file lacks is left out."""
+        start = 1
+        with pq.ParquetFile(self.path / f"{table}.parquet") as file:
+            chosen = [name for name in columns if name in file.schema_arrow.names]
+            for rows in file.iter_batches(
+                ROWS_AT_ONCE,
+                columns=chosen if columns else None,
+                use_threads=file.metadata.num_rows > FEW_ROWS,
+            ):
+                yield Batch(start, rows)
+                start += rows.num_rows
+
+
+def open_release(path: Path) -> ReleaseFolder:
+    """Open a release folder, whatever state its tables are in; anybody may have made it.
 
     Raises:
-        UnreadableInput: it is not a version.
+        UnreadableInput: the folder has no manifest of ours, the kind is not known, or it has what
+            a release never has, such as links or names of files outside the folder.
     """
-    full = version + ".0" * (2 - version.count("."))
-    if _VERSION.fullmatch(full) is None:
-        raise UnreadableInput("--version", f"{version!r} is not a version like {FIRST_VERSION}")
-    return full
-
-
-def next_version(version: str) -> str:
-    major, minor, _ = version_key(version)
-    return f"{major}.{minor + 1}.0"
-
-
-def content_of(folder: Path) -> str | None:
-    """Return the content digest of a release folder; None if it is not a complete release."""
-    manifest = read_manifest(folder)
-    files = manifest.get("files") if manifest else None
-    if manifest is None or not isinstance(files, dict):
-        return None
-    for name, entry in files.items():
-        path, expected = folder / name, entry.get("sha256") if isinstance(entry, dict) else None
-        if not path.is_file() or sha256_of(path) != expected:
-            return None
-    return str(manifest["content_sha256"])
-
-
-def versions_in(parent: Path, name: str) -> list[str]:
-    """Return the versions of the release `name` in `parent`, lowest first."""
-    versions = [
-        path.name.removeprefix(f"{name}-")
-        for path in parent.glob(f"{name}-*")
-        if _VERSION.fullmatch(path.name.removeprefix(f"{name}-")) and path.is_dir()
-    ]
-    return sorted(versions, key=version_key)
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
-
-
-def newest_release(parent: Path, kind: str) -> Path | None:
-    """Return the most recently written release among each study's highest versions of this kind."""
-    newest: dict[str, tuple[tuple[int, ...], Path]] = {}
-    for folder in parent.iterdir() if parent.is_dir() else ():
-        manifest = read_manifest(folder)
-        if manifest is None or manifest["kind"] != kind:
+    manifest = require_manifest(path)
+    require_regular_files(path)
+    kind = RELEASE_KINDS.get(manifest["kind"])
+    if kind is None:
+        known = ", ".join(RELEASE_KINDS)
+        what = f"kind {manifest['kind']!r} is not known; there are {known}"
+        raise UnreadableInput(str(path / MANIFEST), what, "use a newer hsfiq")
+    files = [file for file in files_in(path) if file.suffix == ".parquet"]
+    unopened_files = unopened(files)
+    tables = {}
+    broken = {
+        file.relative_to(path).with_suffix("").as_posix(): problem
+        for file, problem in unopened_files.items()
+    }
+    for name, table in kind.all_tables().items():
+        file = path / f"{name}.parquet"
+        if not file.is_file() or file in unopened_files:
             continue
-        name, version = manifest["name"], manifest["version"]
-        if _VERSION.fullmatch(version) is None or folder.name != f"{name}-{version}":
-            continue
-        candidate = (version_key(version), folder)
-        newest[name] = max(candidate, newest.get(name, candidate))
-    return max(
-        (folder for _, folder in newest.values()),
-        key=lambda folder: (folder / MANIFEST).stat().st_mtime_ns,
-        default=None,
-    )
+        problem = table_problem(file)
+        if problem is None:
+            tables[name] = table
+        else:
+            broken[name] = problem
+    return ReleaseFolder(path, manifest, kind, tables, broken)
 
 
-def releases_holding(parent: Path, study: str, participant: str) -> list[Path]:
-    """Return the releases in `parent` with answers, kept or dropped, of a study's participant."""
-    return [
-        folder
-        for folder in sorted(parent.iterdir() if parent.is_dir() else ())
-        if (manifest := read_manifest(folder)) is not None
-        and manifest.get("study") == study
-        and participant in participants_in(folder, manifest["kind"])
-    ]
+def require_readable(path: Path) -> None:
+    """Refuse a folder whose tables are not to be read; what is missing is for the reader to say.
+
+    Its manifest may be another tool's, and so may be types that hold the same values as ours.
+
+    Raises:
+        UnreadableInput: it has other files than regular ones, or a table that cannot be read, takes
+            more memory than its bytes account for, or has a column of another type.
+    """
+    if not (path / MANIFEST).exists():
+        return
+    require_regular_files(path)
+    manifest = read_bounded_json(path / MANIFEST)
+    kind = RELEASE_KINDS.get(str(manifest.get("kind"))) if isinstance(manifest, dict) else None
+    described = kind.all_tables() if kind else {}
+    known = described or {table for kind in RELEASE_KINDS.values() for table in kind.schemas()}
+    files = {name: path / f"{name}.parquet" for name in sorted(known)}
+    files = {name: file for name, file in files.items() if file.is_file()}
+    unopened_files = unopened(list(files.values()))
+    for name, file in files.items():
+        problem = unopened_files.get(file) or table_problem(file)
+        if problem is None and name in described:
+            with pq.ParquetFile(file) as opened:
+                problem = unlike(opened.schema_arrow, described[name])
+        if problem is not None:
+            raise UnreadableInput(str(file), problem, EXPORT_AGAIN)
 
 
-def participants_in(release: Path, kind: str) -> set[str]:
-    """Return the participants with answers kept or dropped; an unreadable table counts as empty."""
-    participants: set[str] = set()
-    main = RELEASE_KINDS[kind].main if kind in RELEASE_KINDS else "preferences"
-    with suppress(UnreadableInput):
-        rows = read_rows(release / f"{main}.parquet", ("participant_id",))
-        participants |= {row["participant_id"] for row in rows}
-    with suppress(UnreadableInput):
-        dropped = read_exclusions(release)
-        participants |= {row.participant_id for row in dropped if row.rule != "unanswered"}
-    return participants
+def unlike(schema: pa.Schema, table: Table) -> str | None:
+    """A column whose type cannot hold the values of ours; None if there is none."""
+    for field in schema:
+        known = field.name in table.names
+        if known and not is_like(field.type, table[field.name].type):
+            return f"column {field.name} is {field.type}, and not {table[field.name].type_name}"
+        if not known and not is_ours(field.type):
+            return f"column {shortened(field.name)} is {field.type}, which no column of ours is"
+    return None
+
+
+def is_ours(kind: pa.DataType) -> bool:
+    return any(is_like(kind, own) for own in TYPE_NAMES if own != CONTENT)
+
+
+def is_content(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whole numbers, too: pandas writes them as floats where a column has nulls."""
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind)
+
+
+CLASSES = (is_text, is_content, is_number, pa.types.is_boolean, pa.types.is_timestamp)
+
+
+def is_like(kind: Any, ours: Any) -> bool:
+    """Whether a type holds values as ours does, such as int64 for int8."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_null(kind):
+        return True
+    if is_list(ours):
+        return is_list(kind) and is_like(kind.value_type, ours.value_type)
+    return any(is_of(ours) and is_of(kind) for is_of in CLASSES)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from hsfiq.answer_rules import ImageState, ImageStates
+from hsfiq.arrow_columns import Column
 from hsfiq.ids import set_id
 from hsfiq.releases.searching.rows import SearchRow
 
@@ -165,3 +166,14 @@ def by_rank(states: Sequence[ImageState], order: Sequence[int] | None) -> Sequen
     if order is None:
         return states
     return [states[order.index(rank)] for rank in range(len(states))]
+
+
+Rows = Sequence[Mapping[str, Any]]
+Columns = Mapping[str, Column]
+TableRows = Rows | Columns
+"""Rows of a table, or its columns, which is faster; a column that is missing is null."""
+Tables = Mapping[str, TableRows]
+"""By name."""
+
+
+Part = Literal["train", "test", "unused"]

@@ -15,21 +15,21 @@ from typing import Any, Literal, get_args
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.ids import split_query_id
-from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.manifest import MANIFEST, read_manifest
-from hsfiq.releases.reader import (
+from hsfiq.releases.folder import (
     EXPORT_AGAIN,
     EXPORT_WITH_SPLIT,
+    MANIFEST,
     PARTS,
     QUERIES,
     SPLITS,
-    Part,
+    read_manifest,
     read_parts,
     read_queries,
     read_rows,
 )
+from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.rows import QueryRow
+from hsfiq.releases.rows import Part, QueryRow
 
 SplitBy = Literal["triplet", "participant", "both"]
 

@@ -17,7 +17,7 @@ from hsfiq.model.features import open_image
 from hsfiq.model.judges.asking import AskedQuestion, Digests, Pace, ask_all, opened
 from hsfiq.model.judges.judge import Answer, Judge, Question
 from hsfiq.model.release_scores import SetScores
-from hsfiq.releases.reader import ReleasedSet
+from hsfiq.releases.folder import ReleasedSet
 
 # Whether a judge prefers the set that is shown first, from pairs asked in both orders.
 

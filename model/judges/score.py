@@ -33,7 +33,7 @@ from hsfiq.model.release_scores import (
     write_scores,
 )
 from hsfiq.model.scorer.run import jsonable
-from hsfiq.releases.reader import (
+from hsfiq.releases.folder import (
     ReleasedSet,
     is_of_searches,
     read_preferences,

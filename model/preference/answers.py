@@ -14,21 +14,24 @@ from hsfiq.answer_rules import HIGHEST_SCORE, contradicts
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.checkpoints import sha256_of
 from hsfiq.model.preference.answer_model import AnswerTensors
-from hsfiq.releases.checking.tables import require_readable
-from hsfiq.releases.manifest import MANIFEST, NAME_A_RELEASE, points_of, read_manifest
-from hsfiq.releases.reader import (
+from hsfiq.releases.folder import (
     EXPORT_AGAIN,
+    MANIFEST,
+    NAME_A_RELEASE,
     PREFERENCES,
     QUERIES,
     SETS,
     SPLITS,
-    Part,
     ReleasedSet,
+    points_of,
     read_exclusions,
+    read_manifest,
     read_preferences,
     read_queries,
     read_sets,
+    require_readable,
 )
+from hsfiq.releases.rows import Part
 from hsfiq.releases.splits import verify_no_leak
 
 PRIOR_ANSWERS = 20.0

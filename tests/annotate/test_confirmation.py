@@ -16,7 +16,8 @@ from hsfiq.answer_rules import Answer
 from hsfiq.collect.progress import answers_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.releases import Filters, build
+from hsfiq.releases.content import build
+from hsfiq.releases.filters import Filters
 from hsfiq.simulate.participant import needs_confirmation
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.question_page import TEXT, OpenPage, expect_step, press

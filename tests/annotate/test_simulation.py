@@ -32,7 +32,8 @@ from hsfiq.demo.simulated_answers import utility_of
 from hsfiq.demo.study import make_study, served_design
 from hsfiq.drawn import DrawnTriplet, SimulatedAnnotator
 from hsfiq.drawn.utility import read
-from hsfiq.releases import Filters, build
+from hsfiq.releases.content import build
+from hsfiq.releases.filters import Filters
 from hsfiq.simulate import Sessions, Simulation, destination_of
 from hsfiq.simulate.client import StudyClient
 from hsfiq.study.languages import LANGUAGES

@@ -17,8 +17,8 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import datasets, hpfiq
-from hsfiq.releases import Filters, Release, build
-from hsfiq.releases.filters import Kind
+from hsfiq.releases.content import Release, build
+from hsfiq.releases.filters import Filters, Kind
 
 FIXTURES = Path(__file__).parent / "fixtures"
 HPFIQ = FIXTURES / "hpfiq.json"

@@ -32,7 +32,8 @@ from hsfiq.demo.study import (
 )
 from hsfiq.drawn import SYSTEMS, garment_of
 from hsfiq.drawn.triplets import SPLITS, Split, target_split
-from hsfiq.releases import Filters, Release, build
+from hsfiq.releases.content import Release, build
+from hsfiq.releases.filters import Filters
 from tests.hsfiq.samples import dump, hsfiq
 
 

@@ -18,7 +18,8 @@ from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.demo.study import IMAGE_FOLDER, draw_catalogue, draw_queries, ruled_lists, store_queries
 from hsfiq.drawn.pictures import write_images
-from hsfiq.releases import Filters, Release, build
+from hsfiq.releases.content import Release, build
+from hsfiq.releases.filters import Filters
 from tests.annotate.served_studies import Place, ThreadServer
 from tests.hsfiq.samples import hsfiq
 

@@ -11,7 +11,8 @@ from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import answers_of, participants_of
 from hsfiq.collect.studies import find_study
 from hsfiq.kinds import KINDS
-from hsfiq.releases import Filters, Source, explain
+from hsfiq.releases.content import Source, explain
+from hsfiq.releases.filters import Filters
 from tests.question_kinds.drawn_catalogue import Catalogue
 
 

@@ -10,7 +10,7 @@ import pytest
 from hsfiq.annotate.texts import study_texts
 from hsfiq.collect.studies import find_study
 from hsfiq.errors import ConfigErrors
-from hsfiq.releases.instrument.words import instrument_section
+from hsfiq.releases.card import instrument_section
 from hsfiq.study.config import config_of
 from hsfiq.study.config_file import read_config
 from tests.hsfiq.samples import hsfiq, rows

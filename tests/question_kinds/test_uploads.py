@@ -36,7 +36,7 @@ from hsfiq.db.tables import Participant, Question
 from hsfiq.ids import question_id
 from hsfiq.images.decode import BUDGET
 from hsfiq.live.protocol import RankRequest
-from hsfiq.releases.reader import read_lists
+from hsfiq.releases.folder import read_lists
 from hsfiq.releases.searching.records import FILE
 from hsfiq.sessions.record import read
 from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner

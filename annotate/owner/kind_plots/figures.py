@@ -15,8 +15,8 @@ from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
 from hsfiq.kinds import KINDS
-from hsfiq.releases import Filters, Source
-from hsfiq.releases.content import FIRST_VERSION, write_files
+from hsfiq.releases.content import FIRST_VERSION, Source, write_files
+from hsfiq.releases.filters import Filters
 from hsfiq.releases.kinds import release_kinds_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hsfiq.releases.cards.table_section import table_section
+from hsfiq.releases.card import table_section
 from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.kinds.shared_tables import SHARED_TABLES
 from hsfiq.releases.schemas import Table

@@ -4,17 +4,27 @@ Studies of pairs have two, `hs` and `hp`; any other study has one, named after i
 """
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases.kinds.arena import ARENA
-from hsfiq.releases.kinds.images import IMAGES
+from hsfiq.releases.kinds.arena import ARENA_RELEASE
+from hsfiq.releases.kinds.images import IMAGES_RELEASE
 from hsfiq.releases.kinds.kind import ReleaseKind
 from hsfiq.releases.kinds.pair import HP, HS
-from hsfiq.releases.kinds.query import QUERY
-from hsfiq.releases.kinds.ranking import RANKING
-from hsfiq.releases.kinds.search import SEARCH
-from hsfiq.releases.kinds.single import SINGLE
+from hsfiq.releases.kinds.query import QUERY_RELEASE
+from hsfiq.releases.kinds.ranking import RANKING_RELEASE
+from hsfiq.releases.kinds.search import SEARCH_RELEASE
+from hsfiq.releases.kinds.single import SINGLE_RELEASE
 
 RELEASE_KINDS: dict[str, ReleaseKind] = {
-    kind.name: kind for kind in (HS, HP, SINGLE, IMAGES, RANKING, QUERY, SEARCH, ARENA)
+    kind.name: kind
+    for kind in (
+        HS,
+        HP,
+        SINGLE_RELEASE,
+        IMAGES_RELEASE,
+        RANKING_RELEASE,
+        QUERY_RELEASE,
+        SEARCH_RELEASE,
+        ARENA_RELEASE,
+    )
 }
 
 

@@ -192,7 +192,7 @@ def vote_row(question: QuestionRow, search: SearchRow, turn: TurnRow) -> dict[st
     }
 
 
-ARENA = ReleaseKind(
+ARENA_RELEASE = ReleaseKind(
     name="arena",
     question_kind="arena",
     about="votes of people who search with two systems side by side",

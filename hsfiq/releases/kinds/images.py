@@ -107,7 +107,7 @@ def qrels(_session: Session, _study: Study, folder: Path) -> list[FurtherFile]:
     return [Qrels(folder / "qrels.txt")]
 
 
-IMAGES = ReleaseKind(
+IMAGES_RELEASE = ReleaseKind(
     name="images",
     question_kind="images",
     about="human judgements of each image of a retrieved set",

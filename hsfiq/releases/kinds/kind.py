@@ -12,10 +12,9 @@ from hsfiq.ids import set_id
 from hsfiq.releases.kinds.columns import ANSWERED, ASKED
 from hsfiq.releases.kinds.shared_tables import SHARED_TABLES
 from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.rows import QuestionRow
+from hsfiq.releases.rows import QuestionRow, TableRows
 from hsfiq.releases.schemas import Table
 from hsfiq.releases.writing.further import FurtherFiles, no_files
-from hsfiq.releases.writing.tables import TableRows
 
 Rows = list[dict[str, Any]]
 

@@ -22,12 +22,11 @@ from hsfiq.releases.kinds.columns import (
 )
 from hsfiq.releases.kinds.kind import ReleaseKind
 from hsfiq.releases.layouts.hpfiq import HpfiqFile
-from hsfiq.releases.reading.pair_questions import PairQuestions
+from hsfiq.releases.pair_questions import PairQuestions, set_columns
 from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.reading.set_columns import set_columns
+from hsfiq.releases.rows import Columns
 from hsfiq.releases.schemas import FLAG, NUMBER, POINTS, TEXT, Column, Table
 from hsfiq.releases.writing.further import FurtherFile
-from hsfiq.releases.writing.tables import Columns
 
 UNNAMED = "systems were not named"
 

@@ -36,7 +36,7 @@ def tables(kept: Sequence[QuestionRow]) -> dict[str, Rows]:
     }
 
 
-QUERY = ReleaseKind(
+QUERY_RELEASE = ReleaseKind(
     name="query",
     question_kind="query",
     about="human judgements of whether queries are well formed,",

@@ -63,7 +63,7 @@ def ranked_sets(question: QuestionRow) -> Iterator[dict[str, Any]]:
         yield row | {"rank": rank}
 
 
-RANKING = ReleaseKind(
+RANKING_RELEASE = ReleaseKind(
     name="ranking",
     question_kind="ranking",
     about="human rankings of retrieved sets",

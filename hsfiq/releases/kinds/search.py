@@ -196,7 +196,7 @@ def struck(kept: Sequence[QuestionRow]) -> Rows:
     ]
 
 
-SEARCH = ReleaseKind(
+SEARCH_RELEASE = ReleaseKind(
     name="search",
     question_kind="search",
     about="searches of people over several turns",

@@ -40,7 +40,7 @@ def tables(kept: Sequence[QuestionRow]) -> dict[str, Rows]:
     }
 
 
-SINGLE = ReleaseKind(
+SINGLE_RELEASE = ReleaseKind(
     name="single",
     question_kind="single",
     about="human scores of retrieved sets, each shown alone,",

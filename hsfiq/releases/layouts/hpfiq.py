@@ -16,7 +16,7 @@ from hsfiq.answer_rules import HIGHEST_SCORE, Answer
 from hsfiq.db.tables import Study
 from hsfiq.readers import hpfiq
 from hsfiq.records import JudgedPair, PublishedForm
-from hsfiq.releases.reading.forms import FormRow, read_forms
+from hsfiq.releases.questions import FormRow, read_forms
 from hsfiq.releases.rows import QuestionRow
 from hsfiq.releases.writing.further import Kept
 from hsfiq.study.config import config_of

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.releases.layouts.csv_files import write_csv
-from hsfiq.releases.layouts.options import Extras, Layout
 from hsfiq.releases.layouts.pictures import Pictures, write_images
 from hsfiq.releases.layouts.trl import write_trl
 from hsfiq.releases.layouts.webdataset import write_webdataset
+from hsfiq.study.publication import LeftOut, Publication
+
+# What an export adds to a release's tables, or leaves out of them, because its owner says so.
+
+Layout = Literal["hpfiq", "trl", "csv", "webdataset"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """The options of an export that concern its files.
+
+    Attributes:
+        layouts: further files, made of the tables.
+        images: whether the image files are packed.
+        without: what is left out: the texts that participants wrote (reasons, and answers to extra
+            questions that ask for a text), or the answers to questions at the end.
+        publication: in place of the study's `[release]`.
+    """
+
+    layouts: tuple[Layout, ...] = ()
+    images: bool = False
+    without: tuple[LeftOut, ...] = ()
+    publication: Publication | None = None
+
 
 PATTERNS: dict[Layout, str] = {
     "hpfiq": "hpfiq.json",

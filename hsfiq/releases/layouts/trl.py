@@ -15,9 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.releases.layouts.judged_questions import JudgedQuestion, read_judged
-from hsfiq.releases.layouts.pictures import Pictures, value_feature, with_features
-from hsfiq.releases.reader import Part
+from hsfiq.releases.layouts.pictures import (
+    JudgedQuestion,
+    Pictures,
+    read_judged,
+    value_feature,
+    with_features,
+)
+from hsfiq.releases.rows import Part
 from hsfiq.text import count_text
 
 AT_ONCE = 32

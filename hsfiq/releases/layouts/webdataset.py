@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from hsfiq.releases.layouts.judged_questions import JudgedQuestion, read_judged
-from hsfiq.releases.layouts.pictures import Pictures
-from hsfiq.releases.reader import Part
+from hsfiq.releases.layouts.pictures import JudgedQuestion, Pictures, read_judged
+from hsfiq.releases.rows import Part
 
 SAMPLES_IN_SHARD = 1_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases.reader import read_queries, read_rows
+from hsfiq.releases.folder import read_queries, read_rows
 from hsfiq.sessions.play import Query
 
 OWN_WISH = "own-wish"

@@ -11,8 +11,8 @@ from typing import Protocol
 from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Study
-from hsfiq.releases.reader import Part
 from hsfiq.releases.reading.questions import Questions
+from hsfiq.releases.rows import Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from hsfiq.audit import Selection, entries, facts, record
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.releases import Source
+from hsfiq.releases.content import Source
 from tests.annotate.owner.studies_in_progress import (
     PASSWORD,
     Events,

@@ -27,8 +27,8 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Response, StatusChange
 from hsfiq.errors import Refused
-from hsfiq.releases import Filters, export_releases
-from hsfiq.releases.recording.record import Recorder
+from hsfiq.releases.export import Recorder, export_releases
+from hsfiq.releases.filters import Filters
 from tests.annotate.owner.studies_in_progress import Events, log_in, set_owner, watched_study
 from tests.annotate.reused_study import ReusedStudy
 from tests.annotate.served_studies import Place, browser_of, gradio_page

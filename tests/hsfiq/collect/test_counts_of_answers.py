@@ -23,7 +23,7 @@ from hsfiq.db.tables import Form, Participant, Study
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.releases.export import export_releases
 from hsfiq.releases.filters import Filters
-from hsfiq.releases.restoring.restore import open_valid, restore
+from hsfiq.releases.restore import open_valid, restore
 from hsfiq.study.config import Checks
 from tests.hsfiq.collect.slow_progress import assert_counts, slow_totals
 from tests.hsfiq.collect.study_participants import LATER, at_once, enrolled

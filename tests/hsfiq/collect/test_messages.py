@@ -10,7 +10,8 @@ from hsfiq.collect.messages import mark_seen, send_message, sent_messages, unrea
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Message, MessageRecipient, Participant, Study
 from hsfiq.errors import Refused
-from hsfiq.releases import Filters, build
+from hsfiq.releases.content import build
+from hsfiq.releases.filters import Filters
 from tests.hsfiq.collect.study_participants import LATER
 from tests.studies import NOW, Seat, set_status
 

@@ -10,7 +10,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.rows import ANSWER_COUNTS
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
 from hsfiq.db.types import digest_of
-from hsfiq.releases import Filters
+from hsfiq.releases.filters import Filters
 from tests.hsfiq.collect.study_participants import (
     enrolled,
     forget,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hsfiq.db.engine import Database
-from hsfiq.releases import Filters
+from hsfiq.releases.filters import Filters
 from hsfiq.study.config import Checks
 from tests.hsfiq.collect.test_checks import answer, checks_of, make_seat
 from tests.hsfiq.samples import on_sqlite, release_of, rows

@@ -39,8 +39,8 @@ from hsfiq.db.tables import (
     StudyCreation,
     TextVersion,
 )
-from hsfiq.releases import Filters, export_releases
-from hsfiq.releases.recording.record import Recorder
+from hsfiq.releases.export import Recorder, export_releases
+from hsfiq.releases.filters import Filters
 from tests.arenas import ARENA, Voter, draw_arena
 from tests.hsfiq.db.revisions import all_rows, answered, downgrade
 from tests.studies import NOW, SYSTEMS, Seat, draw, make_queries

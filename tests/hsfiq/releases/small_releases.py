@@ -22,10 +22,12 @@ from hsfiq.db.search_tables import SearchFeedback, SearchList, SearchTurn
 from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Question, Study
 from hsfiq.kinds import Judgement
-from hsfiq.releases import Filters, Split, export_releases
+from hsfiq.releases.export import export_releases
+from hsfiq.releases.filters import Filters
+from hsfiq.releases.folder import content_digest
 from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.layouts.options import Extras
-from hsfiq.releases.manifest import content_digest
+from hsfiq.releases.layouts.layouts import Extras
+from hsfiq.releases.splits import Split
 from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import draw_study
 from hsfiq.study.searches import Described

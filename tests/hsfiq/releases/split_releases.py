@@ -9,8 +9,9 @@ from typing import Any
 
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.releases import Filters, Release, Split, build
-from hsfiq.releases.splits import SplitBy
+from hsfiq.releases.content import Release, build
+from hsfiq.releases.filters import Filters
+from hsfiq.releases.splits import Split, SplitBy
 
 HALF: dict[SplitBy, Split] = {
     unit: Split(unit, seed=1, test_share=0.5) for unit in ("triplet", "participant", "both")

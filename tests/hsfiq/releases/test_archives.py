@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hsfiq import cli
-from hsfiq.releases.folder import content_of
+from hsfiq.releases.export import content_of
 from tests.hsfiq.samples import HPFIQ, hsfiq
 from tests.processes import Fork
 

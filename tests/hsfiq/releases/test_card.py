@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from hsfiq.db.engine import Database
-from hsfiq.releases import Filters
-from hsfiq.releases.cards.front_matter import scalar, size_category, yaml_lines
-from hsfiq.releases.cards.sections import citation_of
+from hsfiq.releases.card import citation_of, scalar, size_category, yaml_lines
+from hsfiq.releases.filters import Filters
 from hsfiq.study.publication import Publication, publication_errors
 from tests.hsfiq.releases.small_releases import small_pair_study
 from tests.hsfiq.samples import hsfiq, import_hpfiq, on_sqlite, release_of

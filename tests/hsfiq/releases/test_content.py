@@ -21,7 +21,8 @@ from hsfiq.collect.answers import Skip
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
-from hsfiq.releases import Filters, Release
+from hsfiq.releases.content import Release
+from hsfiq.releases.filters import Filters
 from hsfiq.releases.kinds.pair import HP
 from hsfiq.study.config import Design
 from tests.databases import migrated_sqlite

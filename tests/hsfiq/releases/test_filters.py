@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from hsfiq.answer_rules import Answer, Times
 from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases import Filters
-from hsfiq.releases.filtering.runs import answer_of, with_runs
-from hsfiq.releases.filters import parse_filters
+from hsfiq.releases.filters import Filters, parse_filters
 from hsfiq.releases.reading.questions import QuestionRows
 from hsfiq.releases.rows import QueryRow, QuestionRow, RetrievedSetRow
+from hsfiq.releases.sieve import answer_of, with_runs
 from hsfiq.study.config import Design
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of, rows

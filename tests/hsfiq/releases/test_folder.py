@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hsfiq import cli
-from hsfiq.releases.folder import content_of, newest_release
-from hsfiq.releases.recording import record
+from hsfiq.releases import export
+from hsfiq.releases.export import content_of, newest_release
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import HPFIQ, hsfiq, published
 from tests.processes import Fork
@@ -290,7 +290,7 @@ def export_and_die_before_the_record() -> None:
     def die(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    record.record_release = die  # type: ignore[assignment]
+    export.record_release = die  # type: ignore[assignment]
     sys.exit(cli.run(["export", "--release", "hp", "--out", "mine"]))
 
 

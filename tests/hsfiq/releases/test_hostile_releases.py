@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from hsfiq.errors import HsfiqError
 from hsfiq.model.preference.answers import read_answers
 from hsfiq.readers.hpfiq import KEYS
-from hsfiq.releases import Split
 from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.layouts.options import Extras
+from hsfiq.releases.layouts.layouts import Extras
+from hsfiq.releases.splits import Split
 from hsfiq.releases.untrusted import is_inside
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.parquet_footers import write_large_pages, write_sizes_of_no_texts

@@ -1,7 +1,7 @@
 """The names of the images of a large corpus."""
 
 from hsfiq.db.engine import Database
-from hsfiq.releases.searching.reading import image_names
+from hsfiq.releases.searches import image_names
 
 
 def test_more_images_than_a_statement_of_postgresql_takes(database: Database) -> None:

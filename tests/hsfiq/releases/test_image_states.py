@@ -13,7 +13,7 @@ import pytest
 from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.steps import load_question
 from hsfiq.db.engine import Database
-from hsfiq.releases import Filters
+from hsfiq.releases.filters import Filters
 from hsfiq.study.config import Design
 from tests.hsfiq.samples import hsfiq, release_of, rows
 from tests.studies import GOOD, SHOWN, SKIP, Seat, draw, make_queries

@@ -20,8 +20,8 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.search_tables import SearchTurn, SearchUpload
 from hsfiq.errors import NothingToDo
-from hsfiq.releases import Filters
-from hsfiq.releases.restoring.restore import open_valid, restore
+from hsfiq.releases.filters import Filters
+from hsfiq.releases.restore import open_valid, restore
 from hsfiq.study.config import Checks, Design, Questionnaire
 from hsfiq.study.design import draw_study
 from hsfiq.study.instrument import ExtraQuestion

@@ -16,8 +16,8 @@ from hsfiq.collect.participants import by_name
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant
-from hsfiq.releases import Filters
-from hsfiq.releases.restoring.restore import open_valid, restore
+from hsfiq.releases.filters import Filters
+from hsfiq.releases.restore import open_valid, restore
 from hsfiq.study.publication import without_answers_of
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import small_pair_study, write_release

@@ -26,10 +26,11 @@ from hsfiq.db.search_tables import SearchList
 from hsfiq.db.source_tables import Dataset, Image
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo, UnreadableInput
-from hsfiq.releases import Filters, Split, export_releases
+from hsfiq.releases.export import export_releases
+from hsfiq.releases.filters import Filters
 from hsfiq.releases.layouts.csv_files import cell
-from hsfiq.releases.layouts.layouts import write_layouts
-from hsfiq.releases.layouts.options import LAYOUTS, Extras, Layout
+from hsfiq.releases.layouts.layouts import LAYOUTS, Extras, Layout, write_layouts
+from hsfiq.releases.splits import Split
 from hsfiq.study.publication import Publication
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import small_pair_study, small_study_of, write_release

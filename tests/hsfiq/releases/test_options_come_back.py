@@ -18,9 +18,9 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Dataset, Image
 from hsfiq.db.tables import QuestionnaireAnswers
 from hsfiq.errors import NothingToDo
-from hsfiq.releases import Split
-from hsfiq.releases.layouts.options import Extras
-from hsfiq.releases.restoring.restore import open_valid, restore
+from hsfiq.releases.layouts.layouts import Extras
+from hsfiq.releases.restore import open_valid, restore
+from hsfiq.releases.splits import Split
 from hsfiq.study.config import Checks, Design, Questionnaire
 from hsfiq.study.design import draw_study
 from hsfiq.study.instrument import ExtraQuestion

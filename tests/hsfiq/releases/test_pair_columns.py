@@ -20,23 +20,18 @@ from hsfiq.answer_rules import IMAGE_STATES
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
-from hsfiq.releases import Filters
-from hsfiq.releases.filtering.rules import rules
-from hsfiq.releases.filtering.runs import with_runs
-from hsfiq.releases.filtering.sieve import Sieve
+from hsfiq.releases import questions as forms
+from hsfiq.releases.content import RowReader, column_runs, row_runs
+from hsfiq.releases.files import as_table, with_dictionaries
+from hsfiq.releases.filters import Filters
 from hsfiq.releases.kinds.columns import SETS
 from hsfiq.releases.kinds.kind import set_rows
 from hsfiq.releases.kinds.pair import PREFERENCES
 from hsfiq.releases.kinds.shared_tables import REASONS
-from hsfiq.releases.reading import forms
-from hsfiq.releases.reading.batches import RowReader
-from hsfiq.releases.reading.forms import forms_together, read_forms
-from hsfiq.releases.reading.pair_questions import PairQuestions
-from hsfiq.releases.reading.pair_reader import PairReader
+from hsfiq.releases.pair_questions import PairQuestions, PairReader, set_columns
+from hsfiq.releases.questions import forms_together, read_forms
 from hsfiq.releases.reading.questions import QuestionRows
-from hsfiq.releases.reading.set_columns import set_columns
-from hsfiq.releases.recording.answers import column_runs, row_runs
-from hsfiq.releases.writing.tables import as_table, with_dictionaries
+from hsfiq.releases.sieve import Sieve, rules, with_runs
 from tests.hsfiq.samples import release_of
 from tests.studies import NOW
 

@@ -16,9 +16,9 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Query, Triplet
 from hsfiq.errors import UnreadableInput
 from hsfiq.next_study import candidates
-from hsfiq.releases import Filters
 from hsfiq.releases.export import export_releases
-from hsfiq.releases.reader import read_queries, read_sets
+from hsfiq.releases.filters import Filters
+from hsfiq.releases.folder import read_queries, read_sets
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of, rows
 from tests.studies import SMALL, Seat, draw, make_queries
 

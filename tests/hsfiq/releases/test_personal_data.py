@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from hsfiq.releases.privacy.personal_data import personal_data
-from hsfiq.releases.privacy.texts import WrittenTexts
-from hsfiq.releases.privacy.uniqueness import Uniqueness, uniqueness
+from hsfiq.releases.privacy import Uniqueness, WrittenTexts, personal_data, uniqueness
 from hsfiq.study.config import Questionnaire
 from hsfiq.study.instrument import ExtraQuestion
 from tests.databases import migrated_sqlite

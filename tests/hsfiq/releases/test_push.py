@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.releases.layouts.options import Extras
+from hsfiq.releases.layouts.layouts import Extras
 from hsfiq.study.publication import Publication
 from tests.annotate.serving.proxies import free_port
 from tests.hsfiq.releases.hub_server import TOKEN, Hub, served_hub

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hsfiq.errors import NothingToDo, UnreadableInput
-from hsfiq.releases.reader import (
+from hsfiq.releases.folder import (
     EXCLUSIONS,
     PREFERENCES,
     QUERIES,

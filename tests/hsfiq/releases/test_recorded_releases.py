@@ -23,11 +23,12 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Response, Study
 from hsfiq.ids import question_id
-from hsfiq.releases import Filters, Outcome, Source, export_releases
-from hsfiq.releases.filtering.sieve import WITHOUT_RUNS
+from hsfiq.releases.content import Source
+from hsfiq.releases.export import Outcome, Recorder, export_releases
+from hsfiq.releases.filters import Filters
+from hsfiq.releases.folder import read_rows
 from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.reader import read_rows
-from hsfiq.releases.recording.record import Recorder
+from hsfiq.releases.sieve import WITHOUT_RUNS
 from hsfiq.study.config import Checks, Design
 from tests.databases import PostgresServer
 from tests.hsfiq.releases.small_releases import WITHOUT_SUMS, small_study_of

@@ -26,11 +26,12 @@ from hsfiq.arrow_columns import json_lines
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Response
-from hsfiq.releases import Filters, Source
-from hsfiq.releases.folder import content_of
-from hsfiq.releases.reading import forms
-from hsfiq.releases.reading.forms import FormRow
-from hsfiq.releases.writing.tables import TableFiles, TableWriter
+from hsfiq.releases import questions
+from hsfiq.releases.content import Source
+from hsfiq.releases.export import content_of
+from hsfiq.releases.files import TableFiles, TableWriter
+from hsfiq.releases.filters import Filters
+from hsfiq.releases.questions import FormRow
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import hsfiq, import_hpfiq, release_of
 from tests.processes import Fork
@@ -99,8 +100,8 @@ def test_parts_have_whole_participants_and_a_bounded_size(drawn: list[tuple[bool
         person += is_next
         all_forms.append(FormRow(key, person, f"p{person}", "active", "form", "", n_questions))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forms, "QUESTIONS_AT_ONCE", 40)
-        parts = list(forms.forms_together(all_forms))
+        patch.setattr(questions, "QUESTIONS_AT_ONCE", 40)
+        parts = list(questions.forms_together(all_forms))
     assert [form for part in parts for form in part] == all_forms
     people = [{form.participant_key for form in part} for part in parts]
     assert sum(map(len, people)) == len({form.participant_key for form in all_forms})
@@ -115,7 +116,7 @@ def test_the_size_of_the_parts_does_not_matter(
 ) -> None:
     import_hpfiq(database)
     whole = release_of(database, "hp", Filters(invalid=True)).files
-    monkeypatch.setattr(forms, "QUESTIONS_AT_ONCE", 1)
+    monkeypatch.setattr(questions, "QUESTIONS_AT_ONCE", 1)
     in_parts = release_of(database, "hp", Filters(invalid=True)).files
     assert in_parts.keys() == whole.keys()
     for name, content in whole.items():
@@ -132,7 +133,7 @@ def test_answers_given_meanwhile_are_not_in_it(
     """Every score is changed after the first part has been read."""
     import_hpfiq(database)
     before = release_of(database, "hs").files
-    monkeypatch.setattr(forms, "QUESTIONS_AT_ONCE", 1)
+    monkeypatch.setattr(questions, "QUESTIONS_AT_ONCE", 1)
     with database.reading() as session:
         (study,) = list_studies(session)
         source = Source(session, study, "hs", Filters())

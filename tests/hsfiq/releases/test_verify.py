@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from hsfiq.db.engine import open_database
-from hsfiq.releases import Split
-from hsfiq.releases.checking import tables
+from hsfiq.releases import folder as tables
 from hsfiq.releases.kinds import RELEASE_KINDS
+from hsfiq.releases.splits import Split
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_study_of, write_release
 from tests.hsfiq.samples import hsfiq

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hsfiq.db.engine import open_database
-from hsfiq.releases import Split
-from hsfiq.releases.layouts.options import Extras
+from hsfiq.releases.layouts.layouts import Extras
+from hsfiq.releases.splits import Split
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import OnDisk, small_study_of, write_release
 from tests.hsfiq.samples import hsfiq

@@ -32,7 +32,7 @@ from hsfiq.model.retrieval.loading import retriever_of
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.next_study import Candidate, Candidates, PossibleSet
-from hsfiq.releases.reader import read_sets
+from hsfiq.releases.folder import read_sets
 from hsfiq.study.config import Design
 from tests.model.preference.helpers import QUICK, Answered
 from tests.model.training.helpers import CPU, CommandResult, files_below, hsfiq

@@ -14,7 +14,7 @@ import pytest
 from hsfiq.analysis.data.release import Release
 from hsfiq.drawn import garment_of
 from hsfiq.drawn.pictures import write_images
-from hsfiq.releases.reader import read_sets
+from hsfiq.releases.folder import read_sets
 from tests.model.judges.chat_server import ChatServer, Parts, pictures_of, texts_of
 from tests.model.release_scores.scored_release import about, assert_refused, lines, set_scores
 from tests.model.training.helpers import CommandResult, hsfiq

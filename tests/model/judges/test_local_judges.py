@@ -21,7 +21,7 @@ from hsfiq.model.encoders.towers import TransformersTowers
 from hsfiq.model.features import open_image
 from hsfiq.model.judges.judge import NAMES, Question, read_judge_prompt
 from hsfiq.model.judges.yes_probability import FeatureMemo, YesProbability
-from hsfiq.releases.reader import read_sets
+from hsfiq.releases.folder import read_sets
 from tests.model.encoders.test_zero_shot import clip, saved
 from tests.model.judges.small_models import PLACES, llava, paligemma, saved_vlm
 from tests.model.release_scores.scored_release import about, set_scores

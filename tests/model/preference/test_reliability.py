@@ -21,7 +21,7 @@ from hsfiq.model.preference.answers import (
     reliability_weights,
 )
 from hsfiq.model.preference.training import Retraining, set_scores
-from hsfiq.releases.reader import ReleasedSet
+from hsfiq.releases.folder import ReleasedSet
 from tests.model.preference.helpers import QUICK, Answered
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("retrained scorer")]

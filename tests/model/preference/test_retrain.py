@@ -27,7 +27,7 @@ from hsfiq.model.preference.training import (
 )
 from hsfiq.model.scorer.inference import Inference
 from hsfiq.model.scorer.loading import load_scorer
-from hsfiq.releases.reader import ReleasedSet
+from hsfiq.releases.folder import ReleasedSet
 from tests.model.preference.helpers import QUICK, Answered, report_of, rewrite, rows
 from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, files_below
 

@@ -24,7 +24,7 @@ from hsfiq.model.release_scores import (
 )
 from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.releases.reader import ReleasedSet
+from hsfiq.releases.folder import ReleasedSet
 from hsfiq.text import first_few
 from tests.model.encoders.small_encoder import CPU, SmallEncoder, draw_images, fill
 

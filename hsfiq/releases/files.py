@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,14 +15,52 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hsfiq.arrow_columns import Array, ByPlace, Column, dictionary_encoded, json_lines
+from hsfiq.collect.checks import MIRRORED
+from hsfiq.releases.reading.questions import Questions
+from hsfiq.releases.rows import TableRows, Tables
 from hsfiq.releases.schemas import NUMBER, TEXT, TEXTS, TIME
+from hsfiq.releases.sieve import Exclusion
 
-Rows = Sequence[Mapping[str, Any]]
-Columns = Mapping[str, Column]
-TableRows = Rows | Columns
-"""Rows of a table, or its columns, which is faster; a column that is missing is null."""
-Tables = Mapping[str, TableRows]
-"""By name."""
+# The rows of `repeats`: answered repeated questions, with the sides of the first question.
+
+
+def repeat_rows(kept: Questions, excluded: Iterable[Exclusion]) -> list[dict[str, Any]]:
+    """The rows, of the questions of whole participants."""
+    asked_again = [
+        exclusion.question
+        for exclusion in excluded
+        if exclusion.question.repeats is not None and exclusion.question.preferred is not None
+    ]
+    if not asked_again:
+        return []
+    repeated = {question.repeats for question in asked_again}
+    first_asked = {
+        name: kept[place]
+        for place, name in enumerate(kept.values("question_id"))
+        if name in repeated
+    }
+    rows = []
+    for again in asked_again:
+        first = first_asked.get(again.repeats or "")
+        if first is None or again.preferred is None:
+            continue
+        scores, preferred = (again.score_1, again.score_2), again.preferred
+        if again.swapped != first.swapped:
+            scores, preferred = scores[::-1], MIRRORED[preferred]
+        rows.append(
+            {
+                "question_id": again.question_id,
+                "repeated_id": again.repeats,
+                "participant_id": again.participant_id,
+                "query_id": again.query_id,
+                "score_1": scores[0],
+                "score_2": scores[1],
+                "preferred": preferred,
+                "active_seconds": again.active_seconds,
+            }
+        )
+    return rows
+
 
 ROWS_AT_ONCE = 50_000
 """At most so many rows are a row group of a Parquet file, and are text in memory at a time."""

@@ -1,24 +1,83 @@
-"""The questions of a study of pairs, by columns: far fewer objects than one for each question."""
+"""Questions about pairs as columns, and their rows in the table `sets`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from typing import Any, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import ImageStates
-from hsfiq.arrow_columns import Array, ByPlace, distinct, encoded, joined
+from hsfiq.arrow_columns import Array, ByPlace, Column, Values, combined, distinct, encoded, joined
+from hsfiq.db.tables import Study
 from hsfiq.ids import question_id
-from hsfiq.releases.reading.forms import FormRow
-from hsfiq.releases.reading.item_columns import ItemColumns
-from hsfiq.releases.reading.question_reader import SELECTED, QuestionReader, Revision
+from hsfiq.releases.questions import (
+    KEY,
+    SELECTED,
+    FormRow,
+    PairRow,
+    QuestionReader,
+    Revision,
+    read_questions,
+    time_spent,
+)
 from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.rows import QueryRow, QuestionRow
-from hsfiq.releases.schemas import FLAG, TEXT, WHOLE
+from hsfiq.releases.rows import Columns, QueryRow, QuestionRow, RetrievedSetRow, by_rank
+from hsfiq.releases.schemas import FLAG, NUMBER, POINTS, TEXT, TEXTS, WHOLE, WHOLES
+
+# What a study of pairs asks about, by columns: each pair and each set has a place.
+
+
+class ItemColumns:
+    """Pairs in the order of their database keys, with the places of their two sets.
+
+    `of_pairs` has the columns of pairs by name, `of_sets` those of sets. `query_places` has the
+    place in `queries` of each pair's query.
+    """
+
+    def __init__(self, pairs: Mapping[int, PairRow]) -> None:
+        self.rows = list(pairs.values())
+        self.keys = pa.array(list(pairs), pa.int64())
+        sets: dict[int, RetrievedSetRow] = {}
+        places: dict[int, int] = {}
+        for pair in self.rows:
+            for retrieved in pair.sets:
+                places.setdefault(id(retrieved), len(places))
+                sets[id(retrieved)] = retrieved
+        self.sets: tuple[Array, Array] = (
+            pa.array([places[id(pair.sets[0])] for pair in self.rows], pa.int32()),
+            pa.array([places[id(pair.sets[1])] for pair in self.rows], pa.int32()),
+        )
+        queries = {pair.query.key: pair.query for pair in self.rows}
+        self.queries = list(queries.values())
+        query_places = {key: place for place, key in enumerate(queries)}
+        self.query_places: Array = pa.array(
+            [query_places[pair.query.key] for pair in self.rows], pa.int32()
+        )
+        self.of_pairs = {
+            "pair_id": texts([pair.pair_id for pair in self.rows]),
+            "query_id": texts([query.query_id for query in self.queries]).taken(self.query_places),
+            "text": texts([query.text for query in self.queries]).taken(self.query_places),
+        }
+        self.of_sets = {
+            "system": texts([retrieved.system for retrieved in sets.values()]),
+            "image_ids": ByPlace(
+                Values(pa.array([retrieved.image_ids for retrieved in sets.values()], TEXTS)),
+                pa.array(range(len(sets)), pa.int32()),
+            ),
+        }
+
+
+def texts(values: list[str] | list[str | None]) -> ByPlace:
+    return distinct(pa.array(values, TEXT))
+
+
+# The questions of a study of pairs, by columns: far fewer objects than one for each question.
 
 OF_FORMS = {
     "participant_id": TEXT,
@@ -202,3 +261,109 @@ class PairQuestions(Questions):
         letters, places = encoded(self.data.column("images"))
         values = [getattr(ImageStates.from_letters(text), attribute) for text in letters]
         return distinct(pa.array(values, kind)).taken(places)
+
+
+# Reading the questions of a study of pairs as columns, with their latest answers.
+
+
+class PairReader(QuestionReader):
+    """Reads the questions of some forms as columns."""
+
+    def __init__(self, session: Session, study: Study) -> None:
+        super().__init__(session, study)
+        self.items = ItemColumns(self.pairs)
+
+    def read(self, forms: Sequence[FormRow]) -> PairQuestions:
+        """The questions of forms, all forms of each of their participants."""
+        keys = [form.key for form in forms]
+        table = read_questions(self.session, keys)
+        data = {name: combined(table[name]) for name in table.column_names}
+        data["form_place"] = pc.index_in(data["form_key"], value_set=pa.array(keys, KEY))
+        if keys != sorted(keys):
+            order = pc.array_sort_indices(data["form_place"])  # a form's rows stay in their order
+            data = {name: values.take(order) for name, values in data.items()}
+        data["pair_place"] = pc.index_in(data["pair_key"], value_set=self.items.keys)
+        data["revision"] = pc.fill_null(data["revision"], 0)
+        data["run"] = pa.nulls(table.num_rows, WHOLE)
+        questions = of_last_revisions(data)
+        return PairQuestions(Part(self, self.items, forms, questions), questions)
+
+
+def of_last_revisions(data: dict[str, Array]) -> pa.RecordBatch:
+    """The rows with the last revision of each question, and the time of all of its revisions."""
+    keys, batch = data["key"], pa.RecordBatch.from_pydict(data)
+    n_rows = len(keys)
+    if not n_rows:
+        return batch
+    is_last = pa.concat_arrays([pc.not_equal(keys[1:], keys[:-1]), pa.array([True])])
+    ends = pc.add(pc.indices_nonzero(is_last), 1).cast(WHOLE)
+    if len(ends) == n_rows:
+        return batch
+    firsts = pa.concat_arrays([pa.array([0], WHOLE), ends[:-1]])
+    batch = batch.filter(is_last)
+    last = batch.column("active_seconds")
+    spent = seconds_of_all(data["active_seconds"], last, firsts, ends)
+    return batch.set_column(batch.schema.get_field_index("active_seconds"), "active_seconds", spent)
+
+
+def seconds_of_all(every_spent: Array, last: Array, firsts: Array, ends: Array) -> Array:
+    """The time of the last revision, or of all revisions if there are several."""
+    is_revised = pc.greater(pc.subtract(ends, firsts), pa.scalar(1, WHOLE))
+    seconds = every_spent.to_pylist()
+    revised = (places.filter(is_revised).to_pylist() for places in (firsts, ends))
+    sums = [time_spent(seconds[first:end]) for first, end in zip(*revised, strict=True)]
+    return pc.replace_with_mask(last, is_revised, pa.array(sums, NUMBER))
+
+
+def set_columns(questions: PairQuestions) -> Columns:
+    """The columns of `sets`."""
+    numbers = pa.arange(0, 2 * len(questions))  # type: ignore[attr-defined] # not in its types
+    rows = numbers.cast(WHOLE)
+    of_question, side = pc.shift_right(rows, 1), pc.bit_wise_and(rows, 1)
+    places = pc.add(of_question, pc.multiply(side, len(questions)))
+
+    def by_turns(first: Array, second: Array) -> Array:
+        return pc.take(pa.concat_arrays([first, second]), places)
+
+    def twice(name: str) -> Column:
+        column = questions.column(name)
+        return (
+            column.taken(of_question) if isinstance(column, ByPlace) else column.take(of_question)
+        )
+
+    data = questions.data
+    sets = by_turns(questions.set_places(1), questions.set_places(2))
+    orders = by_turns(data["order_1"], data["order_2"])
+    return {
+        "set_id": by_turns(questions.column("set_1"), questions.column("set_2")),
+        "question_id": twice("question_id"),
+        "side": pc.add(side, 1).cast(POINTS),
+        "participant_id": twice("participant_id"),
+        "query_id": twice("query_id"),
+        "system": questions.items.of_sets["system"].taken(sets),
+        "image_ids": questions.items.of_sets["image_ids"].taken(sets),
+        "shown_order": shown_orders(orders),
+        "image_states": image_states(data["images"].take(of_question), side, orders),
+        "score": by_turns(data["score_1"], data["score_2"]),
+    }
+
+
+def shown_orders(orders: Array) -> ByPlace:
+    texts, places = encoded(orders)
+    return ByPlace(Values(pa.array(list(map(json.loads, texts)), WHOLES)), places)
+
+
+def image_states(images: Array, side: Array, orders: Array) -> ByPlace:
+    """The states by rank; they are the same for the same letters, side and order."""
+    letters, of_letters = encoded(images)
+    texts, of_orders = encoded(orders)
+    of_orders = pc.fill_null(of_orders, len(texts))
+    code = pc.add(pc.multiply(pc.add(pc.multiply(of_letters, len(texts) + 1), of_orders), 2), side)
+    codes, places = encoded(code)
+    by_order = [*map(json.loads, texts), None]
+    states = []
+    for each in codes:
+        of_letter, rest = divmod(each, 2 * len(by_order))
+        sets = ImageStates.from_letters(letters[of_letter]).sets
+        states.append(by_rank(sets[rest % 2], by_order[rest // 2]))
+    return ByPlace(Values(pa.array(states, TEXTS)), places)

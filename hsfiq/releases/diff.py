@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases.checking.repeats import as_json
-from hsfiq.releases.checking.tables import ReleaseFolder, open_release, unlike
+from hsfiq.releases.folder import ReleaseFolder, open_release, unlike
 from hsfiq.releases.schemas import Table
+from hsfiq.releases.verify import as_json
 
 FIRST = 5
 """So many rows of each sort are named; all are counted."""

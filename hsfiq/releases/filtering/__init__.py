@@ -1,1 +1,0 @@
-"""Which questions a release keeps: the rules, applied one after the other."""

@@ -1,1 +1,0 @@
-"""What a release says of the instrument: its scale, its words, and its extra questions."""

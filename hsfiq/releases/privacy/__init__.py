@@ -1,1 +1,0 @@
-"""What could tell who the participants of a release are."""

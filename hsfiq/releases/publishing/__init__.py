@@ -1,1 +1,0 @@
-"""Publishing a release on the Hugging Face hub."""

@@ -1,1 +1,0 @@
-"""Recording in the database which answers went into a release."""

@@ -1,1 +1,0 @@
-"""A release back in a database, as a finished study whose release is the same again."""
