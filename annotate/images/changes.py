@@ -10,8 +10,9 @@ from threading import Condition, Thread
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
+from hsfiq.db import source_tables
 from hsfiq.db.engine import Database
-from hsfiq.db.source_tables import Image, ImageChange
+from hsfiq.db.source_tables import ImageChange
 from hsfiq.errors import Unavailable
 
 LONGEST_WAIT = 10.0
@@ -45,7 +46,9 @@ class FoundChanges:
         with database.writing() as session:
             known = set(session.scalars(select(ImageChange.image_id)))
             for token in sorted(tokens):
-                image = session.scalar(select(Image.id).where(Image.token == token))
+                image = session.scalar(
+                    select(source_tables.Image.id).where(source_tables.Image.token == token)
+                )
                 if image is not None and image not in known:
                     session.add(ImageChange(image_id=image, found_at=datetime.now(UTC)))
         with self._changed:

@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.images.changes import FoundChanges
 from hsfiq.annotate.images.copies import ImageSize, WebCopies
 from hsfiq.collect.steps import ShownImage
-from hsfiq.db.source_tables import Dataset, Image
+from hsfiq.db import source_tables
+from hsfiq.db.source_tables import Dataset
 from hsfiq.images.folder import Fault, ImageFolder
 
 
@@ -77,7 +78,9 @@ class ImageStore:
 
     def look_up(self, session: Session, token: str) -> ShownImage | None:
         """The image with this token, and its dataset's folder, as the database has them."""
-        image = session.scalars(select(Image).where(Image.token == token)).one_or_none()
+        image = session.scalars(
+            select(source_tables.Image).where(source_tables.Image.token == token)
+        ).one_or_none()
         if image is None:
             return None
         self._find_root(session, image.dataset_id)

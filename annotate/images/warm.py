@@ -20,8 +20,8 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.images.copies import WebCopies
 from hsfiq.annotate.images.store import ImageStore
 from hsfiq.collect.studies import list_studies
+from hsfiq.db import source_tables
 from hsfiq.db.engine import Database
-from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Study
 from hsfiq.errors import Unavailable
 from hsfiq.images.folder import Fault, ImageFolder
@@ -78,7 +78,9 @@ def image_files_of(session: Session, study: Study) -> tuple[list[ImageFile], int
         return [], len(names)
     folder = ImageFolder(root)
     rows = session.execute(
-        select(Image.name, Image.token, Image.sha256).where(Image.dataset_id == dataset.id)
+        select(
+            source_tables.Image.name, source_tables.Image.token, source_tables.Image.sha256
+        ).where(source_tables.Image.dataset_id == dataset.id)
     )
     facts = {name: (token, sha256) for name, token, sha256 in rows if name in names}
     files = [ImageFile(path, *facts[name]) for name in names if (path := folder.find(name))]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fastapi import Response
-from starlette.requests import HTTPConnection, Request
+from fastapi import Request, Response
+from starlette.requests import HTTPConnection
 
 from hsfiq.access import LOGIN_DURATION, user_named, user_of_login
 from hsfiq.actors import Actor, Permission, User

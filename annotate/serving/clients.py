@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-from starlette.requests import Request
+from fastapi import Request
 
 
 def client_address(request: Request) -> str:

@@ -6,9 +6,10 @@ import errno
 from logging import getLogger
 from urllib.parse import parse_qsl
 
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.pages import render

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import CapacityLimiter
 from fastapi import FastAPI, Request, Response
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.multiprocess import MultiProcessCollector
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -32,6 +29,9 @@ from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Participant
 from hsfiq.db.tables import Response as Answer
 from hsfiq.errors import Unavailable
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 PATH = "/metrics"
 
@@ -88,6 +88,8 @@ class ServerCollector:
         self._counts = StoredCounts(database)
 
     def collect(self) -> Iterator[Metric]:
+        from prometheus_client.metrics_core import GaugeMetricFamily  # noqa: PLC0415 (only with metrics)
+
         counts = self._counts.now()
         yield gauge("hsfiq_database_up", "Whether the database can be read", counts is not None)
         if counts is not None:
@@ -106,6 +108,8 @@ class ServerCollector:
 
 
 def gauge(name: str, help_text: str, value: float) -> GaugeMetricFamily:
+    from prometheus_client.metrics_core import GaugeMetricFamily  # noqa: PLC0415 (only with metrics)
+
     return GaugeMetricFamily(name, help_text, value)
 
 
@@ -116,6 +120,15 @@ class Metrics:
     """
 
     def __init__(self, services: Services, folder: Path | None = None) -> None:
+        from prometheus_client import (  # noqa: PLC0415 (only with metrics)
+            CollectorRegistry,
+            Counter,
+            Gauge,
+            Histogram,
+            ProcessCollector,
+        )
+        from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415 (only with metrics)
+
         self._services, self._n_told = services, 0
         self.registry = CollectorRegistry()
         self.registry.register(ServerCollector(services.database))
@@ -176,6 +189,11 @@ def add_metrics(
 
     `folder` is that of the metrics of all workers, None if this process alone answers.
     """
+    from prometheus_client.exposition import (  # noqa: PLC0415 (only with metrics)
+        CONTENT_TYPE_LATEST,
+        generate_latest,
+    )
+
     metrics = Metrics(services, folder)
     threads = CapacityLimiter(1)
     expected = f"Bearer {token}".encode()

@@ -25,7 +25,6 @@ from hsfiq.annotate.cookies import (
     tokens_in,
 )
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images import addresses
 from hsfiq.annotate.images.addresses import WEEK
 from hsfiq.annotate.images.copies import WebCopies, cache_folder
 from hsfiq.annotate.images.store import ImageStore
@@ -183,7 +182,7 @@ def test_an_address_ends_with_the_next_week(
     address, now = addresses_of(view(annotator))[0], time.time()
     statuses = {}
     for weeks in (-2, -1, 0, 1, 2):
-        monkeypatch.setattr(addresses.time, "time", lambda weeks=weeks: now + weeks * WEEK)
+        monkeypatch.setattr(time, "time", lambda weeks=weeks: now + weeks * WEEK)
         statuses[weeks] = annotator.get(address).status_code
     assert statuses == {-2: 404, -1: 200, 0: 200, 1: 200, 2: 404}
 
