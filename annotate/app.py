@@ -15,7 +15,6 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from hsfiq.annotate import handlers
-from hsfiq.annotate.body_limit import UPLOAD, limited_body
 from hsfiq.annotate.cookies import UnknownParticipant, required_tokens, tokens_in
 from hsfiq.annotate.enrolment import add_enrolment_routes
 from hsfiq.annotate.gradio_page import (
@@ -27,13 +26,12 @@ from hsfiq.annotate.gradio_page import (
     question_page_style,
 )
 from hsfiq.annotate.handlers import Reassigned, Services
-from hsfiq.annotate.images.signed import SignedImages, add_signed_images
-from hsfiq.annotate.images.warm import warming
-from hsfiq.annotate.leaderboard.routes import add_leaderboards
-from hsfiq.annotate.mturk.framing import FramedPages, add_framed_addresses
-from hsfiq.annotate.owner.identity import Identities
-from hsfiq.annotate.owner.layout import add_owner
-from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.image_copies import warming
+from hsfiq.annotate.images import SignedImages, add_signed_images
+from hsfiq.annotate.leaderboard import add_leaderboards
+from hsfiq.annotate.mturk import FramedPages, add_framed_addresses
+from hsfiq.annotate.owner.dashboard import add_owner
+from hsfiq.annotate.owner.login import OWNER, Identities
 from hsfiq.annotate.payloads import (
     CHECK,
     CONSENT,
@@ -42,29 +40,28 @@ from hsfiq.annotate.payloads import (
     LIST,
     QUESTIONNAIRE,
     SEEN,
+    UPLOAD,
     WITHDRAWAL,
     OutdatedPage,
+    limited_body,
     read_payload,
     read_stop,
     read_submit,
     read_turn,
     read_upload,
 )
-from hsfiq.annotate.preview.links import place_in
-from hsfiq.annotate.preview.routes import PREVIEW_PAGE, add_preview
-from hsfiq.annotate.searching.uploads import Uploads, upload_response
+from hsfiq.annotate.preview import PREVIEW_PAGE, add_preview, place_in
+from hsfiq.annotate.searches import Uploads, upload_response
 from hsfiq.annotate.security import STUDY, StudyMiddleware
-from hsfiq.annotate.serving.faults import unavailable_response, wants_page
-from hsfiq.annotate.serving.health import add_health
-from hsfiq.annotate.serving.public_address import PublicAddress
-from hsfiq.annotate.serving.remote_user import RemoteUser, TrustedHeader
-from hsfiq.annotate.serving.watching import (
+from hsfiq.annotate.serving.health import add_health, unavailable_response, wants_page
+from hsfiq.annotate.serving.metrics import (
     NOTHING,
     Watching,
     add_watching,
     shared_metrics,
     start_logs,
 )
+from hsfiq.annotate.serving.proxy import PublicAddress, RemoteUser, TrustedHeader
 from hsfiq.annotate.serving.workers import supervise, terminated_with_parent
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import (

@@ -25,10 +25,8 @@ from hsfiq.annotate.cookies import (
     required_tokens,
     signer_of,
 )
-from hsfiq.annotate.images.copies import WebCopies, cache_folder
-from hsfiq.annotate.images.store import ImageStore
-from hsfiq.annotate.searching.opinions import opinion_of, place_of
-from hsfiq.annotate.searching.uploads import receive_upload
+from hsfiq.annotate.image_copies import ImageStore, WebCopies, cache_folder
+from hsfiq.annotate.searches import opinion_of, place_of, receive_upload
 from hsfiq.annotate.views import ViewBuilder, payment_of
 from hsfiq.collect import answers, participants, searches
 from hsfiq.collect.answers import given_answer

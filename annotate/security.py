@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hsfiq.annotate.body_limit import largest_body
 from hsfiq.annotate.pages import other_site_page, unknown_browser_page
-from hsfiq.annotate.serving.faults import answer_faults, too_large
+from hsfiq.annotate.payloads import largest_body
+from hsfiq.annotate.serving.health import answer_faults, too_large
 from hsfiq.annotate.texts import language_for
 
 STUDY = "/study"

@@ -19,9 +19,9 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate import practice
 from hsfiq.annotate.cookies import Assignment, Signer
-from hsfiq.annotate.images.addresses import signed_address
-from hsfiq.annotate.images.store import ImageStore, StoredImage
-from hsfiq.annotate.searching.views import search_assignment, search_parts, upload_view
+from hsfiq.annotate.image_copies import ImageStore, StoredImage
+from hsfiq.annotate.images import signed_address
+from hsfiq.annotate.searches import search_assignment, search_parts, upload_view
 from hsfiq.annotate.texts import (
     consent_text,
     drawn_text,

@@ -36,7 +36,7 @@ from hsfiq.actors import Role, User
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
-from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.participants import invite
 from hsfiq.collect.progress import progress_of
 from hsfiq.collect.studies import find_study

@@ -28,7 +28,7 @@ from benchmarks.serving import Annotator, Place, make_study
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import required_participant
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images.response import HEADERS
+from hsfiq.annotate.images import HEADERS
 from hsfiq.db.source_tables import Image
 from hsfiq.http_server import server_settings
 from hsfiq.images.stored_copies import read_copy

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
 
 from benchmarks.browsing import Browser
-from hsfiq.annotate.body_limit import limited_body
+from hsfiq.annotate.payloads import limited_body
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.rows import execute
 from hsfiq.http_server import server_settings

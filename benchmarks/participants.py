@@ -44,7 +44,7 @@ from hsfiq.analysis.results import FloatArray
 from hsfiq.analysis.sequential import GRID, NODES, SHARES, confidence_sequence
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard, PeopleAsked
-from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.answers import count_stored_answers
 from hsfiq.collect.progress import count_standings, participants_of
 from hsfiq.collect.review import win_shares

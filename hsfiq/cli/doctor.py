@@ -64,7 +64,7 @@ def doctor(
 def thumbnails_of(engine: Engine) -> Path | None:
     """The folder of the thumbnails, None where the app is not installed."""
     try:
-        from hsfiq.annotate.images.copies import cache_folder
+        from hsfiq.annotate.image_copies import cache_folder
     except ModuleNotFoundError:
         return None
     from hsfiq.db.engine import Database

@@ -111,8 +111,12 @@ def warm(
     the same in the background.
     """
     with requires("annotate"):
-        from hsfiq.annotate.images.copies import WebCopies, cache_folder
-        from hsfiq.annotate.images.warm import image_files_of, make_thumbnails
+        from hsfiq.annotate.image_copies import (
+            WebCopies,
+            cache_folder,
+            image_files_of,
+            make_thumbnails,
+        )
     from hsfiq.collect.studies import list_studies
 
     opened = open_chosen(ctx, database, create=False)

@@ -80,7 +80,7 @@ def links(
     """Write a signed link for each id, for studies with `signed_links`, which let in no other."""
     with requires("annotate"):
         from hsfiq.annotate.cookies import signer_of
-        from hsfiq.annotate.entry.signed_links import write_links
+        from hsfiq.annotate.entry import write_links
     from hsfiq.collect.recruiting import read_people, require_signable
 
     root, people = root_of_links(url), read_people(ids)

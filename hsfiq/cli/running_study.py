@@ -53,7 +53,7 @@ def preview(
     """
     with requires("annotate"):
         from hsfiq.annotate.cookies import signer_of
-        from hsfiq.annotate.preview.links import new_preview, preview_path
+        from hsfiq.annotate.preview import new_preview, preview_path
 
     root = root_of_links(url)
     opened = open_chosen(ctx, database, create=False)

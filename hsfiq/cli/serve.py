@@ -16,7 +16,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import public_url as public_address
 
 if TYPE_CHECKING:
-    from hsfiq.annotate.serving.remote_user import TrustedHeader
+    from hsfiq.annotate.serving.proxy import TrustedHeader
     from hsfiq.db.engine import Database
     from hsfiq.public_url import PublicUrl
 
@@ -124,7 +124,7 @@ def serve(
     public = public_address(public_url)
     with requires("annotate"):
         from hsfiq.annotate import app
-        from hsfiq.annotate.serving.watching import Watching, token_in
+        from hsfiq.annotate.serving.metrics import Watching, token_in
     header = trusted_header(auth_header, auth_secret_file)
     token_file = metrics_token_file or file_in(TOKEN_VARIABLE)
     token = token_in(token_file) if token_file else None
@@ -163,26 +163,30 @@ def addresses(database: Database, host: str, port: int, public: PublicUrl | None
 
 def trusted_header(name: str | None, secret_file: Path | None) -> TrustedHeader | None:
     """The header in which the proxy names users, as the options or the variables say."""
-    from hsfiq.annotate.serving.remote_user import (
-        OPTION,
+    from hsfiq.annotate.serving.metrics import MAKE_ONE, token_in
+    from hsfiq.annotate.serving.proxy import (
+        HEADER_OPTION,
         SECRET_OPTION,
         TrustedHeader,
         checked_header,
         trusted_proxies,
     )
-    from hsfiq.annotate.serving.watching import MAKE_ONE, token_in
 
     name = name or os.environ.get(AUTH_VARIABLE) or None
     secret_file = secret_file or file_in(SECRET_VARIABLE)
     if name is None and secret_file is None:
         return None
     if name is None:
-        raise UnreadableInput(SECRET_OPTION, f"needs {OPTION}", "name the header of the proxy too")
+        raise UnreadableInput(
+            SECRET_OPTION, f"needs {HEADER_OPTION}", "name the header of the proxy too"
+        )
     checked_header(name)
     trusted_proxies()
     if secret_file is None:
         what = f"needs {SECRET_OPTION} FILE, the secret that the proxy sends with the name"
-        raise UnreadableInput(OPTION, what, f"{MAKE_ONE}; docs/proxy.md shows the proxy's part")
+        raise UnreadableInput(
+            HEADER_OPTION, what, f"{MAKE_ONE}; docs/proxy.md shows the proxy's part"
+        )
     return TrustedHeader(name, token_in(secret_file))
 
 

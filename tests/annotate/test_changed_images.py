@@ -13,11 +13,11 @@ from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from sqlalchemy import select
 
+from hsfiq.annotate import image_copies
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images import copies as copies_module
-from hsfiq.annotate.images.copies import WebCopies
-from hsfiq.annotate.owner.running.changed_images import changed_images_card
+from hsfiq.annotate.image_copies import WebCopies
+from hsfiq.annotate.owner.cards import changed_images_card
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image, ImageChange
@@ -136,7 +136,7 @@ def test_a_file_is_read_for_its_digest_once_a_copy(
     recorded = sha256_of(source)
     assert isinstance(recorded, str)
     copies.of(source, "thumbnail", recorded)
-    monkeypatch.setattr(copies_module, "sha256_of", None)
+    monkeypatch.setattr(image_copies, "sha256_of", None)
     assert isinstance(copies.of(source, "thumbnail", recorded), Path)
 
 
@@ -147,14 +147,14 @@ def test_a_file_that_is_replaced_while_it_is_decoded_is_not_kept(
     paint(source)
     recorded = sha256_of(source)
     assert isinstance(recorded, str)
-    reduced = copies_module.reduced
+    reduced = image_copies.reduced
 
-    def replaced(path: Path, size: copies_module.ImageSize) -> object:
+    def replaced(path: Path, size: image_copies.ImageSize) -> object:
         paint(source, "blue")
         return reduced(path, size)
 
     with monkeypatch.context() as patch:
-        patch.setattr(copies_module, "reduced", replaced)
+        patch.setattr(image_copies, "reduced", replaced)
         assert copies.of(source, "thumbnail", recorded) == CHANGED
     assert not any((tmp_path / "cache").iterdir())
     paint(source)

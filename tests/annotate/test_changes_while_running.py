@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.answer_pages.content import participant_page
+from hsfiq.annotate.owner.tables import participant_page
 from hsfiq.annotate.texts import entry_texts, standard_texts
 from hsfiq.collect.owner import change_quotas, extend
 from hsfiq.collect.studies import list_studies

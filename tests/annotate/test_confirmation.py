@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.answer_pages.content import participant_page, question_page
+from hsfiq.annotate.owner.tables import participant_page, question_page
 from hsfiq.answer_rules import Answer
 from hsfiq.collect.progress import answers_of
 from hsfiq.collect.studies import list_studies

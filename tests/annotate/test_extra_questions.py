@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Page, expect
 
 from hsfiq.annotate.app import build_app
-from hsfiq.annotate.owner.answer_pages.content import participant_page, question_page
+from hsfiq.annotate.owner.tables import participant_page, question_page
 from hsfiq.collect.progress import answers_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images.copies import LONGEST_SIDE
+from hsfiq.annotate.image_copies import LONGEST_SIDE
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Image
 from hsfiq.images.display import find_fault

@@ -16,7 +16,7 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images.copies import LONGEST_SIDE, ImageSize, WebCopies, cache_folder
+from hsfiq.annotate.image_copies import LONGEST_SIDE, ImageSize, WebCopies, cache_folder
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image
 from hsfiq.images.folder import Fault

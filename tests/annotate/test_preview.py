@@ -13,8 +13,7 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.preview.links import new_preview, preview_path
-from hsfiq.annotate.preview.routes import add_preview_routes
+from hsfiq.annotate.preview import add_preview_routes, new_preview, preview_path
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import METADATA
@@ -228,6 +227,6 @@ def test_links_that_are_not_signed_or_have_expired_open_nothing(
         assert client.get(f"/preview/{path}").status_code == 401
     browser = PreviewBrowser(client, link)
     now = time.time()
-    monkeypatch.setattr("hsfiq.annotate.preview.links.time.time", lambda: now + 3700)
+    monkeypatch.setattr("hsfiq.annotate.preview.time.time", lambda: now + 3700)
     assert client.get(link).status_code == 404
     assert client_status(browser, "/preview/question") == 401

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from hsfiq.annotate.cookies import signer_of
-from hsfiq.annotate.preview.links import new_preview, preview_path
+from hsfiq.annotate.preview import new_preview, preview_path
 from hsfiq.collect.studies import list_studies
 from tests.annotate.page_requests import stored
 from tests.annotate.question_page import TEXT, answer, expect_step, press

@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import build_app, plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.answer_pages.content import participant_page
+from hsfiq.annotate.owner.tables import participant_page
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import owner
 from hsfiq.collect.progress import participants_of

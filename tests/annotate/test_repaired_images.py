@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images.copies import WebCopies
+from hsfiq.annotate.image_copies import WebCopies
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Dataset, Image
 from hsfiq.images.folder import Fault

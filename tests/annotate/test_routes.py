@@ -13,7 +13,7 @@ from starlette.routing import Mount
 
 from hsfiq.actors import Role
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.preview.links import new_preview, preview_path
+from hsfiq.annotate.preview import new_preview, preview_path
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from tests.annotate.owner.studies_in_progress import add_account, log_in, set_owner

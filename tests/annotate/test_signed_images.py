@@ -25,9 +25,8 @@ from hsfiq.annotate.cookies import (
     tokens_in,
 )
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images.addresses import WEEK
-from hsfiq.annotate.images.copies import WebCopies, cache_folder
-from hsfiq.annotate.images.store import ImageStore
+from hsfiq.annotate.image_copies import ImageStore, WebCopies, cache_folder
+from hsfiq.annotate.images import WEEK
 from hsfiq.collect import owner
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database

@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event, select
 
 from hsfiq.annotate.app import plain_app
-from hsfiq.annotate.body_limit import LARGEST_BODY
 from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.payloads import LARGEST_BODY
 from hsfiq.answer_rules import LONGEST_REASON
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Question

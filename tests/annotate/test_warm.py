@@ -16,11 +16,13 @@ from PIL import Image as Picture
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.images import warm
-from hsfiq.annotate.images.copies import LONGEST_SIDE, WebCopies, cache_folder
-from hsfiq.annotate.images.store import ImageStore
-from hsfiq.annotate.images.warm import (
+from hsfiq.annotate import image_copies
+from hsfiq.annotate.image_copies import (
+    LONGEST_SIDE,
     ImageFile,
+    ImageStore,
+    WebCopies,
+    cache_folder,
     image_files_of,
     keep_warm,
     make_thumbnails,
@@ -176,8 +178,8 @@ def test_a_database_that_was_away_is_asked_again(
             raise error
         return list_studies(session)
 
-    monkeypatch.setattr(warm, "list_studies", studies)
-    monkeypatch.setattr(warm, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(image_copies, "list_studies", studies)
+    monkeypatch.setattr(image_copies, "LOOK_AGAIN", 0.01)
     n_expected = len(shown(study)) - 2
     ended = Event()
     thread = Thread(

@@ -13,7 +13,7 @@ from hsfiq.actors import Role, User
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
-from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.demo.study import IMAGE_FOLDER, draw_catalogue, draw_queries, ruled_lists, store_queries

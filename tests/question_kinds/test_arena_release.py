@@ -14,7 +14,7 @@ import pytest
 from hsfiq.actors import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
-from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.searches import read_votes
 from hsfiq.collect.studies import find_study
 from tests.drawn_retriever import VERSION, DrawnRetriever

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from hsfiq.actors import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
-from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.retrievers import TURN_TIMEOUT
 from hsfiq.db.search_tables import SearchFeedback, SearchList, SearchTurn
 from hsfiq.releases.searching.records import FILE

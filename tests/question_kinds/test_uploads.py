@@ -21,8 +21,8 @@ import pytest
 from PIL import Image
 from sqlalchemy import func, select
 
-from hsfiq.annotate import body_limit
-from hsfiq.annotate.searching.uploads import (
+from hsfiq.annotate import payloads
+from hsfiq.annotate.searches import (
     ARRIVING_AT_ONCE,
     ARRIVING_IN_ALL,
     READ_AT_ONCE,
@@ -283,7 +283,7 @@ def test_pictures_that_arrive_are_limited_in_all() -> None:
 def test_a_picture_that_does_not_arrive_in_time_is_refused(
     page: SearchPage, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(body_limit, "LONGEST_ARRIVAL", 0.2)
+    monkeypatch.setattr(payloads, "LONGEST_ARRIVAL", 0.2)
     with closing(begin_upload(catalogue, cookies_of(page))) as connection:
         assert connection.getresponse().status == 408
 

@@ -14,7 +14,7 @@ from sqlalchemy import select, update
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import COOKIE, signer_of
-from hsfiq.annotate.entry.proof import VALID_FOR, new_proof
+from hsfiq.annotate.entry import VALID_FOR, new_proof
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect.recruiting import PERIOD, forget_old_enrolments

@@ -11,8 +11,8 @@ from sqlalchemy import update
 
 from hsfiq.access import OWNER, find_account, log_in, set_owner_password
 from hsfiq.annotate.cookies import signer_of
-from hsfiq.annotate.leaderboard.routes import add_leaderboards
-from hsfiq.annotate.owner.identity import Identities, set_login_cookie
+from hsfiq.annotate.leaderboard import add_leaderboards
+from hsfiq.annotate.owner.login import Identities, set_login_cookie
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from hsfiq.annotate.leaderboard import routes
-from hsfiq.annotate.leaderboard.shared import FRESH_SECONDS, SharedResults
-from hsfiq.annotate.leaderboard.standings import standings_of
-from hsfiq.annotate.owner.fragments import DASH
-from hsfiq.annotate.serving.remote_user import RemoteUser, TrustedHeader
+from hsfiq.annotate import leaderboard
+from hsfiq.annotate.leaderboard import FRESH_SECONDS, SharedResults, standings_of
+from hsfiq.annotate.owner.plots import DASH
+from hsfiq.annotate.serving.proxy import RemoteUser, TrustedHeader
 from hsfiq.db.engine import Database, open_database
 from tests.annotate.leaderboard.arenas_with_votes import (
     NAMES,
@@ -161,7 +160,7 @@ def test_many_requests_at_once_compute_once(
         may_end.wait()
         return standings_of(database, study_id)
 
-    monkeypatch.setattr(routes, "standings_of", slowly)
+    monkeypatch.setattr(leaderboard, "standings_of", slowly)
     headers = {"Cookie": owners_cookie(database)}
     with TestClient(app_of(database), headers=headers) as client:
         replies: list[int] = []

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from hsfiq.annotate.leaderboard.standings import publish_next_batch, standings_of
+from hsfiq.annotate.leaderboard import publish_next_batch, standings_of
 from hsfiq.collect.owner import forget
 from hsfiq.collect.searches import (
     FEWEST_OTHER_VOTES,

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.mturk.framing import FramedPages
+from hsfiq.annotate.mturk import FramedPages
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import owner

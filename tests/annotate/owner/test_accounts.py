@@ -15,8 +15,8 @@ from starlette.types import Message, Receive, Scope, Send
 from hsfiq.access import change_role, disable, invite, new_hash, reset
 from hsfiq.actors import Role
 from hsfiq.annotate.app import trust_header
-from hsfiq.annotate.owner import login_throttle
-from hsfiq.annotate.serving.remote_user import (
+from hsfiq.annotate.owner import login
+from hsfiq.annotate.serving.proxy import (
     RemoteUser,
     TrustedHeader,
     checked_header,
@@ -48,7 +48,7 @@ SECRET = "0123456789abcdef"
 @pytest.fixture(autouse=True)
 def owner(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The owner has a password; wrong attempts do not wait."""
-    monkeypatch.setattr(login_throttle, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(login, "FIRST_DELAY", 0.0)
     set_owner(database)
 
 

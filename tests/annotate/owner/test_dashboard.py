@@ -20,7 +20,7 @@ from starlette.requests import Request
 
 from hsfiq.actors import OWNER
 from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
-from hsfiq.annotate.owner.identity import COOKIE, NotLoggedIn
+from hsfiq.annotate.owner.login import COOKIE, NotLoggedIn
 from hsfiq.collect import participants
 from hsfiq.collect.owner import OwnerAction, change_quotas
 from hsfiq.collect.studies import list_studies

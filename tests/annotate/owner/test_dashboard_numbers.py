@@ -14,8 +14,8 @@ from hsfiq.analysis.data.release import read_release
 from hsfiq.analysis.people.reliability import overlap
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.preference import exact_proportion
-from hsfiq.annotate.owner import cards, figures, plots, tables
-from hsfiq.annotate.owner.fragments import line, seconds, since
+from hsfiq.annotate.owner import cards, plots, tables
+from hsfiq.annotate.owner.plots import line, seconds, since
 from hsfiq.collect import participants
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
@@ -102,25 +102,25 @@ def test_each_participant(watched: Database) -> None:
 
 
 def test_answers_by_the_hour(counting: tuple[AnswerRow, ...]) -> None:
-    rate = figures.rate_of(counting, NOW)
+    rate = plots.rate_of(counting, NOW)
     hours = [start.hour for start in rate.starts]
     # p3 at 9:30; p1 from 11:40, p2 from 11:50 to 11:53.
     assert (rate.unit, hours, rate.counts) == ("hour", [9, 10, 11], (3, 0, 12))
     assert rate.in_last_hour == 12
-    assert figures.rate_of((), NOW) == figures.Rate("hour", (), (), 0)
+    assert plots.rate_of((), NOW) == plots.Rate("hour", (), (), 0)
 
 
 def test_the_projected_end(counting: tuple[AnswerRow, ...]) -> None:
     # 15 answers in the three hours since 9:30: five an hour.
-    assert figures.projected_end(counting, 10, NOW) == NOW + timedelta(hours=2)
-    assert figures.projected_end(counting, 0, NOW) is None
-    assert figures.projected_end(counting[:4], 10, NOW) is None
-    assert figures.projected_end(counting, 10, NOW + timedelta(days=2)) is None
+    assert plots.projected_end(counting, 10, NOW) == NOW + timedelta(hours=2)
+    assert plots.projected_end(counting, 0, NOW) is None
+    assert plots.projected_end(counting[:4], 10, NOW) is None
+    assert plots.projected_end(counting, 10, NOW + timedelta(days=2)) is None
 
 
 def test_answers_by_the_day_in_a_longer_study(counting: tuple[AnswerRow, ...]) -> None:
     earlier_answers = [later_by(answer, -timedelta(days=5)) for answer in counting[:2]]
-    rate = figures.rate_of([*earlier_answers, *counting], NOW)
+    rate = plots.rate_of([*earlier_answers, *counting], NOW)
     assert (rate.unit, rate.counts) == ("day", (2, 0, 0, 0, 0, 15))
 
 
@@ -130,16 +130,16 @@ def later_by(answer: AnswerRow, delay: timedelta) -> AnswerRow:
 
 
 def test_times(counting: tuple[AnswerRow, ...]) -> None:
-    times = figures.times_of(counting)
+    times = plots.times_of(counting)
     assert times.median == 20.0  # six of 10 s, two of 20 s, six of 30 s: the revision adds none
     assert times.width == 2
     assert {i * times.width: n for i, n in enumerate(times.counts) if n} == {10: 6, 20: 2, 30: 6}
-    assert figures.times_of(()).median is None
+    assert plots.times_of(()).median is None
 
 
 def test_times_beyond_the_last_bin_are_counted_in_it() -> None:
     rows = [times_row(value) for value in [1.0] * 99 + [10_000.0]]
-    times = figures.times_of(rows)
+    times = plots.times_of(rows)
     assert (times.width, times.counts) == (1, (0, 99, 1))
 
 
@@ -152,8 +152,8 @@ def times_row(value: float) -> AnswerRow:
 
 
 def test_scores_and_sides(counting: tuple[AnswerRow, ...]) -> None:
-    assert figures.scores_of(counting, 5) == ((0, 0, 5, 8, 1), (0, 6, 1, 2, 5))
-    share, ties = figures.side_share(counting)
+    assert plots.scores_of(counting, 5) == ((0, 0, 5, 8, 1), (0, 6, 1, 2, 5))
+    share, ties = plots.side_share(counting)
     assert share == exact_proportion(9, 14)
     assert ties == 0
 
@@ -180,7 +180,7 @@ def test_agreement_equals_that_of_the_release(place: Place, tmp_path: Path) -> N
     database.close()
     release = read_release(tmp_path / "release")
     expected = overlap(release, {}, Bootstrap.of_release(release, n_resamples=10))
-    agreements = figures.agreements_of(counting)
+    agreements = plots.agreements_of(counting)
     assert agreements
     for own, released in (
         (agreements.scores, expected.scores),
@@ -194,12 +194,12 @@ def test_agreement_equals_that_of_the_release(place: Place, tmp_path: Path) -> N
     assert agreements.n_identical == expected.n_identical == 4
     note = "Preferences: without 4 answers about two identical sets"
     assert note in cards.cards(list(counting), [], NOW)
-    assert figures.agreements_of(counting) is agreements  # nothing new, nothing drawn again
+    assert plots.agreements_of(counting) is agreements  # nothing new, nothing drawn again
 
 
 def test_missing_overlap_is_reported(counting: tuple[AnswerRow, ...]) -> None:
     single_rater = tuple(answer for answer in counting if answer.participant == "p1")
-    agreements = figures.agreements_of(single_rater)
+    agreements = plots.agreements_of(single_rater)
     assert agreements
     assert math.isnan(agreements.scores.alpha)
     assert math.isnan(agreements.preferences.alpha)

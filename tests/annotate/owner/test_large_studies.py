@@ -10,7 +10,7 @@ import pytest
 from hsfiq.actors import Role, User
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard
-from hsfiq.annotate.owner.identity import Identities
+from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect import participants
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.participants import may_compare_systems

@@ -22,11 +22,10 @@ from hsfiq.access import LOGIN_DURATION, matches, new_hash, set_owner_password
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import COOKIE as PARTICIPANT_COOKIE
 from hsfiq.annotate.cookies import Signer, signer_of
-from hsfiq.annotate.owner import login, login_throttle
-from hsfiq.annotate.owner.identity import COOKIE
-from hsfiq.annotate.owner.login import is_owner_path
-from hsfiq.annotate.owner.login_throttle import LoginThrottle
-from hsfiq.annotate.serving.clients import network_of
+from hsfiq.annotate.owner import login
+from hsfiq.annotate.owner import login as login_throttle
+from hsfiq.annotate.owner.login import COOKIE, LoginThrottle, is_owner_path
+from hsfiq.annotate.serving.proxy import network_of
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Login, LoginAttempts
 from hsfiq.db.types import digest_of
@@ -158,7 +157,7 @@ def test_each_failed_attempt_waits_longer(throttle: LoginThrottle) -> None:
     assert waits[0] == 0
     assert gaps == [0.25, 0.5, 1, 2]
     while (wait := throttle.delay_for(HOME, NAME)) is not None:
-        assert wait < login_throttle.LONGEST_QUEUE
+        assert wait < login.LONGEST_QUEUE
 
 
 def test_right_passwords_do_not_wait(throttle: LoginThrottle) -> None:
@@ -178,7 +177,7 @@ def test_a_right_password_does_not_end_the_wait_after_wrong_ones(
             clock.pass_seconds(waits[-1])
             if is_right:
                 throttle.succeeded(HOME)
-    assert min(waits[8:]) >= login_throttle.LONGEST_DELAY / 2
+    assert min(waits[8:]) >= login.LONGEST_DELAY / 2
 
 
 @pytest.mark.parametrize("longest_delay", [1.0, 1000.0])
@@ -189,7 +188,7 @@ def test_delays_double_up_to_the_longest(
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", math.inf)
     waits = [throttle.delay_for(HOME, NAME) or 0.0 for _ in range(15)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
-    doubled = [login_throttle.FIRST_DELAY * 2**n for n in range(14)]
+    doubled = [login.FIRST_DELAY * 2**n for n in range(14)]
     assert gaps == [min(delay, longest_delay) for delay in doubled]
 
 
@@ -198,8 +197,8 @@ def test_a_refused_client_can_try_again_after_the_wait_that_it_is_told(
 ) -> None:
     while throttle.delay_for(HOME, NAME) is not None:
         pass
-    clock.pass_seconds(login_throttle.RETRY_AFTER)
-    assert throttle.delay_for(HOME, NAME) == login_throttle.LONGEST_DELAY
+    clock.pass_seconds(login.RETRY_AFTER)
+    assert throttle.delay_for(HOME, NAME) == login.LONGEST_DELAY
 
 
 def attempts_in(database: Database) -> list[LoginAttempts]:
@@ -234,14 +233,14 @@ def test_clients_that_go_on_guessing_wait_for_each_other_at_one_account(
     """Each alone, a client would wait for two seconds."""
     guessers = [f"192.0.2.{n}" for n in range(24)]
     for address in guessers:
-        own = [throttle.delay_for(address, name) for _ in range(login_throttle.OWN_ATTEMPTS)]
+        own = [throttle.delay_for(address, name) for _ in range(login.OWN_ATTEMPTS)]
         assert own == [0, 0.25, 0.75]
     waits = [throttle.delay_for(address, name) for address in guessers]
     assert waits[:22] == [1.75, 1.75, *range(2, 21), None]
     assert throttle.delay_for(guessers[0], "another name") is not None
     # Nobody else is locked out, nor is a guesser for long.
     assert throttle.delay_for(HOME, name) == 0
-    clock.pass_seconds(login_throttle.FORGET_AFTER.total_seconds() + 1)
+    clock.pass_seconds(login.FORGET_AFTER.total_seconds() + 1)
     assert throttle.delay_for(guessers[0], name) == 0
 
 
@@ -249,7 +248,7 @@ def test_no_address_and_no_name_is_stored(throttle: LoginThrottle, database: Dat
     other_key = LoginThrottle(database, Signer(b"another key"))
     for each in (throttle, other_key):
         assert each.delay_for(HOME, NAME) == 0
-        for _ in range(login_throttle.OWN_ATTEMPTS):
+        for _ in range(login.OWN_ATTEMPTS):
             assert each.delay_for(HOME, NAME) is not None
     keys = {attempts.client for attempts in attempts_in(database)}
     assert {len(key) for key in keys} == {64}
@@ -279,8 +278,8 @@ def test_too_many_attempts_are_refused_without_checking(
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", -1.0)
     answer = log_in(locked)
     assert answer.status_code == 429
-    assert answer.headers["retry-after"] == str(login_throttle.RETRY_AFTER)
-    assert f"Wait {login_throttle.RETRY_AFTER} seconds" in answer.text
+    assert answer.headers["retry-after"] == str(login.RETRY_AFTER)
+    assert f"Wait {login.RETRY_AFTER} seconds" in answer.text
     assert COOKIE not in locked.cookies
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hsfiq.analysis.sequential import DRIFT, watch_preferences
 from hsfiq.annotate.owner import cards
-from hsfiq.annotate.owner.preferences import card
+from hsfiq.annotate.owner import cards as card
 from hsfiq.collect.review import WinShares, win_shares
 from hsfiq.collect.studies import list_studies
 from tests.annotate.owner.studies_in_progress import watched_study
@@ -24,22 +24,22 @@ def test_the_card_of_a_study_in_progress(tmp_path: Path) -> None:
     database = watched_study(Place(tmp_path), NOW)
     with database.reading() as session:
         study = list_studies(session)[0]
-        shown = card.preferences_card(session, study)
+        shown = cards.preferences_card(session, study)
         shares = win_shares(session, study)
     asked = [own for own in shares.by_pair.values() if own]
-    assert (shown.name, len(shown.lines)) == (card.NAME, 3)
+    assert (shown.name, len(shown.lines)) == (cards.PREFERENCE, 3)
     assert sum("2 finished, undecided" in line.note for line in shown.lines) == sum(
         len(own) == 2 for own in asked
     )
     assert "Not finished, so not counted yet: 1." in shown.notes
     page = cards.cards([], [], NOW, further=[shown])
-    assert card.NAME in page
+    assert cards.PREFERENCE in page
     assert "any of the 3 intervals" in page
 
 
 def shown_card(shares: WinShares, monkeypatch: pytest.MonkeyPatch) -> cards.Card:
     monkeypatch.setattr(card, "win_shares", lambda *_: shares)
-    return card.preferences_card(None, None)  # type: ignore[arg-type]
+    return cards.preferences_card(None, None)  # type: ignore[arg-type]
 
 
 def test_one_pair_has_a_chart_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_a_chart_of_many_participants_stays_small(monkeypatch: pytest.MonkeyPatc
     own = [(0.75, 4), (0.5, 4)] * 2000
     (line,) = shown_card(WinShares({("a", "b"): own}, 4000, 0, 500, 0), monkeypatch).lines
     (points,) = re.findall(r'<polygon class="band" points="([^"]*)"', line.plot)
-    assert len(points.split()) == 2 * (card.MOST_STEPS + 1)
+    assert len(points.split()) == 2 * (cards.MOST_STEPS + 1)
     (watched,) = watch_preferences({("a", "b"): own})
     last = re.findall(r"<title>after ([\d,]+): ([\d.]+) to", line.plot)[-1]
     assert last == ("4,000", f"{watched.low[-1]:.3f}")
@@ -70,7 +70,7 @@ def test_many_pairs_have_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
     by_pair = {(f"s{i}", "z"): [(0.5 + i / 30, 2)] * 30 for i in range(12)}
     shown = shown_card(WinShares(by_pair, 30, 0, 9, 0), monkeypatch)
     assert [line.value for line in shown.lines[:2]] == ["86.7 %", "83.3 %"]
-    assert len(shown.lines) == card.MOST_LINES
+    assert len(shown.lines) == cards.MOST_LINES
     assert "polygon" not in shown.lines[0].plot
     assert shown.notes[0] == "6 more pairs: see hsfiq study status."
 

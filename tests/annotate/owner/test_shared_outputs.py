@@ -10,9 +10,8 @@ import pytest
 
 from hsfiq.actors import Role, User
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.dashboard import Dashboard
-from hsfiq.annotate.owner.identity import Identities
-from hsfiq.annotate.owner.running.shared import KEPT_SECONDS, MOST_KEPT, PAUSE, SharedOutputs
+from hsfiq.annotate.owner.dashboard import KEPT_SECONDS, MOST_KEPT, PAUSE, Dashboard, SharedOutputs
+from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.studies import list_studies
 from tests.annotate.owner.studies_in_progress import watched_study
 from tests.annotate.served_studies import Place

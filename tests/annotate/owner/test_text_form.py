@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from hsfiq.annotate.owner.running import text_form
+from hsfiq.annotate.owner import study_pages
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.errors import Busy
@@ -101,7 +101,7 @@ def test_a_locked_database_is_told_as_on_every_page(
     def locked(*_: object) -> None:
         raise Busy("the database is busy; please try again")
 
-    monkeypatch.setattr(text_form, "perform_edit", locked)
+    monkeypatch.setattr(study_pages, "perform_edit", locked)
     files = {name: (None, value) for name, value in {**form, "action": "store"}.items()}
     answer = owner.post(PATH, files=files)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")

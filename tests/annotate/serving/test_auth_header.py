@@ -22,7 +22,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.app import build_app, trust_header
-from hsfiq.annotate.serving.remote_user import TrustedHeader, remote_user
+from hsfiq.annotate.serving.proxy import TrustedHeader, remote_user
 from hsfiq.audit import Selection, entries
 from hsfiq.db.engine import Database
 from hsfiq.public_url import parsed_url

@@ -15,10 +15,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event, text
 
 from hsfiq.annotate.app import plain_app
-from hsfiq.annotate.body_limit import LARGEST_BODY
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.identity import Identities
-from hsfiq.annotate.owner.login import add_login
+from hsfiq.annotate.owner.login import Identities, add_login
+from hsfiq.annotate.payloads import LARGEST_BODY
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants

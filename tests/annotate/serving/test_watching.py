@@ -22,10 +22,15 @@ from hsfiq import __version__
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.security import StudyMiddleware
-from hsfiq.annotate.serving.json_log import REQUESTS, JsonFormatter
-from hsfiq.annotate.serving.requests import RequestObserver
-from hsfiq.annotate.serving.slow_statements import log_slow_statements
-from hsfiq.annotate.serving.watching import Watching, add_watching, shared_metrics
+from hsfiq.annotate.serving.metrics import (
+    REQUESTS,
+    JsonFormatter,
+    RequestObserver,
+    Watching,
+    add_watching,
+    log_slow_statements,
+    shared_metrics,
+)
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, connect
 from hsfiq.http_server import accept_connections, listening

@@ -23,8 +23,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from hsfiq.annotate.cookies import signer_of
-from hsfiq.annotate.owner import login_throttle
-from hsfiq.annotate.owner.login_throttle import LoginThrottle
+from hsfiq.annotate.owner import login
+from hsfiq.annotate.owner.login import LoginThrottle
 from hsfiq.atomic_files import locked
 from hsfiq.collect.protocol import Opening
 from hsfiq.db.engine import Database, connect, open_database
@@ -231,7 +231,7 @@ def test_guessing_passwords_is_no_faster_at_several_processes(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = datetime.now(UTC)
-    monkeypatch.setattr(login_throttle, "time_of", lambda _session: now)
+    monkeypatch.setattr(login, "time_of", lambda _session: now)
     databases = [Database(connect(database_url)) for _ in range(6)]
     throttles = [LoginThrottle(database, signer_of(database)) for database in databases]
     expected = [0.0, 0.25, 0.75, 1.75, 3.75, 7.75, 12.75, 17.75]

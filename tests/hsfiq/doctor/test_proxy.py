@@ -13,7 +13,7 @@ from sqlalchemy import text
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.security import StudyMiddleware
-from hsfiq.annotate.serving.public_address import PublicAddress
+from hsfiq.annotate.serving.proxy import PublicAddress
 from hsfiq.db.engine import Database
 from hsfiq.db.schema import head_revision
 from hsfiq.doctor import Finding, examine_proxy

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from hsfiq.annotate.images.copies import WebCopies
+from hsfiq.annotate.image_copies import WebCopies
 from hsfiq.contact_sheet import load_pictures
 from hsfiq.errors import UnreadableInput
 from hsfiq.images import decode
@@ -223,7 +223,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from hsfiq.annotate.images.copies import LONGEST_SIDE, WebCopies
+from hsfiq.annotate.image_copies import LONGEST_SIDE, WebCopies
 from hsfiq.images import decode
 from hsfiq.images.decode import MAX_PIXELS, PixelBudget
 

@@ -14,7 +14,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from hsfiq.annotate.leaderboard.standings import standings_of
+from hsfiq.annotate.leaderboard import standings_of
 from hsfiq.answer_rules import Answer, ImageStates
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database

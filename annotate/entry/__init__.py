@@ -1,1 +1,0 @@
-"""What is asked of somebody who wants to begin, before they get a place."""

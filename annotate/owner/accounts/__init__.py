@@ -1,1 +1,0 @@
-"""Accounts on the dashboard: the link that sets a password, and the owner's list of accounts."""

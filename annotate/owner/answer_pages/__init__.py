@@ -1,1 +1,0 @@
-"""Pages of single answers with their pictures, linked from the dashboard's tables."""

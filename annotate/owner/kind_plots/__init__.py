@@ -1,1 +1,0 @@
-"""The dashboard's plots of question kinds other than pairs."""

@@ -1,1 +1,0 @@
-"""Which systems people prefer, while the study runs."""

@@ -1,1 +1,0 @@
-"""What the owner does with a study beside its status: the preview, edits of its texts, messages."""

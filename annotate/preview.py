@@ -1,0 +1,443 @@
+"""The preview of a study: the question page at another address, which stores no answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+import gradio as gr
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from sqlalchemy.orm import Session
+
+from hsfiq.access import user_with_id
+from hsfiq.actors import Permission
+from hsfiq.annotate.cookies import Signer, UnknownBrowser, place_of_cookies, read_assignment
+from hsfiq.annotate.gradio_page import (
+    HEAD,
+    add_page_modules,
+    failed_opening,
+    mount_gradio,
+    question_page,
+    question_page_style,
+)
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.images import SignedImages, add_signed_images
+from hsfiq.annotate.pages import message_page
+from hsfiq.annotate.payloads import (
+    CHECK,
+    CONSENT,
+    EMPTY,
+    LANGUAGE,
+    QUESTIONNAIRE,
+    limited_body,
+    read_payload,
+    read_submit,
+)
+from hsfiq.collect.answers import Skip, given_answer, require_storable
+from hsfiq.collect.page import Preview, batch_to_preview, preview_of, token_of
+from hsfiq.collect.participants import require_language
+from hsfiq.collect.protocol import (
+    CheckPayload,
+    CheckReply,
+    FailedOpening,
+    JudgedSubmitPayload,
+    LanguagePayload,
+    Opening,
+    QuestionnairePayload,
+    SkipPayload,
+    SubmitPayload,
+    SubmitReply,
+    View,
+)
+from hsfiq.collect.stages import Position
+from hsfiq.collect.steps import asked_question
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import Check, Study
+from hsfiq.db.types import digest_of
+from hsfiq.errors import Forbidden, Refused
+from hsfiq.study.config import config_of
+from hsfiq.study.instrument import read_answers
+
+# The signed link to a preview, and the cookie that says which preview a browser shows.
+
+PREVIEW = "/preview"
+OPEN = f"{PREVIEW}/open"
+
+COOKIE = "hsfiq_preview"
+PURPOSE = "preview"
+HOURS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewPlace:
+    """A preview that the server has signed: of which batch, until when, and the steps done.
+
+    `account` opened it on the dashboard; 0 for a link of `hsfiq study preview`. `language` is the
+    one chosen, "" for the study's first.
+    """
+
+    study_id: int
+    batch: int
+    expires: int
+    account: int = 0
+    reached: int = 0
+    language: str = ""
+
+    def signed(self, signer: Signer) -> str:
+        numbers = (self.study_id, self.batch, self.expires, self.account, self.reached)
+        return signer.sign(PURPOSE, ":".join([*map(str, numbers), self.language]))
+
+    def after(self, reached: int) -> PreviewPlace:
+        return replace(self, reached=reached)
+
+
+def new_preview(
+    session: Session, study: Study, hours: float = HOURS, account: int = 0
+) -> PreviewPlace:
+    """A preview from its beginning; `Refused` if the study has no questions."""
+    expires = int(time.time() + hours * 3600)
+    return PreviewPlace(study.id, batch_to_preview(session, study), expires, account)
+
+
+def preview_path(signer: Signer, place: PreviewPlace) -> str:
+    """The path of the link that opens a preview in any browser."""
+    return f"{OPEN}/{place.signed(signer)}"
+
+
+def read_place(database: Database, signer: Signer, signed: str) -> PreviewPlace | None:
+    """The preview that was signed; None if the signature is not valid or the preview has ended."""
+    text = signer.read(PURPOSE, signed)
+    parts = text.split(":") if text else []
+    if len(parts) != len(fields(PreviewPlace)):  # also those from before they named the account
+        return None
+    study_id, batch, expires, account, reached = map(int, parts[:-1])
+    place = PreviewPlace(study_id, batch, expires, account, reached, parts[-1])
+    is_over = place.expires <= time.time() or not may_preview(database, place.account)
+    return None if is_over else place
+
+
+def may_preview(database: Database, account: int) -> bool:
+    """Whether the account that opened a preview is in use, and its role sees previews."""
+    if not account:
+        return True
+    with database.reading() as session:
+        user = user_with_id(session, account)
+    return user is not None and user.may(Permission.READ)
+
+
+def place_in(cookies: Mapping[str, str], database: Database, signer: Signer) -> PreviewPlace | None:
+    return read_place(database, signer, cookies.get(COOKIE, ""))
+
+
+def required_place(cookies: Mapping[str, str], database: Database, signer: Signer) -> PreviewPlace:
+    place = place_in(cookies, database, signer)
+    if place is None:
+        raise UnknownBrowser("the preview has ended; open it again")
+    return place
+
+
+def set_place_cookie(
+    response: Response, place: PreviewPlace, request: Request, signer: Signer
+) -> None:
+    response.set_cookie(
+        COOKIE,
+        place.signed(signer),
+        max_age=max(0, place.expires - int(time.time())),
+        httponly=True,
+        samesite="lax",
+        **place_of_cookies(request),
+    )
+
+
+# The requests of a preview's page: as a participant's, but nothing is written.
+#
+# Every function reads in one session that never commits, and returns its reply with the place that
+# the browser's cookie remembers.
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request of a preview's page, within its session."""
+
+    services: Services
+    session: Session
+    preview: Preview
+    place: PreviewPlace
+
+    def view_of(self, position: Position) -> View:
+        return self.services.views.view(self.session, self.preview.participant, position)
+
+    def view_at(self, place: PreviewPlace) -> View:
+        return self.view_of(self.preview.position(place.reached))
+
+    def after(self, reached: int) -> PreviewPlace:
+        """The place after so many steps; a step that was done before does not lead back."""
+        return self.place.after(min(max(reached, self.place.reached), self.preview.last))
+
+
+@contextmanager
+def visiting(services: Services, place: PreviewPlace) -> Iterator[Visit]:
+    with services.database.reading() as session:
+        study = session.get(Study, place.study_id)
+        if study is None:
+            raise UnknownBrowser("the study of this preview is not there any more")
+        preview = preview_of(session, study, place.batch, place.language or None)
+        yield Visit(services, session, preview, place)
+
+
+def opening_of_preview(services: Services, place: PreviewPlace) -> Opening:
+    with visiting(services, place) as visit:
+        position = visit.preview.position(place.reached)
+        first = services.views.opening(visit.session, visit.preview.participant, position)
+        return {**first, "study": {**first["study"], "is_preview": True}}
+
+
+def show(services: Services, place: PreviewPlace, number: int | None) -> tuple[View, PreviewPlace]:
+    with visiting(services, place) as visit:
+        if number is None:
+            return visit.view_at(place), place
+        return visit.view_of(visit.preview.position_at(place.reached, number)), place
+
+
+def choose_language(
+    services: Services, place: PreviewPlace, payload: LanguagePayload
+) -> tuple[View, PreviewPlace]:
+    with visiting(services, place) as visit:
+        require_language(visit.preview.participant.study, payload["language"])
+    return show(services, replace(place, language=payload["language"]), payload["number"])
+
+
+def take_consent(
+    services: Services, place: PreviewPlace, *, agrees: bool
+) -> tuple[View, PreviewPlace]:
+    """Go on from the consent page, or show what somebody sees who declines."""
+    with visiting(services, place) as visit:
+        if agrees:
+            after = visit.after(visit.preview.before.index("consent") + 1)
+            return visit.view_at(after), after
+        visit.preview.participant.status = "screened-out"
+        progress = visit.preview.position(0).progress
+        return visit.view_of(Position("declined", progress)), place
+
+
+def finish_practice(services: Services, place: PreviewPlace) -> tuple[View, PreviewPlace]:
+    with visiting(services, place) as visit:
+        after = visit.after(len(visit.preview.before))
+        return visit.view_at(after), after
+
+
+def take_answer(
+    services: Services,
+    place: PreviewPlace,
+    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload,
+) -> tuple[SubmitReply, PreviewPlace]:
+    """Check an answer as a participant's is checked, and go on without it."""
+    with visiting(services, place) as visit:
+        participant = visit.preview.participant
+        assignment = read_assignment(
+            services.signer, participant.token_hash, payload["assignment"], "question"
+        )
+        step = visit.preview.question(assignment.key)
+        reached = visit.preview.place_of(step)
+        if reached > place.reached:
+            raise Forbidden("this question comes later")
+        question = asked_question(visit.session, step)
+        answer = given_answer(question, participant.study, payload, datetime.now(UTC))
+        if not isinstance(answer, Skip):
+            require_storable(answer, participant.study)
+        after = visit.after(reached + 1)
+        following = visit.preview.position_after(after.reached, step)
+        return {"revision": assignment.revision + 1, "view": visit.view_of(following)}, after
+
+
+def take_check(
+    services: Services, place: PreviewPlace, payload: CheckPayload
+) -> tuple[CheckReply, PreviewPlace]:
+    with visiting(services, place) as visit:
+        assignment = read_assignment(
+            services.signer, visit.preview.participant.token_hash, payload["assignment"], "check"
+        )
+        current = visit.preview.position(place.reached).step
+        if current is None or current.check_id != assignment.key:
+            raise Forbidden("this sum cannot be answered now")
+        expected = visit.session.get_one(Check, assignment.key).expected
+        passed = payload["given"].strip() == expected
+        after = visit.after(place.reached + 1) if passed else place
+        return {"passed": passed, "view": visit.view_at(after)}, after
+
+
+def answer_questionnaire(
+    services: Services, place: PreviewPlace, payload: QuestionnairePayload
+) -> tuple[View, PreviewPlace]:
+    with visiting(services, place) as visit:
+        participant = visit.preview.participant
+        read_assignment(
+            services.signer, participant.token_hash, payload["assignment"], "questionnaire"
+        )
+        questions = config_of(participant.study).questionnaire.at_end
+        read_answers(questions, payload["answers"])
+        after = visit.after(visit.preview.last)
+        return visit.view_at(after), after
+
+
+def take_next_step(services: Services, place: PreviewPlace) -> tuple[View, PreviewPlace]:
+    """Go on without an answer."""
+    with visiting(services, place) as visit:
+        after = visit.after(place.reached + 1)
+        return visit.view_at(after), after
+
+
+def restart_preview(services: Services, place: PreviewPlace) -> tuple[View, PreviewPlace]:
+    with visiting(services, place) as visit:
+        first = place.after(0)
+        return visit.view_at(first), first
+
+
+# The preview's routes, and its page: the question page under another address.
+#
+# The page's requests are relative to its own address, so the same scripts serve both.
+
+PREVIEW_PAGE = f"{PREVIEW}/study"
+
+Body = Annotated[bytes, Depends(limited_body)]
+
+
+def add_preview(app: FastAPI, services: Services) -> None:
+    """Add the preview; a signed link opens it, and sets the cookie that its requests need."""
+    add_preview_routes(app, services)
+    add_page_modules(app, PREVIEW)
+
+    def username(request: Request) -> str | None:
+        place = place_in(request.cookies, services.database, services.signer)
+        return "owner" if place else None
+
+    def opening(request: gr.Request) -> Opening | FailedOpening:
+        try:
+            return opening_of_preview(services, place_of(services, request))
+        except Refused as error:
+            return failed_opening(request.headers, error)
+
+    style = question_page_style()
+    mount_gradio(app, lambda: question_page(opening), PREVIEW_PAGE, username, style, HEAD)
+
+
+def add_preview_routes(app: FastAPI, services: Services) -> None:
+    add_opening_route(app, services)
+
+    images = SignedImages(services.database, services.images, services.signer)
+
+    def participants_of(request: Request) -> list[str]:
+        place = place_of(services, request)
+        return [digest_of(token_of(place.study_id, place.batch))]
+
+    add_signed_images(app, f"{PREVIEW}/image", images, participants_of)
+    add_view_routes(app, services)
+    add_answer_routes(app, services)
+
+
+def place_of(services: Services, request: Request | gr.Request) -> PreviewPlace:
+    return required_place(request.cookies, services.database, services.signer)
+
+
+def replied(
+    services: Services,
+    request: Request,
+    result: tuple[View | SubmitReply | CheckReply, PreviewPlace],
+) -> Response:
+    """The reply, with the place reached in the cookie."""
+    reply, place = result
+    response = JSONResponse(reply, headers={"Cache-Control": "no-store"})
+    set_place_cookie(response, place, request, services.signer)
+    return response
+
+
+def add_opening_route(app: FastAPI, services: Services) -> None:
+    @app.get(f"{OPEN}/{{signed}}")
+    def open_preview(request: Request, signed: str) -> Response:
+        place = read_place(services.database, services.signer, signed)
+        if place is None:
+            return HTMLResponse(expired_page(), status_code=404)
+        headers = {"Cache-Control": "no-store"}
+        response = RedirectResponse("../study/", status_code=303, headers=headers)
+        set_place_cookie(response, place, request, services.signer)
+        return response
+
+
+def add_view_routes(app: FastAPI, services: Services) -> None:
+    def shown(request: Request, number: int | None) -> Response:
+        place = place_of(services, request)
+        return replied(services, request, show(services, place, number))
+
+    @app.get(f"{PREVIEW}/opening")
+    def opening(request: Request) -> Response:
+        reply = opening_of_preview(services, place_of(services, request))
+        return JSONResponse(reply, headers={"Cache-Control": "no-store"})
+
+    @app.get(f"{PREVIEW}/question")
+    def current_question(request: Request) -> Response:
+        return shown(request, None)
+
+    @app.get(f"{PREVIEW}/question/{{number}}")
+    def question(request: Request, number: int) -> Response:
+        return shown(request, number)
+
+    @app.post(f"{PREVIEW}/language")
+    def language(request: Request, body: Body) -> Response:
+        payload, place = read_payload(LANGUAGE, body), place_of(services, request)
+        return replied(services, request, choose_language(services, place, payload))
+
+    @app.post(f"{PREVIEW}/next-step")
+    def next_step(request: Request, body: Body) -> Response:
+        read_payload(EMPTY, body)
+        place = place_of(services, request)
+        return replied(services, request, take_next_step(services, place))
+
+    @app.post(f"{PREVIEW}/restart")
+    def restart(request: Request, body: Body) -> Response:
+        read_payload(EMPTY, body)
+        place = place_of(services, request)
+        return replied(services, request, restart_preview(services, place))
+
+
+def add_answer_routes(app: FastAPI, services: Services) -> None:
+    @app.post(f"{PREVIEW}/consent")
+    def consent(request: Request, body: Body) -> Response:
+        agrees, place = read_payload(CONSENT, body)["agrees"], place_of(services, request)
+        return replied(services, request, take_consent(services, place, agrees=agrees))
+
+    @app.post(f"{PREVIEW}/practice")
+    def practice(request: Request, body: Body) -> Response:
+        read_payload(EMPTY, body)
+        place = place_of(services, request)
+        return replied(services, request, finish_practice(services, place))
+
+    @app.post(f"{PREVIEW}/submit")
+    def submit(request: Request, body: Body) -> Response:
+        payload, place = read_submit(body), place_of(services, request)
+        return replied(services, request, take_answer(services, place, payload))
+
+    @app.post(f"{PREVIEW}/questionnaire")
+    def questionnaire(request: Request, body: Body) -> Response:
+        payload, place = read_payload(QUESTIONNAIRE, body), place_of(services, request)
+        return replied(services, request, answer_questionnaire(services, place, payload))
+
+    @app.post(f"{PREVIEW}/check")
+    def check(request: Request, body: Body) -> Response:
+        payload, place = read_payload(CHECK, body), place_of(services, request)
+        return replied(services, request, take_check(services, place, payload))
+
+
+def expired_page() -> str:
+    """For the owner, who reads English like the dashboard."""
+    return message_page(
+        "Preview",
+        "en",
+        "This preview link is not valid",
+        "It is incomplete or has ended. The dashboard opens a new preview, and "
+        "hsfiq study preview prints a new link.",
+    )
