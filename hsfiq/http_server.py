@@ -14,9 +14,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hsfiq.errors import UnreadableInput
 
-__all__ = ["accept_connections", "listening", "server_settings", "stop"]
-
-
 # Connections that send nothing, or too slowly: they end, and never keep others from being served.
 #
 # uvicorn waits forever for a request's headers and body, and for a client that does not read.

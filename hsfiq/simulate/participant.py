@@ -160,8 +160,6 @@ JUDGES = {
 }
 """By question kind, the function that judges a question."""
 
-__all__ = ["JUDGES", "JudgedQuestion", "SimulatedJudgement"]
-
 
 State = Literal["finished", "turned away", "failed"]
 
