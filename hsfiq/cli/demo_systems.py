@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hsfiq.cli.common import requires
-from hsfiq.demo.study import DrawnQuery, Rank
-from hsfiq.drawn import Garment, corpus
-from hsfiq.drawn.garments import CATEGORIES
 from hsfiq.errors import UnreadableInput
-from hsfiq.records import RankedList
 
 if TYPE_CHECKING:
+    from hsfiq.demo.study import DrawnQuery, Rank
+    from hsfiq.drawn import Garment
     from hsfiq.model.evaluation.benchmarks import Benchmark
     from hsfiq.model.scorer.loading import ScorerPaths
+    from hsfiq.records import RankedList
 
 
 def ranked_by(systems: Path, pictures: Path, cache: Path) -> Rank:
@@ -56,6 +55,7 @@ def lists_of(
     from hsfiq.model.evaluation.rankings import rank_with_scorer
     from hsfiq.model.runtime import device_of
     from hsfiq.model.scorer.job import Callback
+    from hsfiq.records import RankedList
 
     benchmark = benchmark_of(garments, queries)
     lists = []
@@ -71,6 +71,8 @@ def lists_of(
 
 def benchmark_of(garments: Sequence[Garment], queries: Sequence[DrawnQuery]) -> Benchmark:
     """The queries as a benchmark, with a part for each category."""
+    from hsfiq.drawn import corpus
+    from hsfiq.drawn.garments import CATEGORIES
     from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, queries_of
 
     parts = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hsfiq.collect.review import win_shares
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ def watched_preferences(session: Session, study: Study) -> Watched:
     """Compute the confidence sequence of every two systems; it needs the analysis extra."""
     if study.kind != "pair":
         return Watched(None, [])
+    from hsfiq.collect.review import win_shares
+
     shares = win_shares(session, study)
     facts: dict[str, Any] = shares.facts() | {"pairs": []}
     if not shares.by_pair:

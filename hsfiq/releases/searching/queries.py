@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases.folder import read_queries, read_rows
-from hsfiq.sessions.play import Query
+
+if TYPE_CHECKING:
+    from hsfiq.sessions.play import Query
 
 OWN_WISH = "own-wish"
 
@@ -18,6 +20,9 @@ def queries_to_play(release: Path) -> tuple[Query, ...]:
         UnreadableInput: the folder is no release of searches, people searched for wishes of their
             own, or a query lacks a reference, a target or a text.
     """
+    from hsfiq.releases.folder import read_queries, read_rows
+    from hsfiq.sessions.play import Query
+
     tasks = {row["task"] for row in read_rows(release / "sessions.parquet", ("task",))}
     if tasks == {OWN_WISH}:
         what = "has searches for wishes of the participants' own, which no simulator knows"
