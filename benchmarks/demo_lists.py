@@ -18,7 +18,7 @@ import torch
 import hsfiq.demo
 from benchmarks.trained_systems import FOLDER, SYSTEMS, TrainedSystems
 from hsfiq.atomic_files import write_whole
-from hsfiq.cli.demo_systems import lists_of
+from hsfiq.cli.demo import lists_of
 from hsfiq.demo.study import (
     FILE,
     SERVED_PARTICIPANTS,

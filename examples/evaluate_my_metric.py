@@ -7,8 +7,8 @@ annotators of this example are simulated.
 from __future__ import annotations
 
 from hsfiq import analysis
+from hsfiq.atomic_files import write_report
 from hsfiq.cli import run
-from hsfiq.report_folder import write_report
 
 
 def reciprocal_rank(target: str, images: list[str]) -> float:

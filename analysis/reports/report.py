@@ -134,7 +134,7 @@ class Report:
     def files(self, style: str | None = None) -> dict[str, bytes]:
         """The content of all files, by their paths in the report's folder.
 
-        `hsfiq.report_folder.write_report` writes them. `style` ("iclr", "cvpr" or "acl") gives PDF
+        `hsfiq.atomic_files.write_report` writes them. `style` ("iclr", "cvpr" or "acl") gives PDF
         figures and LaTeX tables the widths and the letters of that venue.
         """
         return report_files(self.document, self.to_json(), style)

@@ -23,28 +23,19 @@ from hsfiq.cli import (
     audit,
     db,
     demo,
-    doctor,
     evaluate,
-    evaluate_fisd,
-    evaluate_judged,
     export,
     images,
     imports,
-    owner,
     participant,
-    power,
     release,
     retrieve,
-    retrieve_live,
     score,
-    secret,
     serve,
     sessions,
-    show,
     simulate,
     study,
     train,
-    weights,
 )
 from hsfiq.errors import FileErrors, HsfiqError, NothingToDo, Unavailable
 from hsfiq.text import one_line
@@ -58,33 +49,23 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+for commands_of in (demo, serve, export, analyze, train, score, simulate):
+    app.registered_commands += commands_of.app.registered_commands
+app.registered_commands += images.show_app.registered_commands
 app.add_typer(db.app, name="db")
 app.add_typer(imports.app, name="import")
 app.add_typer(images.app, name="images")
 app.add_typer(study.app, name="study")
 app.add_typer(participant.app, name="participant")
-app.add_typer(owner.app, name="owner")
+app.add_typer(account.owner_app, name="owner")
 app.add_typer(account.app, name="account")
 app.add_typer(audit.app, name="audit")
-app.add_typer(secret.app, name="secret")
+app.add_typer(account.secret_app, name="secret")
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(release.app, name="release")
 app.add_typer(retrieve.app, name="retrieve")
 app.add_typer(sessions.app, name="sessions")
-app.add_typer(weights.app, name="weights")
-demo.register(app)
-serve.register(app)
-doctor.register(app)
-export.register(app)
-analyze.register(app)
-train.register(app)
-score.register(app)
-simulate.register(app)
-power.register(app)
-show.register(app)
-evaluate_judged.register(evaluate.app)
-evaluate_fisd.register(evaluate.app, images.app)
-retrieve_live.register(retrieve.app)
+app.add_typer(retrieve.weights_app, name="weights")
 
 
 def show_version(wanted: bool) -> None:

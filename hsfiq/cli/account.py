@@ -1,8 +1,11 @@
-"""`hsfiq account`: who may log in to the dashboard, and with which role."""
+"""`hsfiq account`, `owner` and `secret`: logins to the dashboard, and the signing key's file."""
 
 from __future__ import annotations
 
+import os
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,9 +17,11 @@ from hsfiq.cli.common import (
     UrlOption,
     open_chosen,
     print_result,
+    record_command,
+    requires,
     root_of_links,
 )
-from hsfiq.cli.recording import record_command
+from hsfiq.errors import UnreadableInput
 
 app = typer.Typer(
     help="Who may log in to the dashboard, and with which role.", no_args_is_help=True
@@ -122,3 +127,109 @@ def print_link(name: str, root: str, token: str, expires_at: datetime, *, as_jso
     print_result(
         result, f"{link}\nvalid once, until {expires_at:%Y-%m-%d %H:%M} UTC", as_json=as_json
     )
+
+
+# `hsfiq owner`: the password of the account `owner`.
+
+owner_app = typer.Typer(help="The login to the study owner's dashboard.", no_args_is_help=True)
+
+
+@owner_app.callback()
+def owner() -> None:
+    """The login to the study owner's dashboard."""
+
+
+@owner_app.command(epilog="Example: hsfiq owner password")
+def password(
+    ctx: typer.Context,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", metavar="FILE", help="Read it from a file's first line."),
+    ] = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Set the password of the account owner of the dashboard at /owner; this ends its logins."""
+    from hsfiq.access import new_hash, set_owner_password
+    from hsfiq.readers.files import read_text
+
+    # Opened before the prompt, so that a missing database is reported first.
+    opened = open_chosen(ctx, database, create=False)
+    if from_file is not None:
+        lines = read_text(from_file).splitlines()
+        chosen = lines[0] if lines else ""
+    elif sys.stdin.isatty():
+        chosen = typer.prompt("Password", hide_input=True, confirmation_prompt="Repeat it")
+    else:
+        # Nothing can be hidden or repeated: getpass would only warn of it.
+        chosen = sys.stdin.readline().rstrip("\r\n")
+        if not chosen:
+            raise UnreadableInput(
+                "standard input",
+                "there is neither a terminal nor a password",
+                "use a terminal, or --from-file FILE",
+            )
+    with requires("annotate"):
+        password_hash = new_hash(chosen)
+    with opened.writing() as session:
+        set_owner_password(session, password_hash)
+        record_command(session, Action.PASSWORD_SET, about="owner")
+    typer.echo("the owner's password is set; log in at /owner")
+
+
+# `hsfiq secret`: the file of the key that signs cookies.
+
+secret_app = typer.Typer(
+    help="The file of the key that signs cookies and pages.", no_args_is_help=True
+)
+
+
+@secret_app.command(epilog="Example: hsfiq secret create /etc/hsfiq/secret")
+def create(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")],
+    database: DatabaseOption = None,
+) -> None:
+    """Move the signing key from the database to a new file; logins and links stay valid.
+
+    Name the file in HSFIQ_SECRET_FILE and start the server again.
+    """
+    from hsfiq.access import VARIABLE, create_file
+    from hsfiq.actors import command_line
+
+    create_file(open_chosen(ctx, database, create=False), file, command_line())
+    typer.echo(f"{file}: holds the signing key; start the server with {VARIABLE}={file}")
+
+
+@secret_app.command(epilog="Example: hsfiq secret rotate --forget")
+def rotate(
+    ctx: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="Else $HSFIQ_SECRET_FILE.", show_default=False),
+    ] = None,
+    forget: Annotated[
+        bool,
+        typer.Option(
+            "--forget",
+            help="The last key is not valid any more: everybody follows their link again.",
+        ),
+    ] = False,
+    database: DatabaseOption = None,
+) -> None:
+    """Put a new signing key into the file; the last one stays valid until the next rotation.
+
+    The server uses it after its next start.
+    """
+    from hsfiq.access import VARIABLE
+    from hsfiq.access import rotate as rotate_keys
+
+    named = os.environ.get(VARIABLE)
+    chosen = file or (Path(named) if named else None)
+    if chosen is None:
+        raise UnreadableInput("FILE", f"none is named, and {VARIABLE} is not set")
+    opened = open_chosen(ctx, database, create=False)
+    with opened.writing() as session:
+        about = "the last key is not valid any more" if forget else ""
+        record_command(session, Action.SECRET_ROTATE, about=about)
+        rotate_keys(chosen, forget=forget)
+    typer.echo(f"{chosen}: holds a new signing key; start the server again")

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli.common import DatabaseOption, JsonOption, open_chosen, print_result
-from hsfiq.cli.recording import record_afterwards
+from hsfiq.cli.common import (
+    DatabaseOption,
+    JsonOption,
+    open_chosen,
+    print_result,
+    record_afterwards,
+)
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 

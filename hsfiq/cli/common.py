@@ -1,17 +1,22 @@
-"""Shared by the commands: database, study, imports of extras, printing of results."""
+"""What the commands share: options, printing, progress, the audit log and folders of reports."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from hsfiq.actors import Action
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 from hsfiq.public_url import public_url
 from hsfiq.text import one_line, without_controls
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from hsfiq.collect.owner import OwnerAction
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Participant, Study
+
 
 T = TypeVar("T")
 
@@ -274,3 +280,117 @@ def newest_hp_release() -> Path:
             f"{RELEASES}/", "holds no hp release", "name a release, or run `hsfiq export` first"
         )
     return folder
+
+
+# Options that several commands share, as the fields of a dataclass.
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter of a command that is a dataclass by one option for each field.
+
+    typer reads the signature of the returned function; the command receives the dataclass.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, type[Any]] = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation)
+    }
+
+    @wraps(command)
+    def with_groups(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    expanded: list[Parameter] = []
+    for parameter in signature.parameters.values():
+        if parameter.name in groups:
+            expanded += options_of(parameter.annotation)
+        else:
+            expanded.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+    vars(with_groups).update(
+        __signature__=signature.replace(parameters=expanded),
+        __annotations__={parameter.name: parameter.annotation for parameter in expanded},
+    )
+    return with_groups
+
+
+def options_of(group: type) -> list[Parameter]:
+    """A group's own fields, then those of its base; a field without a default is required."""
+    hints = get_type_hints(group, include_extras=True)
+    own = vars(group)["__annotations__"]
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in sorted(fields(group), key=lambda field: field.name not in own)
+    ]
+
+
+# Recording in the audit log what a command does.
+
+
+def record_command(
+    session: Session, action: Action, *, study: str | None = None, about: str = ""
+) -> None:
+    """Record an action of the user of the command line, in the transaction of the action."""
+    from hsfiq.actors import command_line
+    from hsfiq.audit import record
+
+    record(session, command_line(), action, study=study, about=about)
+
+
+def record_afterwards(
+    opened: Database, action: Action, *, study: str | None = None, about: str = ""
+) -> None:
+    """Record an action that wrote nothing to the database; warn if the database can only be read.
+
+    Data can be taken out of a database on read-only media, too.
+    """
+    with warning_unless_writable(action), opened.writing() as session:
+        record_command(session, action, study=study, about=about)
+
+
+def record_in(url: str, action: Action, about: str = "") -> None:
+    """Record what was done to a whole database, which may be of an earlier version of hsfiq."""
+    from sqlalchemy import inspect
+
+    from hsfiq.db.engine import Database, connect_existing
+    from hsfiq.db.tables import AuditEntry
+
+    engine = connect_existing(url)
+    try:
+        with warning_unless_writable(action):
+            if inspect(engine).has_table(AuditEntry.__tablename__):
+                record_afterwards(Database(engine), action, about=about)
+            else:
+                warn_of_missing(action, "this database has none yet: run `hsfiq db upgrade`")
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def warning_unless_writable(action: Action) -> Iterator[None]:
+    from sqlalchemy.exc import DBAPIError
+
+    from hsfiq.db.failures import reason_not_written
+    from hsfiq.errors import Unavailable
+
+    try:
+        yield
+    except (Unavailable, DBAPIError) as error:
+        reason = reason_not_written(error)
+        if reason is None:
+            raise
+        warn_of_missing(action, reason)
+
+
+def warn_of_missing(action: Action, reason: str) -> None:
+    warn([f"{action} is not in the audit log ({reason})"])
+
+
+# The folder of an analysis' report: whether it may be written, and writing it.

@@ -13,9 +13,9 @@ from hsfiq.cli.common import (
     JsonOption,
     database_url,
     print_result,
+    record_in,
     warn_of_password,
 )
-from hsfiq.cli.recording import record_in
 from hsfiq.errors import NothingToDo
 from hsfiq.text import count_text
 

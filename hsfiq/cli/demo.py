@@ -1,8 +1,10 @@
-"""`hsfiq demo`: a study on the drawn catalogue, served or answered, or the full loop."""
+"""`hsfiq demo`: a study on the drawn catalogue, served or answered, an arena, or the full loop."""
 
 from __future__ import annotations
 
+import os
 import webbrowser
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -18,18 +20,119 @@ from hsfiq.text import count_text
 if TYPE_CHECKING:
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Study
-    from hsfiq.demo.study import Rank
+    from hsfiq.demo.study import DrawnQuery, Rank
+    from hsfiq.drawn import Garment
     from hsfiq.drawn.triplets import Split
+    from hsfiq.model.evaluation.benchmarks import Benchmark
+    from hsfiq.model.scorer.loading import ScorerPaths
+    from hsfiq.records import RankedList
+
+app = typer.Typer()
+
+
+# `hsfiq demo --arena`: three retrieval systems in an arena on this machine.
+
+
+def run_arena(database: Database, folder: Path, port: int, seed: int, answers: int | None) -> None:
+    """Train the systems that are not trained yet, and serve the arena until Ctrl-C."""
+    require_packages()
+    from hsfiq.demo.arena import ArenaRun, ArenaSizes
+
+    # The systems are small: more threads make them slower where other programs run.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    warn = partial(typer.echo, err=True)
+    ArenaRun(database, folder, port, seed, answers, ArenaSizes(), typer.echo, warn).run()
+
+
+def require_packages() -> None:
+    """Report an extra that is missing before the trainings."""
+    with requires("model"):
+        for package in ("torch", "safetensors"):
+            import_module(package)
+    with requires("analysis"):
+        import_module("hsfiq.analysis.kinds.arena")
+    with requires("annotate"):
+        import_module("hsfiq.annotate.app")
+
+
+# Trained retrieval systems' lists for the demo's queries (`hsfiq demo --systems`).
+
+
+def ranked_by(systems: Path, pictures: Path, cache: Path) -> Rank:
+    """Rank with the trained systems in a folder, one run's folder each.
+
+    Raises:
+        UnreadableInput: fewer than two runs.
+    """
+    runs = runs_in(systems)
+    with requires("model"):
+        from hsfiq.model.scorer.loading import ScorerPaths
+
+    paths = [ScorerPaths(run, pictures, cache=cache) for run in runs]
+
+    def rank(garments: Sequence[Garment], queries: Sequence[DrawnQuery]) -> list[RankedList]:
+        return lists_of(paths, garments, queries)
+
+    return rank
+
+
+def runs_in(systems: Path) -> list[Path]:
+    runs = sorted(best.parent for best in systems.glob("*/best.json"))
+    if len(runs) < 2:
+        raise UnreadableInput(
+            str(systems),
+            f"holds {len(runs)} trained systems; a study compares at least 2",
+            "hsfiq train clip4cir-fashioniq --data drawn --out DIR/clip4cir",
+        )
+    return runs
+
+
+def lists_of(
+    systems: Sequence[ScorerPaths],
+    garments: Sequence[Garment],
+    queries: Sequence[DrawnQuery],
+) -> list[RankedList]:
+    """Every system's lists, without the reference, on the CPU."""
+    from hsfiq.model.evaluation.rankings import rank_with_scorer
+    from hsfiq.model.runtime import device_of
+    from hsfiq.model.scorer.job import Callback
+    from hsfiq.records import RankedList
+
+    benchmark = benchmark_of(garments, queries)
+    lists = []
+    for of_system in systems:
+        ranked = rank_with_scorer(benchmark, of_system, device_of("cpu"), Callback())
+        for name, answers in ranked.answers.items():
+            lists += [
+                RankedList(query_id, ranked.loaded.system, images, ranked.scores[name][query_id])
+                for query_id, images in answers.lists.items()
+            ]
+    return lists
+
+
+def benchmark_of(garments: Sequence[Garment], queries: Sequence[DrawnQuery]) -> Benchmark:
+    """The queries as a benchmark, with a part for each category."""
+    from hsfiq.drawn import corpus
+    from hsfiq.drawn.garments import CATEGORIES
+    from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, queries_of
+
+    parts = []
+    for category in CATEGORIES:
+        images = tuple(garment.image_id for garment in corpus(garments, category))
+        asked = [query for query in queries if query.triplet.category == category]
+        both = [each for query in asked for each in queries_of(query.triplet.record(), "both")]
+        wanted = {query.query_id for query in asked}
+        chosen = tuple(query for query in both if query.query_id in wanted)
+        parts.append(Part(category, chosen, Corpus("catalogue", images)))
+    return Benchmark("drawn", "demo", tuple(parts), keeps_reference=False)
+
 
 FOLDER, FULL_FOLDER = Path("hsfiq-demo"), Path("hsfiq-demo-full")
 ARENA_FOLDER = Path("hsfiq-arena")
 SPLIT = "val"
 
 
-def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: hsfiq demo --answers 1000 --seed 1 --dir simulated")(demo)
-
-
+@app.command(epilog="Example: hsfiq demo --answers 1000 --seed 1 --dir simulated")
 def demo(
     ctx: typer.Context,
     port: PortOption = PORT,
@@ -146,7 +249,6 @@ def require_alone(mode: str, given: dict[str, bool]) -> None:
 def serve_arena(
     ctx: typer.Context, folder: Path, port: int, seed: int, answers: int | None
 ) -> None:
-    from hsfiq.cli.demo_arena import run_arena
 
     database, _ = open_folder(ctx, folder)
     run_arena(database, folder, port, seed, answers)
@@ -174,7 +276,7 @@ def rank_with(systems: Path | None, folder: Path) -> Rank | None:
     """How the study's lists are made: by trained systems, if they are named."""
     if systems is None:
         return None
-    from hsfiq.cli.demo_systems import ranked_by
+
     from hsfiq.demo.study import FEATURE_FOLDER, IMAGE_FOLDER
 
     return ranked_by(systems, folder / IMAGE_FOLDER, folder / FEATURE_FOLDER)

@@ -1,29 +1,204 @@
-"""`hsfiq evaluate`: the field's figures of a system's ranked lists, or of a scorer's own."""
+"""`hsfiq evaluate`: the field's figures of systems' ranked lists on a benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hsfiq.cli.common import existing_folder, print_result, requires
-from hsfiq.cli.evaluate_options import EvaluateOptions
-from hsfiq.cli.evaluate_systems import check_options as check_system_options
-from hsfiq.cli.evaluate_systems import report_systems
+from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires, with_option_groups
 from hsfiq.cli.images import image_root
-from hsfiq.cli.option_groups import with_option_groups
-from hsfiq.cli.scorer_options import images_option
+from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmarks import Benchmark
+    from hsfiq.model.evaluation.composition import CompositionRequest
+    from hsfiq.model.evaluation.evaluate import ScorerRequest
+    from hsfiq.model.evaluation.uncertainty import UncertaintyRequest
+    from hsfiq.readers.judged import JudgedSet
 
 app = typer.Typer(
     help="The field's figures of a system's ranked lists on a benchmark.", no_args_is_help=True
 )
+
+
+# The options that the commands of `hsfiq evaluate` share.
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(ScorerOptions):
+    """The options that are the same for every benchmark."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
+    ] = None
+    allow_missing: Annotated[
+        bool,
+        typer.Option(
+            "--allow-missing",
+            help="Count queries without a list as misses; rank without missing images.",
+        ),
+    ] = False
+    subset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[:LABEL]",
+            help="Only the queries that a file names, such as CIRCUS' labels; of one label.",
+        ),
+    ] = None
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Add 95% intervals; needs the analysis extra.")
+    ] = False
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE[,FILE]",
+            help="Another system's run, to compare with --run, with intervals and tests; may be "
+            "repeated.",
+        ),
+    ] = None
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE[,FILE]",
+            help="A row of a table of systems, with published figures; may be repeated.",
+        ),
+    ] = None
+    release: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="With --system: preference rates by RELEASE.scores/NAME.parquet."
+        ),
+    ] = None
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --system: write the tables, .csv or .tex.", dir_okay=False
+        ),
+    ] = None
+    text_only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[,FILE]",
+            help="The system's lists for the text alone; with --image-only: the composition gap.",
+        ),
+    ] = None
+    image_only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE[,FILE]", help="The system's lists for the reference image alone."
+        ),
+    ] = None
+    per_query: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write each query's values: .csv, .jsonl or .parquet.",
+            dir_okay=False,
+        ),
+    ] = None
+    seed: Annotated[
+        int, typer.Option(min=0, help="The seed of the resamples and permutations.")
+    ] = 0
+    as_json: JsonOption = False
+
+    @property
+    def uncertainty(self) -> UncertaintyRequest:
+        from hsfiq.model.evaluation.uncertainty import UncertaintyRequest
+
+        return UncertaintyRequest(
+            intervals=self.intervals,
+            compared=tuple(map(files_of, self.compare or ())),
+            per_query=self.per_query,
+            seed=self.seed,
+        )
+
+    @property
+    def composition(self) -> CompositionRequest:
+        from hsfiq.model.evaluation.composition import CompositionRequest
+
+        return CompositionRequest(
+            files_of(self.text_only), files_of(self.image_only), self.intervals, self.seed
+        )
+
+
+def files_of(names: str | None) -> tuple[Path, ...]:
+    """The files of `FILE[,FILE]`."""
+    return () if names is None else tuple(map(Path, names.split(",")))
+
+
+# `hsfiq evaluate ... --system`: several systems in one table.
+
+
+def named_files(systems: Sequence[str]) -> dict[str, tuple[Path, ...]]:
+    """The files of each `NAME=FILE[,FILE]`."""
+    files: dict[str, tuple[Path, ...]] = {}
+    for given in systems:
+        name, equals, names = given.partition("=")
+        if not (name and equals and names):
+            raise UnreadableInput(
+                "--system", f"{given!r} is not NAME=FILE", "such as sprc=sprc.json"
+            )
+        if name in files:
+            raise UnreadableInput("--system", f"{name!r} is named twice")
+        files[name] = tuple(map(Path, names.split(",")))
+    return files
+
+
+def check_system_options(options: EvaluateOptions, runs: Sequence[Path] | None) -> None:
+    """With --system refuse the options for one system; without it, those that need it."""
+    if options.system:
+        refused: dict[str, object] = {
+            "run": runs,
+            "compare": options.compare,
+            "text-only": options.text_only,
+            "image-only": options.image_only,
+            "per-query": options.per_query,
+            "out": options.out,
+        }
+        what, remedy = "is for one system", "leave it out, or evaluate one system with --run"
+    else:
+        refused = {"release": options.release, "table": options.table}
+        what, remedy = "needs --system", "name systems, or leave it out"
+    for name, value in refused.items():
+        if value:
+            raise UnreadableInput(f"--{name}", what, remedy)
+
+
+def report_systems(
+    benchmark: Benchmark,
+    scorer: ScorerRequest | None,
+    options: EvaluateOptions,
+    notes: Sequence[str],
+) -> None:
+    from hsfiq.model.evaluation.systems import SystemsRequest, evaluate_systems
+
+    if options.release is not None:
+        with requires("analysis"):
+            from hsfiq.model.evaluation import comparison  # noqa: F401
+    uncertainty = options.uncertainty
+    uncertainty.check(benchmark, ())
+    request = SystemsRequest(
+        named_files(options.system or ()), options.release, options.allow_missing
+    )
+    if options.table is not None:
+        with requires("analysis"):
+            from hsfiq.model.evaluation.systems import require_table_file, write_tables
+        require_table_file(options.table)
+    report = evaluate_systems(benchmark, request, scorer, notes, uncertainty)
+    lines = report.lines
+    if options.table is not None:
+        write_tables(options.table, report.tables, simulated=report.simulated)
+        report.result["table"] = str(options.table)
+        lines = [*lines, f"{options.table}: written"]
+    print_result(report.result, "\n".join(lines), as_json=options.as_json)
+
 
 RunOption = Annotated[
     list[Path] | None,
@@ -231,3 +406,156 @@ def report(
             allow_missing=options.allow_missing,
         )
     print_result(evaluation.result, "\n".join(evaluation.lines), as_json=options.as_json)
+
+
+# `hsfiq evaluate judged` and `icir`: ranked lists on queries with judged images.
+
+DEFAULT_KS = (5, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedOptions:
+    """The options that are the same for every set of judged queries."""
+
+    run: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE[,FILE]", help="A system's ranked lists; repeat it: a row for each system."
+        ),
+    ]
+    k: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", min=1, help="First k images; may be repeated. Default: 5, 10."),
+    ] = None
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Count queries without a list as misses.")
+    ] = False
+    intervals: Annotated[
+        bool, typer.Option("--intervals", help="Add 95% intervals over clusters of queries.")
+    ] = False
+    per_query: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write each query's values: .csv, .jsonl or .parquet.",
+            dir_okay=False,
+        ),
+    ] = None
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0
+    as_json: JsonOption = False
+
+
+@app.command(
+    epilog="Example: hsfiq evaluate judged --queries queries.csv --qrels qrels.txt --run a.trec"
+)
+@with_option_groups
+def judged(
+    queries: Annotated[
+        Path, typer.Option(metavar="FILE", help="query_id, and any of group, cluster, reference.")
+    ],
+    qrels: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="TREC qrels, or query_id, image_id, grade; below 0: wrong."
+        ),
+    ],
+    databases: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="image_id and group: the candidates of each group."),
+    ] = None,
+    *,
+    options: JudgedOptions,
+) -> None:
+    """Graded and negative judgements: nDCG, AP, precision, judged-wrong images, coverage."""
+    from hsfiq.readers.judged import read_judged
+
+    report_judged(read_judged(queries, qrels, databases), options)
+
+
+@app.command(epilog="Example: hsfiq evaluate icir --data icir --run basic.jsonl")
+@with_option_groups
+def icir(
+    data: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="Holds query_files.csv and database_files.csv of i-CIR."),
+    ],
+    *,
+    options: JudgedOptions,
+) -> None:
+    """The instance-level set i-CIR: mAP over a database for each instance."""
+    from hsfiq.readers.judged import read_icir
+
+    report_judged(read_icir(existing_folder(data)), options)
+
+
+def report_judged(judged_set: JudgedSet, options: JudgedOptions) -> None:
+    with requires("analysis"):
+        from hsfiq.model.evaluation.judged import JudgedRequest, evaluate_judged
+    request = JudgedRequest(
+        runs=tuple(tuple(Path(name) for name in names.split(",")) for names in options.run),
+        ks=tuple(dict.fromkeys(options.k or DEFAULT_KS)),
+        intervals=options.intervals,
+        per_query=options.per_query,
+        seed=options.seed,
+        allow_missing=options.allow_missing,
+    )
+    result, lines = evaluate_judged(judged_set, request)
+    print_result(result, "\n".join(lines), as_json=options.as_json)
+
+
+# `hsfiq evaluate fisd`, and drawing its aspects on garments.
+
+
+@dataclass(frozen=True, kw_only=True)
+class FisdOptions(ScorerOptions):
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
+    ] = None
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0
+    as_json: JsonOption = False
+
+
+@app.command(epilog="Example: hsfiq evaluate fisd --data fisd-drawn --scorer runs/sprc")
+@with_option_groups
+def fisd(
+    data: Annotated[
+        Path, typer.Option(metavar="DIR", help="Holds a file for each aspect, and images/.")
+    ],
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Ranked lists; repeat for several files. Query ids: <aspect>.<id>."
+        ),
+    ] = None,
+    scorer: Annotated[
+        Path | None, typer.Option(metavar="CKPT", help="Ranks each aspect's images itself.")
+    ] = None,
+    images: Annotated[Path | None, images_option("in --data's folder")] = None,
+    *,
+    options: FisdOptions,
+) -> None:
+    """Recall@1/5/10, MRR and hard negatives by aspect, with and without the reference."""
+    from hsfiq.model.evaluation import benchmarks
+
+    if (scorer is None) == (not run):
+        raise UnreadableInput("--run", "name ranked lists or a --scorer, one of the two")
+    benchmark = benchmarks.fisd(existing_folder(data))
+    with requires("analysis"):
+        from hsfiq.model.evaluation.fisd import evaluate_fisd
+    if scorer is None:
+        report = evaluate_fisd(benchmark, data, run or (), None, options.seed)
+    else:
+        with requires("model"):
+            from hsfiq.cli.training_bar import TrainingBar
+            from hsfiq.model.evaluation.evaluate import ScorerRequest
+            from hsfiq.model.runtime import device_of
+        with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+            request = ScorerRequest(
+                options.paths(scorer, images or image_root(data)),
+                device_of(options.device),
+                bar,
+                options.out,
+            )
+            report = evaluate_fisd(benchmark, data, (), request, options.seed)
+    print_result(report.result, "\n".join(report.lines), as_json=options.as_json)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hsfiq.releases.sieve import Funnel, FunnelStep
     from hsfiq.releases.splits import Split
 
+app = typer.Typer()
+
 
 class SplitBy(StrEnum):
     """What a split holds out."""
@@ -66,10 +68,7 @@ class LeftOutName(StrEnum):
     PARTICIPANT_ANSWERS = "participant-answers"
 
 
-def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: hsfiq export --filter-invalid")(export)
-
-
+@app.command(epilog="Example: hsfiq export --filter-invalid")
 def export(
     ctx: typer.Context,
     study: StudyOption = None,

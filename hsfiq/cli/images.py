@@ -1,7 +1,8 @@
-"""`hsfiq images`: whether the images of a dataset or a study exist and can be decoded."""
+"""`hsfiq images` and `hsfiq show`: the images of a dataset or a study, and contact sheets."""
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from dataclasses import asdict
@@ -20,9 +21,9 @@ from hsfiq.cli.common import (
     open_chosen,
     print_result,
     progress,
+    record_command,
     requires,
 )
-from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.check import NOT_DECODED
 from hsfiq.processes import Signals
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Check the images of a dataset or a study; make thumbnails ahead.", no_args_is_help=True
 )
+
 
 LISTED = 100
 """The most broken images, and the most groups of twin files, that are listed as text."""
@@ -199,7 +201,7 @@ def check_study(
 
 def damaged_copies_of(database: Database) -> tuple[int, int]:
     """The number of copies for pages, and of the damaged ones; none where the app is missing."""
-    from hsfiq.cli.doctor import thumbnails_of
+    from hsfiq.cli.serve import thumbnails_of
     from hsfiq.images.stored_copies import damaged_copies
 
     folder = thumbnails_of(database.engine)
@@ -283,3 +285,110 @@ def needed_by(image: BrokenImage) -> str:
     roles = {"reference": image.reference_of, "target": image.target_of, "truth": image.truth_of}
     uses = [f"{role} of {first_few(ids)}" for role, ids in roles.items() if ids]
     return ", ".join(uses) or f"only a candidate ({', '.join(image.splits)})"
+
+
+# `hsfiq show`: a query and the lists that systems returned for it, on one page.
+
+LONGEST_LIST = 100
+
+
+@app.command(epilog="Example: hsfiq images draw-fisd fisd-drawn")
+def draw_fisd(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    triplets: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1000, help="Of each aspect; FISD has 200.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed draws other triplets.")] = 0,
+) -> None:
+    """Draw FISD's six aspects on garments, for `hsfiq evaluate fisd`."""
+    with requires("annotate"):
+        from hsfiq.drawn.fisd import write_drawn_fisd
+    n = write_drawn_fisd(out, seed, triplets)
+    typer.echo(
+        f"{out}: six aspects of {count_text(triplets, 'triplet')}, {count_text(n, 'picture')}"
+    )
+
+
+show_app = typer.Typer()
+
+
+@show_app.command(epilog="Example: hsfiq show shirt.val.0 --data fashion-iq --run sprc.jsonl")
+def show(
+    ctx: typer.Context,
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="An id: shirt.val.0, shirt.val.0~, a pairid.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A folder of FashionIQ, CIRR or CIRCO; else the database."
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Needed if several splits of DIR have the query."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The images' folder; absent images are drawn as such."),
+    ] = None,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A system's ranked lists (may be repeated); else the database's.",
+        ),
+    ] = None,
+    k: Annotated[
+        int, typer.Option(metavar="N", help="Images of each list.", min=1, max=LONGEST_LIST)
+    ] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="The sheet's file [show-QUERY.png].", dir_okay=False),
+    ] = None,
+    font: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A font for letters that no installed font has."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw a contact sheet: reference, text and target, then each system's list with its scores.
+
+    The target is framed in lists, as are CIRCO's other ground truths and the reference.
+    """
+    with requires("annotate"):
+        from hsfiq.contact_sheet import describe, draw_sheet, shortcomings, summarise
+    from hsfiq.atomic_files import write_whole
+    from hsfiq.contact_sheet import content_from_database, content_from_folder
+    from hsfiq.images.folder import ImageFolder
+
+    path = out or Path(f"show-{file_name(query)}.png")
+    if path.suffix.lower() != ".png":
+        raise UnreadableInput(str(path), "a sheet is a PNG", "name a file that ends with .png")
+    if path.exists() and not force:
+        raise UnreadableInput(
+            str(path), "exists already", "name another file with --out, or --force"
+        )
+    existing_folder(path.parent)
+    runs = run or []
+    if data is not None:
+        content = content_from_folder(existing_folder(data), query, [split] if split else [], runs)
+    elif split is None:
+        with open_chosen(ctx, database, create=False).reading() as session:
+            content = content_from_database(session, query, runs)
+    else:
+        raise UnreadableInput("--split", "is for a dataset's folder", "name it with --data")
+    root = existing_folder(images) if images else content.image_root
+    find = ImageFolder(root).find if root else lambda _: None
+    with warnings.catch_warnings(action="ignore"):  # Pillow's, about odd but complete files
+        sheet = draw_sheet(content.query, content.rows, k, find, font)
+    write_whole(path, sheet.png())
+    print_result(summarise(path, content, sheet), describe(path, content, sheet), as_json=as_json)
+    for line in shortcomings(content, sheet, root):
+        typer.echo(line, err=True)
+
+
+def file_name(query_id: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._~#-]", "_", query_id)[:100]

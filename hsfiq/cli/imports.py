@@ -16,8 +16,8 @@ from hsfiq.cli.common import (
     open_chosen,
     print_result,
     progress,
+    record_command,
 )
-from hsfiq.cli.recording import record_command
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 

@@ -1,16 +1,22 @@
-"""Generates the command-line reference: `python -m hsfiq.cli.reference > docs/cli.md`."""
+"""The reference pages: `python -m hsfiq.cli.reference [releases]`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 import typer
 
 from hsfiq.cli import app
+from hsfiq.releases.card import table_section
+from hsfiq.releases.kinds import RELEASE_KINDS
+from hsfiq.releases.kinds.shared_tables import SHARED_TABLES
+from hsfiq.releases.schemas import Table
 
 if TYPE_CHECKING:
     from typer.core import TyperCommand, TyperGroup
+
 
 WIDTH = 80
 
@@ -53,5 +59,32 @@ def help_of(path: str, command: TyperCommand | TyperGroup) -> str:
     return "\n".join(line.rstrip() for line in command.get_help(context).strip().splitlines())
 
 
+# Every table of every kind of release as Markdown.
+
+RELEASE_HEAD = """# The tables of a release
+
+Made from the code by `python -m hsfiq.cli.reference releases`; [releases](releases.md)
+explains the rest. A column without an entry under "null if" is never null. Times are in UTC.
+
+"""
+
+
+def release_reference() -> str:
+    return RELEASE_HEAD + "\n".join(sections())
+
+
+def sections() -> Iterator[str]:
+    described: dict[tuple[Table, ...], str] = {}
+    for kind in RELEASE_KINDS.values():
+        yield f"## Kind `{kind.name}`\n"
+        if kind.own_tables in described:
+            yield f"The tables of `{described[kind.own_tables]}`.\n"
+            continue
+        described[kind.own_tables] = kind.name
+        yield from map(table_section, kind.own_tables)
+    yield "## Every kind\n"
+    yield from map(table_section, SHARED_TABLES)
+
+
 if __name__ == "__main__":
-    print(reference(), end="")  # noqa: T201
+    print(release_reference() if sys.argv[1:] == ["releases"] else reference(), end="")  # noqa: T201

@@ -1,28 +1,40 @@
-"""`hsfiq retrieve`: the ranked lists of a retrieval system, as a run."""
+"""`hsfiq retrieve` and `weights`: systems' ranked lists, live retrievers, published weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
-from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
+from hsfiq.cli.common import (
+    JsonOption,
+    existing_folder,
+    print_result,
+    requires,
+    warn,
+    with_option_groups,
+)
 from hsfiq.cli.images import image_root
-from hsfiq.cli.option_groups import with_option_groups
-from hsfiq.cli.scorer_options import ScorerOptions, images_option
-from hsfiq.errors import UnreadableInput
-from hsfiq.text import count_text
+from hsfiq.cli.score import ScorerOptions, images_option
+from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.images.folder import ImageFolder
+from hsfiq.text import count_text, first_few
 
 if TYPE_CHECKING:
+    from hsfiq.model.checkpoints import Checkpoint
     from hsfiq.model.evaluation.benchmarks import Benchmark
+    from hsfiq.model.ranker import Candidates
 
 app = typer.Typer(
     help="Write a retrieval system's ranked lists, for import runs and evaluate.",
     no_args_is_help=True,
 )
+
 
 DatasetName = Literal["fashioniq", "cirr", "circo", "fisd"]
 DRAWN = "drawn"
@@ -210,3 +222,275 @@ app.command(
     SCORER,
     epilog="Example: hsfiq retrieve scorer --checkpoint runs/qure --data drawn --out qure.jsonl",
 )(command_for(None))
+
+
+# `hsfiq retrieve serve` and `check`: live retrievers.
+
+HOST, PORT = "127.0.0.1", 8100
+
+SHORTEST_TOKEN = 16
+
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Holds the token that requests must have."),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(ScorerOptions):
+    corpus: Annotated[
+        Literal["split", "union", "all", "paths"],
+        typer.Option(
+            help="Every image, by name or, for own data, by path; or those of a dataset's "
+            "validation split, or its references and targets alone: DIR is the dataset's folder "
+            "then."
+        ),
+    ] = "all"
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="To listen on; 0: any free one.")
+    ] = PORT
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="To listen on; other machines need a token.")
+    ] = HOST
+    token_file: TokenFileOption = None
+    max_batch: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10_000, help="Searches of one request.")
+    ] = 64
+    threads: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="PyTorch's, for each request on a CPU. More help large models; small ones are "
+            "slower with them where other programs run.",
+        ),
+    ] = 1
+
+
+@app.command(
+    epilog="Example: hsfiq retrieve serve --checkpoint runs/sprc --images fashion-iq/images"
+)
+@with_option_groups
+def serve(
+    checkpoint: Annotated[
+        Path,
+        typer.Option(metavar="CKPT", help="A run's folder, best.json or last.json; or hf:DIR."),
+    ],
+    images: Annotated[
+        str,
+        typer.Option(metavar="DIR|drawn", help="The images to search in, or the catalogue."),
+    ],
+    *,
+    options: ServeOptions,
+) -> None:
+    """Answer searches over HTTP with a retrieval system or a scorer."""
+    token = read_token(options.token_file) if options.token_file else None
+    if token is None and not is_loopback(options.host):
+        raise UnreadableInput("--host", f"{options.host} needs a token", "add --token-file")
+    with requires("live"):
+        from hsfiq.http_server import accept_connections, listening
+    with requires("model"):
+        from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.ranker import load_ranker
+        from hsfiq.model.runtime import device_of
+        from hsfiq.model.serving import serve as answer
+
+    with closing(listening(options.host, options.port)) as listener:
+        candidates = candidates_of(checkpoint, images, options)
+        paths = options.paths(checkpoint, candidates.folder)
+        with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+            ranker, missing = load_ranker(
+                paths, candidates, device_of(options.device), bar, options.max_batch
+            )
+        if missing:
+            n = f"{len(missing):,} of {len(candidates.image_ids):,} images"
+            warn([f"{n} are missing or unreadable and left out ({first_few(missing)})"])
+        accept_connections(listener)
+        system, port = ranker.system(), listener.getsockname()[1]
+        typer.echo(
+            f"serving {system.name} ({system.version[:12]}) on "
+            f"{count_text(system.corpus.size, 'image')} at "
+            f"http://{options.host}:{port}; Ctrl-C stops it"
+        )
+        answer(ranker, listener, token, options.threads)
+
+
+def candidates_of(checkpoint: Path, images: str, options: ServeOptions) -> Candidates:
+    """The images that the options name; the catalogue's pictures are drawn."""
+    from hsfiq.model.evaluation.drawn import drawn_for_scorer
+    from hsfiq.model.ranker import benchmark_candidates, folder_candidates
+
+    if images == DRAWN:
+        if options.corpus == "paths":
+            raise UnreadableInput("--corpus paths", "needs a folder", "name it with --images")
+        split: Literal["val", "test"] = "test" if options.corpus == "all" else "val"
+        benchmark, folder, _ = drawn_for_scorer(split, checkpoint, None)
+        return benchmark_candidates(benchmark, options.corpus, folder)
+    folder = existing_folder(Path(images))
+    if options.corpus == "all":
+        return folder_candidates(folder)
+    if options.corpus == "paths":
+        return folder_candidates(folder, by_path=True)
+    benchmark = benchmark_of(folder, checkpoint)
+    return benchmark_candidates(benchmark, options.corpus, image_root(folder))
+
+
+@app.command(epilog="Example: hsfiq retrieve check http://127.0.0.1:8100")
+def check(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Such as http://127.0.0.1:8100.")],
+    token_file: TokenFileOption = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="To wait for each answer.")
+    ] = 10.0,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The corpus' images; one is sent as an image of the client's own, and must get "
+            "the list of its id.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check that a server follows the protocol of live retrievers: exit code 1 if it does not."""
+    with requires("live"):
+        from hsfiq.live.client import LiveRetriever
+        from hsfiq.live.conformance import check_conformance
+
+    token = read_token(token_file) if token_file else None
+    file_of = ImageFolder(existing_folder(images)).find if images else None
+    with LiveRetriever(url, token, timeout) as retriever:
+        report = check_conformance(retriever, file_of)
+    print_result(report.to_json(), report.as_text(), as_json=as_json)
+    if report.failed:
+        raise NothingToDo(f"{url}: {len(report.failed)} of {len(report.results)} rules are broken")
+
+
+def read_token(path: Path) -> str:
+    """The only line of a file."""
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableInput(str(path), "cannot be read", "name the file of the token") from error
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or len(token.split()) != 1:
+        raise UnreadableInput(
+            str(path),
+            f"holds no token of {SHORTEST_TOKEN} or more letters, digits and signs",
+            "make one with: openssl rand -hex 32",
+        )
+    return token
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+# `hsfiq weights`: published weights into this project's layouts, and between libraries.
+
+weights_app = typer.Typer(no_args_is_help=True)
+
+
+@weights_app.callback()
+def weights() -> None:
+    """Published weights: BLIP-2's between two layouts, and the retrieval systems'."""
+
+
+@weights_app.command(epilog="Example: hsfiq weights convert lavis-files --out blip2-itm-vit-g")
+def convert(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="LAVIS' files, a folder of transformers', or a run of either's encoder.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder.")],
+    model: Annotated[
+        str, typer.Option(metavar="NAME", help="Of LAVIS' files: blip2-vitg or blip2-coco.")
+    ] = "blip2-vitg",
+    as_json: JsonOption = False,
+) -> None:
+    """Convert to the other layout: the same numbers, completely or not at all."""
+    with requires("model"):
+        from hsfiq.model.encoders import hf_conversion
+        from hsfiq.model.encoders.lavis import architecture_named
+    if not source.exists():
+        raise UnreadableInput(str(source), "there is no such file or folder")
+    if source.is_file() or any((source / name).is_file() for name in ("best.json", "last.json")):
+        result = converted(hf_conversion.convert(source, out))
+    elif (source / "config.json").is_file():
+        architecture = hf_conversion.hf_to_lavis(source, out)
+        result = {"from": "transformers", "to": "LAVIS", "model": architecture.name}
+    else:
+        hf_conversion.lavis_to_hf(architecture_named(model), source, out)
+        result = {"from": "LAVIS", "to": "transformers", "model": model}
+    text = (
+        f"{out}: {result['model']}, from the layout of {result['from']} to that of {result['to']}"
+    )
+    print_result({"out": str(out), **result}, text, as_json=as_json)
+
+
+@weights_app.command(
+    "import",
+    epilog="Example: hsfiq weights import tuned_clip_best.pt combiner.pt --dataset fashioniq "
+    "--out runs/clip4cir",
+)
+def import_(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="The published files of one system."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder.")],
+    dataset: Annotated[
+        Literal["fashioniq", "cirr"] | None,
+        typer.Option(
+            help="What they were trained on. Not needed for files known by their SHA-1.",
+        ),
+    ] = None,
+    weights_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights",
+            metavar="DIR",
+            help="The folder with the tokenizer's file; for SPRC and QuRe, BLIP-2's; else "
+            "$HSFIQ_WEIGHTS.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a checkpoint of a retrieval system, or of QuRe's scorer, from its authors' files."""
+    with requires("model"):
+        from hsfiq.model.retrieval.import_weights import import_weights
+    checkpoint = import_weights(files, out, dataset=dataset, weights=weights_folder)
+    recipe = checkpoint.about["recipe"]
+    kind, stage = recipe.get("system", "a scorer"), checkpoint.about.get("stage")
+    sources = checkpoint.about["imported_from"]
+    result = {
+        "out": str(out),
+        "system": recipe.get("system"),
+        "recipe": recipe["name"],
+        "stage": stage,
+        "files": sources,
+        "sha256": checkpoint.sha256,
+    }
+    lines = [f"{out}: {kind} for {recipe['dataset']}" + (f", stage {stage}" if stage else "")]
+    for source in sources:
+        known = source["known_as"] or f"unknown file, SHA-1 {source['sha1']}"
+        lines.append(f"  {source['file']}: {known}")
+    print_result(result, "\n".join(lines), as_json=as_json)
+
+
+def converted(checkpoint: Checkpoint) -> dict[str, Any]:
+    encoder = checkpoint.about["encoder"]["name"]
+    to_hf = encoder == "blip2-hf"
+    return {
+        "from": "LAVIS" if to_hf else "transformers",
+        "to": "transformers" if to_hf else "LAVIS",
+        "model": f"a scorer with {encoder}",
+        "sha256": checkpoint.sha256,
+    }

@@ -1,10 +1,11 @@
-"""`hsfiq study preview`, `edit` and `message`: what an owner does beside opening and closing."""
+"""`hsfiq study`: the commands for a study that is running."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,30 +14,30 @@ from hsfiq.cli.common import (
     PARTICIPANT_HELP,
     DatabaseOption,
     JsonOption,
+    StudyOption,
     UrlOption,
     chosen_study,
     open_chosen,
     participant_label,
     print_result,
+    record_afterwards,
+    record_command,
     requires,
     root_of_links,
 )
-from hsfiq.cli.recording import record_afterwards, record_command
+from hsfiq.cli.study import app
+from hsfiq.errors import FileErrors, UnreadableInput
+from hsfiq.public_url import public_url
 from hsfiq.text import count_text
+
+if TYPE_CHECKING:
+    from hsfiq.study.config import QueryForm, StudyConfig
+
 
 StudyName = Annotated[str, typer.Argument(metavar="NAME", help="The study's name.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: hsfiq study preview autumn --url https://study.example.org")(
-        preview
-    )
-    app.command(epilog="Example: hsfiq study edit autumn study.toml --dry-run")(edit)
-    app.command(epilog='Example: hsfiq study message autumn "The server restarts at noon."')(
-        message
-    )
-
-
+@app.command(epilog="Example: hsfiq study preview autumn --url https://study.example.org")
 def preview(
     ctx: typer.Context,
     name: StudyName,
@@ -66,6 +67,7 @@ def preview(
     print_result(result, f"{link}\nvalid until {expires}", as_json=as_json)
 
 
+@app.command(epilog="Example: hsfiq study edit autumn study.toml --dry-run")
 def edit(
     ctx: typer.Context,
     name: StudyName,
@@ -111,6 +113,7 @@ def edit(
     print_result(result, "\n".join([*lines, f"study {name}: {end}"]), as_json=as_json)
 
 
+@app.command(epilog='Example: hsfiq study message autumn "The server restarts at noon."')
 def message(
     ctx: typer.Context,
     name: StudyName,
@@ -139,3 +142,246 @@ def message(
     result = {"study": name, "participant": pseudonym, "recipients": recipients}
     whom = label or count_text(recipients, "participant")
     print_result(result, f"study {name}: message sent to {whom}", as_json=as_json)
+
+
+# `hsfiq study enrolment`: the rules for who may begin, while a study runs.
+
+
+@app.command(epilog="Example: hsfiq study enrolment autumn --per-address 60")
+def enrolment(
+    ctx: typer.Context,
+    study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
+    per_address: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=1_000_000,
+            help="How many may begin from one address in an hour; 0: no limit.",
+        ),
+    ] = None,
+    unbegun_minutes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=525_600,
+            help="When a place goes back whose participant has not agreed; 0: when the lease ends.",
+        ),
+    ] = None,
+    signed_links: Annotated[
+        bool | None,
+        typer.Option(
+            "--signed-links/--any-links",
+            help="Whether people of a platform need links of `hsfiq participant links`.",
+        ),
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change the rules for who may begin, and print them; without an option, print them only."""
+    from hsfiq.collect.owner import change_enrolment
+    from hsfiq.study.config import config_of
+
+    given = {
+        "enrolments_per_address": per_address,
+        "unbegun_minutes": unbegun_minutes,
+        "signed_links": signed_links,
+    }
+    changes = {key: value for key, value in given.items() if value is not None}
+    opened = open_chosen(ctx, database, create=False)
+    if changes:
+        with opened.writing() as session:
+            change_enrolment(session, chosen_study(session, study), changes)
+            about = ", ".join(f"{key}={value}" for key, value in changes.items())
+            record_command(session, Action.STUDY_ENROLMENT, study=study, about=about)
+    with opened.reading() as session:
+        recruitment = config_of(chosen_study(session, study)).recruitment
+    rules = {key: getattr(recruitment, key) for key in given}
+    lines = [f"study {study}:", *(f"{key}: {value}" for key, value in rules.items())]
+    print_result({"study": study, **rules}, "\n".join(lines), as_json=as_json)
+
+
+# `hsfiq study hit`: what Mechanical Turk needs to show a study to workers.
+
+
+@app.command(epilog="Example: hsfiq study hit autumn --url https://study.example.org")
+def hit(
+    ctx: typer.Context,
+    study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
+    url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="The address of the server for browsers [HSFIQ_PUBLIC_URL]."
+        ),
+    ] = None,
+    height: Annotated[
+        int,
+        typer.Option(
+            metavar="PIXELS", min=0, max=10_000, help="Of the frame; 0 fits it to the window."
+        ),
+    ] = 0,
+    database: DatabaseOption = None,
+) -> None:
+    """Print a study's ExternalQuestion for Mechanical Turk's CreateHIT."""
+    from hsfiq.study.config import config_of
+    from hsfiq.study.recruiting import external_question
+
+    public = public_url(url, "--url")
+    if public is None or public.scheme != "https":
+        raise UnreadableInput(
+            "--url",
+            "Mechanical Turk shows only pages that are served over https",
+            "give the server's address, such as https://study.example.org",
+        )
+    with open_chosen(ctx, database, create=False).reading() as session:
+        row = chosen_study(session, study)
+        name, mode = row.name, config_of(row).recruitment.mode
+    if mode != "mturk":
+        raise UnreadableInput(
+            f"study {name}",
+            f"recruits by mode = {mode!r}, so Mechanical Turk cannot show it",
+            'set mode = "mturk" in [recruitment] of a new study',
+        )
+    typer.echo(external_question(name, public, height), nl=False)
+
+
+# `hsfiq study quota`: how many participants get forms of a category, while a study runs.
+
+
+@app.command(epilog="Example: hsfiq study quota autumn dress=30")
+def quota(
+    ctx: typer.Context,
+    study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
+    quotas: Annotated[
+        list[str],
+        typer.Argument(metavar="CATEGORY=N...", help="The most participants of each category."),
+    ],
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Set how many participants get forms of a category; the other quotas stay."""
+    from hsfiq.collect.owner import change_quotas
+    from hsfiq.collect.recruiting import quotas_of
+
+    wanted = read_quotas(quotas)
+    with open_chosen(ctx, database, create=False).writing() as session:
+        row = chosen_study(session, study)
+        change_quotas(session, row, wanted)
+        counts = quotas_of(session, row, datetime.now(UTC))
+        record_command(session, Action.STUDY_QUOTA, study=study, about=", ".join(quotas))
+    lines = [f"{count.category}: {count.taking_part:,} of {count.quota:,}" for count in counts]
+    result = {"study": study, "quotas": [count.facts() for count in counts]}
+    print_result(result, "\n".join([f"study {study}, participants:", *lines]), as_json=as_json)
+
+
+def read_quotas(given: list[str]) -> dict[str, int]:
+    """Read `dress=30`; a category may contain `=`."""
+    quotas: dict[str, int] = {}
+    for part in given:
+        category, _, number = part.rpartition("=")
+        if not category or not (number.isascii() and number.isdigit()) or len(number) > 9:
+            raise UnreadableInput(
+                "study quota", f"{part!r} is not a category's quota", "write one like dress=30"
+            )
+        if category in quotas:
+            raise UnreadableInput("study quota", f"{category!r} is given twice", "give one")
+        quotas[category] = int(number)
+    return quotas
+
+
+# `hsfiq study strike`: a typed text that releases leave out.
+
+
+@app.command(epilog="Example: hsfiq study strike p7.form_1.0 2 --study searches")
+def strike(
+    ctx: typer.Context,
+    search: Annotated[
+        str, typer.Argument(metavar="SEARCH", help="The search: question_id in a release.")
+    ],
+    turn: Annotated[int, typer.Argument(metavar="TURN", help="The turn's number.", min=1)],
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Strike a text that somebody typed in a search: later releases leave it out."""
+    from hsfiq.collect.searches import strike as strike_text
+
+    with open_chosen(ctx, database, create=False).writing() as session:
+        row = chosen_study(session, study)
+        is_new = strike_text(session, row, search, turn, datetime.now(UTC))
+        name = row.name
+        if is_new:
+            about = f"{search} turn {turn}"
+            record_command(session, Action.STUDY_STRIKE, study=name, about=about)
+    result = {"study": name, "search": search, "turn": turn, "was_struck": not is_new}
+    state = "is struck" if is_new else "has been struck before"
+    line = f"study {name}: the text of turn {turn} of {search} {state}"
+    print_result(result, line, as_json=as_json)
+
+
+# `hsfiq study texts`: what a translator has to translate for a study.
+
+
+@app.command("texts", epilog="Example: hsfiq study texts study.toml --language de")
+def texts(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The study's file.")],
+    language: Annotated[
+        str, typer.Option(metavar="TAG", help="The language to translate to: de, pt-BR.")
+    ],
+    part: Annotated[
+        Literal["short", "guidelines", "consent"],
+        typer.Option(help="The short texts as JSON, or a long text as Markdown."),
+    ] = "short",
+    queries: Annotated[
+        Literal["composed", "text", "image"],
+        typer.Option(help="What the study's queries consist of: a text, an image, or both."),
+    ] = "composed",
+) -> None:
+    """Print the texts that a language lacks: the short ones in English, with their keys.
+
+    Texts in the language file beside CONFIG.toml are left out.
+    """
+    from hsfiq.study.config_file import read_config
+    from hsfiq.study.languages import is_tag
+
+    if not is_tag(language):
+        raise UnreadableInput("--language", f"{language!r} is not a tag such as de or pt-BR")
+    wanted = read_config(config, needs_language_files=False)
+    if part == "short":
+        path = config.with_name(f"{language}.json")
+        typer.echo(missing_as_json(path, language, queries, wanted))
+    else:
+        typer.echo(long_text(wanted, part, queries))
+
+
+def missing_as_json(path: Path, language: str, form: QueryForm, config: StudyConfig) -> str:
+    """The missing texts in the structure of a language file, those of the owner as they are."""
+    from hsfiq.study.languages import nested, read_language_file, untranslated_texts
+
+    own, errors = read_language_file(path, config) if path.is_file() else ({}, [])
+    if errors:
+        raise FileErrors(errors)
+    missing = untranslated_texts(config, language, form, own)
+    if "name" in missing:
+        missing["name"] = language
+    return json.dumps(nested(missing), ensure_ascii=False, indent=2)
+
+
+def long_text(config: StudyConfig, part: Literal["guidelines", "consent"], form: QueryForm) -> str:
+    """The study's own guidelines or consent, otherwise the standard ones in English."""
+    from hsfiq.annotate import texts as standard
+    from hsfiq.study.instrument import page_texts
+    from hsfiq.study.languages import overlaid, worded_texts
+
+    own: str = getattr(config.study, part).strip()
+    if own:
+        return own
+    kind = config.design.kind
+    texts = worded_texts("en", form, kind)
+    names = standard.set_names(config, texts["sets"])
+    page = overlaid(texts["page"], page_texts(config.wording))
+    if part == "consent":
+        return standard.standard_consent("en", config, texts["entry"], page)
+    file = standard.guidelines_file("en", form, kind)
+    return standard.standard_guidelines(file, config, names, page).rstrip()

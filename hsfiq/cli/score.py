@@ -1,27 +1,159 @@
-"""`hsfiq score`: the metric of a trained scorer, or of a judge, for a release."""
+"""`hsfiq score`: scores of a release's sets by a trained scorer or a judge."""
 
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
-from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires
-from hsfiq.cli.judge_options import JudgeOptions
-from hsfiq.cli.option_groups import with_option_groups
-from hsfiq.cli.scorer_options import ScorerOptions, images_option
+from hsfiq.cli.common import (
+    JsonOption,
+    existing_folder,
+    print_result,
+    requires,
+    with_option_groups,
+)
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import first_few
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --scorer runs/cirqrs")(
-        with_option_groups(score)
-    )
+    from hsfiq.model.judges.judge import Judge
+    from hsfiq.model.judges.judged_sets import Run
+    from hsfiq.model.scorer.loading import ScorerPaths
+
+app = typer.Typer()
 
 
+# The options of `hsfiq score --judge`.
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions:
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JUDGE",
+            help="In place of --scorer: clipscore:DIR, vqascore:DIR, chat:MODEL, or a judge of "
+            "yours (docs/judges.md).",
+        ),
+    ] = None
+    prompt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of a judge: change, vqascore, preference, likert, or a .toml file.",
+        ),
+    ] = None
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="chat: OpenAI-compatible; else $OPENAI_BASE_URL. Its key is $OPENAI_API_KEY.",
+        ),
+    ] = None
+    parallel: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=64,
+            help="chat: requests at the same time, 4 by default.",
+        ),
+    ] = None
+    per_minute: Annotated[
+        float | None,
+        typer.Option(metavar="N", min=0.01, help="For a judge: the most calls a minute."),
+    ] = None
+    price: Annotated[
+        str | None,
+        typer.Option(
+            metavar="IN,OUT",
+            help="Of a judge: money for a million prompt and completion tokens, such as 2.5,10.",
+        ),
+    ] = None
+
+    def require_judge(self) -> None:
+        """Refuse the options of a judge if there is none."""
+        for field in fields(self):
+            if getattr(self, field.name) is not None and self.judge is None:
+                option = f"--{field.name.replace('_', '-')}"
+                raise UnreadableInput(option, "is about a judge, but none is asked", "add --judge")
+
+    def build(self, device: str | None) -> Judge:
+        from hsfiq.model.judges.score import JudgeSettings, build_judge
+        from hsfiq.model.runtime import device_of
+
+        settings = JudgeSettings(
+            device=device_of(device),
+            prompt=self.prompt,
+            endpoint=self.endpoint,
+            parallel=self.parallel or 4,
+        )
+        judge = build_judge(str(self.judge), settings)
+        if judge.asks == "pairs":
+            with requires("analysis"):  # before anything is paid
+                from hsfiq.analysis.resampling import bootstrap  # noqa: F401
+        return judge
+
+    def run(self, progress: Callable[[int, int], None]) -> Run:
+        from hsfiq.model.judges.asking import Pace
+        from hsfiq.model.judges.judged_sets import Run
+
+        return Run(pace=Pace(self.per_minute), prices=self.prices(), progress=progress)
+
+    def prices(self) -> tuple[float, float] | None:
+        if self.price is None:
+            return None
+        try:
+            prompt, completion = (float(part) for part in self.price.split(","))
+        except ValueError:
+            prompt = completion = -1
+        if not (0 <= prompt < float("inf") and 0 <= completion < float("inf")):
+            raise UnreadableInput("--price", f"{self.price!r} is not two prices", "write 2.5,10")
+        return prompt, completion
+
+
+# The options that every command with a scorer or a retrieval system takes.
+
+
+def images_option(otherwise: str) -> OptionInfo:
+    """`--images`, with the place that is used without it."""
+    option: OptionInfo = typer.Option(metavar="DIR", help=f"The images; else {otherwise}.")
+    return option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerOptions:
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The model's published files; else $HSFIQ_WEIGHTS.",
+        ),
+    ] = None
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE.")
+    ] = None
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
+    ] = None
+
+    def paths(self, checkpoint: Path | None, images: Path | None) -> ScorerPaths:
+        """The paths, with the default cache."""
+        from hsfiq.model.features import default_root
+        from hsfiq.model.scorer.loading import ScorerPaths
+
+        return ScorerPaths(checkpoint, images, self.weights, self.cache or default_root())
+
+
+@app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --scorer runs/cirqrs")
+@with_option_groups
 def score(
     release: Annotated[
         Path,

@@ -1,9 +1,10 @@
-"""`hsfiq serve`: the annotation app on an existing database."""
+"""`hsfiq serve` and `hsfiq doctor`: the server, and what it needs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,14 +12,27 @@ from urllib.parse import quote
 
 import typer
 
-from hsfiq.cli.common import DatabaseOption, open_chosen, requires
+from hsfiq.cli.common import (
+    DatabaseOption,
+    JsonOption,
+    database_url,
+    open_chosen,
+    print_result,
+    requires,
+    warn_of_password,
+)
 from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import public_url as public_address
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from hsfiq.annotate.serving.proxy import TrustedHeader
     from hsfiq.db.engine import Database
+    from hsfiq.doctor import Finding
     from hsfiq.public_url import PublicUrl
+
+app = typer.Typer()
 
 HOST, PORT = "127.0.0.1", 7860
 
@@ -31,10 +45,7 @@ PortOption = Annotated[
     int, typer.Option(metavar="N", help="The port to listen on.", min=1, max=65535)
 ]
 
-
 TOKEN_VARIABLE = "HSFIQ_METRICS_TOKEN_FILE"  # noqa: S105 (a variable's name)
-
-
 AUTH_VARIABLE = "HSFIQ_AUTH_HEADER"
 SECRET_VARIABLE = "HSFIQ_AUTH_SECRET_FILE"  # noqa: S105 (a variable's name)
 
@@ -44,10 +55,7 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: hsfiq serve --port 8000")(serve)
-
-
+@app.command(epilog="Example: hsfiq serve --port 8000")
 def serve(
     ctx: typer.Context,
     port: PortOption = PORT,
@@ -193,3 +201,57 @@ def trusted_header(name: str | None, secret_file: Path | None) -> TrustedHeader 
 def file_in(variable: str) -> Path | None:
     named = os.environ.get(variable)
     return Path(named) if named else None
+
+
+# `hsfiq doctor`: what is wrong with a server, and the command that repairs it.
+
+
+@app.command(epilog="Example: hsfiq doctor --public-url https://study.example.org")
+def doctor(
+    ctx: typer.Context,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The address at which browsers reach the server; else $HSFIQ_PUBLIC_URL.",
+            show_default=False,
+        ),
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check what a server needs, and print the command that repairs what is wrong.
+
+    Database, schema, settings, clock, images, disks, permissions, proxy and versions are checked
+    with the variables and as the user of this shell; nothing is changed. Exit code 1 if there is
+    a problem; warnings do not count.
+    """
+    from hsfiq.db.engine import connect
+    from hsfiq.doctor import examine
+
+    public = public_address(public_url)
+    url = database_url(ctx, database)
+    engine = connect(url)
+    ctx.call_on_close(engine.dispose)
+    warn_of_password(url)
+    findings = list(examine(engine, thumbnails_of(engine), public))
+    is_well = all(finding.status != "problem" for finding in findings)
+    result = {"well": is_well, "findings": [asdict(finding) for finding in findings]}
+    print_result(result, "\n".join(map(line_of, findings)), as_json=as_json)
+    raise typer.Exit(0 if is_well else 1)
+
+
+def thumbnails_of(engine: Engine) -> Path | None:
+    """The folder of the thumbnails, None where the app is not installed."""
+    try:
+        from hsfiq.annotate.image_copies import cache_folder
+    except ModuleNotFoundError:
+        return None
+    from hsfiq.db.engine import Database
+
+    return cache_folder(Database(engine))
+
+
+def line_of(finding: Finding) -> str:
+    fix = f"; to repair it: {finding.fix}" if finding.fix else ""
+    return f"{finding.status:<8} {finding.check:<11} {finding.what}{fix}"

@@ -20,16 +20,13 @@ if TYPE_CHECKING:
     from hsfiq.simulate import Destination
     from hsfiq.simulate.simulation import ProgressCallback
 
+app = typer.Typer()
+
 LISTED = 10
 """How many participants who did not finish are listed on the terminal."""
 
 
-def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: hsfiq simulate --participants 12 --speed 0 http://127.0.0.1:7860")(
-        simulate
-    )
-
-
+@app.command(epilog="Example: hsfiq simulate --participants 12 --speed 0 http://127.0.0.1:7860")
 def simulate(
     urls: Annotated[
         list[str],

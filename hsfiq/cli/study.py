@@ -1,25 +1,16 @@
-"""`hsfiq study`: create studies, invite participants, open and close."""
+"""`hsfiq study`: making studies, opening and closing them, inviting, and showing progress."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from warnings import catch_warnings
 
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli import (
-    next_study,
-    running_study,
-    study_enrolment,
-    study_extend,
-    study_hit,
-    study_quota,
-    study_strike,
-    study_texts,
-)
 from hsfiq.cli.common import (
     PARTICIPANT_HELP,
     DatabaseOption,
@@ -28,6 +19,7 @@ from hsfiq.cli.common import (
     StudyOption,
     UrlOption,
     chosen_study,
+    existing_folder,
     one_name,
     open_chosen,
     participant_label,
@@ -35,32 +27,34 @@ from hsfiq.cli.common import (
     perform_participant_action,
     print_result,
     progress,
+    record_command,
+    requires,
     root_of_links,
     warn,
+    with_option_groups,
 )
-from hsfiq.cli.recording import record_command
-from hsfiq.cli.study_budget import print_budget
-from hsfiq.cli.study_retrievers import described_retrievers
+from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import ConfigError, UnreadableInput
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy.orm import Session
 
+    from hsfiq.analysis.sequential import WatchedPreference
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Study
+    from hsfiq.model.active import Uncertainty
+    from hsfiq.next_study import Candidates
+    from hsfiq.study.capacity import Budget
+    from hsfiq.study.config import Design, StudyConfig
+    from hsfiq.study.extension import Added, MoreAnnotators, NewQueries
+    from hsfiq.study.searches import Described
 
 app = typer.Typer(
     help="Create, open and close studies, invite participants, show progress.", no_args_is_help=True
 )
-next_study.register(app)
-study_enrolment.register(app)
-study_extend.register(app)
-running_study.register(app)
-study_quota.register(app)
-study_hit.register(app)
-study_strike.register(app)
-study_texts.register(app)
 
 
 @app.command("list", epilog="Example: hsfiq study list")
@@ -89,7 +83,6 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show a study's progress, which systems people prefer so far, and its texts' versions."""
-    from hsfiq.cli.watched_preferences import watched_preferences
     from hsfiq.collect.progress import count_standings, progress_of
     from hsfiq.collect.recruiting import quotas_of
     from hsfiq.study.languages import fallbacks_of
@@ -346,3 +339,402 @@ def assign(
     typer.echo(
         f"study {done.study}: the next participant gets the questions that {label} has not answered"
     )
+
+
+# What `hsfiq study status` says of people's preferences while a study runs.
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The entry `preferences` of the JSON result, None for other kinds than pairs, and lines."""
+
+    facts: dict[str, Any] | None
+    lines: list[str]
+
+
+def watched_preferences(session: Session, study: Study) -> Watched:
+    """Compute the confidence sequence of every two systems; it needs the analysis extra."""
+    if study.kind != "pair":
+        return Watched(None, [])
+    from hsfiq.collect.review import win_shares
+
+    shares = win_shares(session, study)
+    facts: dict[str, Any] = shares.facts() | {"pairs": []}
+    if not shares.by_pair:
+        return Watched(facts | {"reason": "the sets name no two systems"}, [])
+    try:
+        from hsfiq.analysis.sequential import watch_preferences
+    except ModuleNotFoundError as error:
+        reason = f"{error.name} is not installed: pip install 'hsfiq[analysis]'"
+        return Watched(facts | {"reason": reason}, [f"preferences: {reason}"])
+    watched = watch_preferences(shares.by_pair)
+    facts["pairs"] = [each.to_json() for each in watched]
+    lines = [
+        f"preference for {each.system} over {each.other}: {in_words(each)}" for each in watched
+    ]
+    return Watched(facts, [*lines, *(f"  {note}" for note in shares.notes())])
+
+
+def in_words(watched: WatchedPreference) -> str:
+    if watched.n_participants == 0:
+        return f"unknown; {watched.reason}"
+    n = f"{watched.n_participants:,} finished, {count_text(watched.n_answers, 'answer')}"
+    ends = f"[{watched.low[-1]:.3f}, {watched.high[-1]:.3f}]"
+    if watched.preferred is None:
+        decision = "undecided"
+    else:
+        decision = f"{watched.preferred} is preferred, decided after {watched.decided_after:,}"
+    if watched.reason is not None:
+        return f"{watched.rate:.3f} ({n}): {decision}; {watched.reason}"
+    return f"{watched.rate:.3f} {ends} ({n}): {decision}"
+
+
+# `hsfiq study create --dry-run`: what a study needs, without storing it.
+
+
+def print_budget(
+    opened: Database, config: Path, pay_per_hour: float | None, *, as_json: bool
+) -> None:
+    """Draw the study of a file, print what it needs, and undo it."""
+    from hsfiq.study.capacity import budget_of, require_enough_forms
+    from hsfiq.study.config_file import located, read_config
+    from hsfiq.study.design import chosen_queries, draw_study
+    from hsfiq.study.languages import fallback_warnings, fallbacks_of
+
+    wanted = read_config(config)
+    try:
+        retrievers = described_retrievers(wanted)
+        with opened.writing() as session:
+            queries = chosen_queries(session, wanted)
+            study = draw_study(session, wanted, queries, status="draft", retrievers=retrievers)
+            require_enough_forms(session, study, wanted)
+            budget = budget_of(session, study, wanted, pay_per_hour)
+            fallbacks = fallbacks_of(session, study)
+            session.rollback()
+    except ConfigError as error:
+        raise located(config, error) from error
+    precision, note = expected_widths(budget, wanted.design.kind)
+    warnings = [*budget.capacity.warnings(), *fallback_warnings(fallbacks, str(config))]
+    warn(warnings)
+    facts = {"study": wanted.study.name, **budget.facts(), "interval_widths": precision}
+    facts |= {"interval_widths_reason": note, "fallbacks": fallbacks, "warnings": warnings}
+    print_result(facts, budget_text(wanted.study.name, budget, precision, note), as_json=as_json)
+
+
+def expected_widths(budget: Budget, kind: str) -> tuple[dict[str, float] | None, str | None]:
+    """The expected widths of the 95% intervals, by simulation; or the reason why there are none."""
+    if kind != "pair":
+        return None, f"the simulation is for pairs of sets, not for {kind!r}"
+    if budget.participants < 2 or budget.questions < 2:
+        return None, "needs two participants with two questions each"
+    try:
+        from hsfiq.analysis.power import PUBLISHED, power
+    except ModuleNotFoundError as error:
+        return None, f"{error.name} is not installed: pip install 'hsfiq[analysis]'"
+    result = power(
+        PUBLISHED,
+        participants=[budget.participants],
+        questions=[budget.questions],
+        overlap=max(1, min(round(budget.overlap), budget.participants)),
+    )
+    (size,) = result.sizes
+    return {str(name): round(each.width, 4) for name, each in size.precision.items()}, None
+
+
+def budget_text(name: str, budget: Budget, widths: dict[str, Any] | None, note: str | None) -> str:
+    minutes = f"{budget.duration.minutes:,} minutes each ({budget.duration.source})"
+    cost = "" if budget.cost is None else f"\ncost: {budget.cost:,.2f}, without the platform's fees"
+    interval = ", ".join(f"{key} {value:.3f}" for key, value in (widths or {}).items())
+    return (
+        f"study {name}: nothing is stored\n"
+        f"participants: {budget.participants:,}\n"
+        f"questions: {budget.questions:,} each, about {minutes}{cost}\n"
+        f"participants for each query: {budget.overlap:g}\n"
+        f"expected width of the 95% intervals: {note or interval}"
+    )
+
+
+# The live retrievers of a study's file.
+
+
+def described_retrievers(config: StudyConfig) -> dict[str, Described]:
+    """What the study's retrievers say of themselves; none for other kinds than `search`."""
+    if not config.searches.retrievers:
+        return {}
+    with requires("live"):
+        from hsfiq.collect.retrievers import describe_retrievers
+    return describe_retrievers(config)
+
+
+# `hsfiq study extend`: further forms for a study that is running.
+
+
+@app.command(epilog="Example: hsfiq study extend autumn --annotators 3 --dry-run")
+def extend(
+    ctx: typer.Context,
+    study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
+    annotators: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Until N participants judge each query."),
+    ] = None,
+    all_queries: Annotated[
+        bool, typer.Option("--all-queries", help="All new queries that match [queries].")
+    ] = False,
+    sample: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="N of these, drawn at random.")
+    ] = None,
+    query_ids: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Those of these that FILE lists, one id a line."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print what would be added and its cost; store nothing."),
+    ] = False,
+    pay_per_hour: Annotated[
+        float | None,
+        typer.Option(metavar="AMOUNT", min=0, help="With --dry-run: a participant's hourly pay."),
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add forms to a study: more participants for its queries, or new queries.
+
+    What the study has already stays as it is. This is possible while the study is served.
+    """
+    from hsfiq.actors import command_line
+    from hsfiq.collect.owner import extend_while_running
+    from hsfiq.study.images import check_and_record
+
+    wanted = request_of(annotators, all_queries, sample, query_ids)
+    if pay_per_hour is not None and not dry_run:
+        raise UnreadableInput("--pay-per-hour", "needs --dry-run", "leave it out, or add it")
+    opened = open_chosen(ctx, database, create=False)
+    if dry_run:
+        show_cost(opened, study, wanted, pay_per_hour, as_json=as_json)
+        return
+    added = extend_while_running(
+        opened,
+        command_line(),
+        lambda session: chosen_study(session, study),
+        wanted,
+        datetime.now(UTC),
+        progress("new images"),
+    )
+    warnings = added.capacity.warnings()
+    warnings += check_and_record(opened, study, progress("images")).warnings()
+    warn(warnings)
+    facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
+    print_result(facts | {"warnings": warnings}, in_one_line(study, added), as_json=as_json)
+
+
+def in_one_line(study: str, added: Added) -> str:
+    line = (
+        f"study {study}: {count_text(added.questions, 'question')} about "
+        f"{count_text(added.queries, 'query', 'queries')} in {count_text(added.forms, 'form')} for "
+        f"{count_text(added.capacity.places, 'more participant')}"
+    )
+    return f"{line}; it recruits {added.cap:,} now" if added.cap else line
+
+
+def show_cost(
+    database: Database,
+    study: str,
+    wanted: MoreAnnotators | NewQueries,
+    pay_per_hour: float | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print what would be added and its cost; the forms are stored and rolled back."""
+    from hsfiq.collect.owner import extend as extend_study
+    from hsfiq.study.capacity import budget_for, budget_of
+    from hsfiq.study.config import config_of
+
+    with database.writing() as session:
+        row = chosen_study(session, study)
+        added = extend_study(session, row, wanted, datetime.now(UTC))
+        budget = budget_for(session, row, added.capacity.places, added.capacity, pay_per_hour)
+        whole = budget_of(session, row, config_of(row), None)
+        kind = row.kind
+        session.rollback()
+    warnings = added.capacity.warnings()
+    warn(warnings)
+    widths, note = expected_widths(whole, kind)
+    facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
+    facts |= budget.facts() | {"interval_widths": widths, "interval_widths_reason": note}
+    text = f"{in_one_line(study, added)}\n{budget_text(study, budget, widths, note)}"
+    print_result(facts | {"warnings": warnings}, text, as_json=as_json)
+
+
+def request_of(
+    annotators: int | None, all_queries: bool, sample: int | None, query_ids: Path | None
+) -> MoreAnnotators | NewQueries:
+    """What the options ask for; exactly one of them must be given."""
+    from hsfiq.study.extension import MoreAnnotators, NewQueries
+
+    given = [annotators is not None, all_queries, sample is not None, query_ids is not None]
+    if sum(given) != 1:
+        raise UnreadableInput(
+            "study extend",
+            "needs one thing to add" if not any(given) else "adds one thing at a time",
+            "give one of --annotators, --all-queries, --sample and --query-ids",
+        )
+    if annotators is not None:
+        return MoreAnnotators(annotators)
+    return NewQueries(sample or 0, query_ids)
+
+
+# `hsfiq study next`: a study of the pairs whose answers are most informative.
+
+STRATEGIES = ("information", "random")
+
+
+@app.command("next", epilog="Example: hsfiq study next --scorer retrained --n 500")
+@with_option_groups
+def next_(
+    ctx: typer.Context,
+    n: Annotated[int, typer.Option("--n", metavar="N", help="Pairs to choose.", min=1)],
+    config: Annotated[
+        Path | None,
+        typer.Argument(metavar="CONFIG.toml", help="The new study's file; else as --study is."),
+    ] = None,
+    scorer: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="CKPT",
+            help="A run's folder, or its last.json. Several form an ensemble; the uncertainty of "
+            "one is estimated by dropout.",
+        ),
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option(metavar="|".join(STRATEGIES), help="How pairs are chosen.")
+    ] = "information",
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The new study's; else the old one's with a number."),
+    ] = None,
+    release: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Exclude the triplets that this release holds out."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of all random choices.", min=0)] = 0,
+    draft: Annotated[bool, typer.Option("--draft", help="Do not open it yet.")] = False,
+    simulated: Annotated[
+        bool,
+        typer.Option("--simulated", help="With CONFIG.toml: for `hsfiq simulate`, not for people."),
+    ] = False,
+    images: Annotated[Path | None, images_option("where the database has them")] = None,
+    *,
+    options: ScorerOptions,
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a study of the pairs whose answers are most informative about a scorer.
+
+    Categories and pairs of systems are balanced; each triplet occurs once at most, and no pair that
+    was asked before.
+    """
+    if strategy not in STRATEGIES:
+        raise UnreadableInput(
+            "--strategy", f"{strategy!r} is unknown", f"name one of {', '.join(STRATEGIES)}"
+        )
+    if not scorer and strategy == "information":
+        raise UnreadableInput("--scorer", "is missing", "name one, or use --strategy random")
+    if name is not None:
+        from hsfiq.study.config import require_study_name
+
+        require_study_name(name, "--name")
+    if config is not None and study is not None:
+        raise UnreadableInput("--study", "cannot be used with CONFIG.toml", "leave one out")
+    if config is None and simulated:
+        raise UnreadableInput(
+            "--simulated",
+            "can only be used with CONFIG.toml",
+            "leave it out: the old study decides",
+        )
+    from hsfiq.actors import command_line
+    from hsfiq.model.active import choose_pairs, require_enough
+    from hsfiq.next_study import NOTHING, after, from_file, held_out_of, possibilities, store_study
+
+    held_out = held_out_of(existing_folder(release)) if release else NOTHING
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        if config is None:
+            wanted = after(session, chosen_study(session, study), name)
+        else:
+            wanted = from_file(config, name, "simulated" if simulated else "collected")
+        possible = possibilities(session, wanted, held_out)
+    candidates = possible.candidates
+    require_enough(candidates, n, seed)
+    uncertainty = None
+    if scorer:
+        root = images or possible.images
+        uncertainty = uncertainty_of(scorer, candidates, wanted.config.design, seed, root, options)
+    choice = choose_pairs(candidates, uncertainty, n, strategy, seed)
+    status = "draft" if draft else "open"
+    stored, shown = store_study(
+        opened,
+        wanted,
+        choice.pairs,
+        choice.sets,
+        choice.about,
+        actor=command_line(),
+        status=status,
+        track=progress("images"),
+    )
+    warnings = shown.warnings()
+    warn(warnings)
+    result = stored.facts() | choice.to_json(candidates) | {"warnings": warnings}
+    print_result(result, next_text(result), as_json=as_json)
+
+
+def uncertainty_of(
+    checkpoints: Sequence[Path],
+    candidates: Candidates,
+    design: Design,
+    seed: int,
+    images: Path | None,
+    options: ScorerOptions,
+) -> Uncertainty:
+    with requires("model"):
+        from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.active import ExpectedAnswers, uncertainty
+        from hsfiq.model.runtime import device_of
+    paths, device = options.paths(None, images), device_of(options.device)
+    expected = ExpectedAnswers.of(design)
+    with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+        return uncertainty(checkpoints, paths, candidates, expected, seed, device, bar)
+
+
+def next_text(result: dict[str, Any]) -> str:
+    lines = [
+        (
+            f"study {result['study']}: {count_text(result['questions'], 'question')} about "
+            f"{result['pairs']:,} of {result['candidates']:,} possible pairs, in "
+            f"{count_text(result['forms'], 'form')}; it is {result['status']}"
+        ),
+        f"categories: {counted(result['categories'])}",
+        f"systems: {counted(result['systems'])}",
+    ]
+    if result["expected_information"] is not None:
+        lines.append(
+            f"expected information of one answer each: {result['expected_information']:.3g} nats, "
+            f"of as many random pairs {result['expected_information_of_random']:.3g} "
+            f"({result['uncertainty']['uncertainty']}; {result['uncertainty']['answer_model']})"
+        )
+    if result["asked_before"] or result["held_out_triplets"]:
+        lines.append(
+            f"excluded: {count_text(result['asked_before'], 'pair')} asked before, "
+            f"{count_text(result['held_out_triplets'], 'held-out triplet')}"
+        )
+    if result["missing_images"]:
+        lines.append(
+            f"pairs with {count_text(len(result['missing_images']), 'missing image')} are excluded"
+        )
+    return "\n".join(lines)
+
+
+def counted(counts: dict[str, int]) -> str:
+    """`dress 20, shirt 20`."""
+    return ", ".join(f"{name} {number:,}" for name, number in counts.items())

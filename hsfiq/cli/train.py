@@ -1,23 +1,154 @@
-"""`hsfiq train`: the papers' training recipes, and retraining on answers."""
+"""`hsfiq train`: a scorer or a retrieval system, or a scorer on people's answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.cli import preference
-from hsfiq.cli.common import print_result, requires
-from hsfiq.cli.option_groups import with_option_groups
-from hsfiq.cli.train_options import DRAWN, TrainOptions
+from hsfiq.cli.common import (
+    JsonOption,
+    existing_folder,
+    print_result,
+    requires,
+    with_option_groups,
+)
+from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.model.checkpoints import Checkpoint
     from hsfiq.model.recipes import Recipe
     from hsfiq.model.system_recipes import SystemRecipe
+
+app = typer.Typer()
+
+
+# The options of `hsfiq train`.
+
+DRAWN = "drawn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(ScorerOptions):
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", help="The run's folder; the same command resumes a stopped run."
+        ),
+    ]
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|drawn",
+            help="FashionIQ's or CIRR's folder, or the catalogue; for preference, the triplets "
+            "to measure recall on and to mix in with --set mix=W.",
+        ),
+    ] = None
+    init: Annotated[
+        Path | None, typer.Option(metavar="CKPT", help="A checkpoint to start from.")
+    ] = None
+    release: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The release that preference trains on.")
+    ] = None
+    images: Annotated[Path | None, images_option("in --data's folder")] = None
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Run the image encoder at every step instead.")
+    ] = False
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Another value for the recipe; repeatable."
+        ),
+    ] = None
+    limit: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=20, help="About N triplets only, for a trial run."),
+    ] = None
+    as_json: JsonOption = False
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The values of `--set`, by their keys."""
+        values = {}
+        for setting in self.settings or ():
+            key, sign, text = setting.partition("=")
+            if not sign:
+                raise UnreadableInput(
+                    "--set", f"{setting!r} is not KEY=VALUE", "write --set epochs=10"
+                )
+            values[key] = text
+        return values
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of `--data`, which has to exist; None for the catalogue and without data."""
+        return None if self.data in (None, DRAWN) else existing_folder(Path(str(self.data)))
+
+
+# `hsfiq train preference`: a scorer retrained on the answers of a release.
+
+NAME = "preference"
+
+
+def retrain_scorer(options: TrainOptions) -> None:
+    """Retrain, and print the report; refuse missing options, and those of other recipes."""
+    if options.no_cache:
+        raise UnreadableInput("--no-cache", f"cannot be used with {NAME}", "leave it out")
+    release, init = required(options.release, "--release"), required(options.init, "--init")
+    existing_folder(release)
+    folder = options.folder
+    with requires("model"):
+        from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model import checkpoints
+        from hsfiq.model.data import CATALOGUE, read_training_data
+        from hsfiq.model.preference.retrain import retrain, summary
+        from hsfiq.model.preference.training import Settings
+        from hsfiq.model.recipes import Recipe
+        from hsfiq.model.runtime import join_processes
+
+    checkpoint = checkpoints.read(init)
+    recipe = Recipe.from_json(checkpoint.about.get("recipe"), f"{checkpoint.path}: recipe")
+    settings = Settings.for_encoder(recipe.encoder).with_values(options.values)
+    paths, triplets = options.paths(init, options.images), None
+    with join_processes(options.device) as distributed:
+        if options.data is not None:
+            pictures = options.out / CATALOGUE if folder is None else options.images
+            with distributed.first_process_first():  # it draws the catalogue's pictures
+                triplets = read_training_data(recipe, folder, pictures, options.limit)
+        # Only the first process prints.
+        echo: Callable[[str], None] = (
+            partial(typer.echo, err=True) if distributed.is_first else lambda _: None
+        )
+        with TrainingBar(echo, is_visible=distributed.is_first) as bar:
+            retrained = retrain(release, options.out, paths, settings, triplets, distributed, bar)
+        if distributed.is_first:
+            result = summary(retrained)
+            print_result(result, preference_text(result), as_json=options.as_json)
+
+
+def required(path: Path | None, option: str) -> Path:
+    if path is None:
+        raise UnreadableInput(NAME, f"needs {option}", "see `hsfiq train --help`")
+    return path
+
+
+def preference_text(result: dict[str, Any]) -> str:
+    from hsfiq.model.preference.report import summary_lines
+
+    return "\n".join(
+        [
+            *summary_lines(result),
+            f"trained on {count_text(result['n_train'], 'answer')}",
+            f"checkpoint {result['checkpoint']}, sha256 {result['sha256'][:12]}",
+            f"next: hsfiq score RELEASE --scorer {result['checkpoint']} --name preference",
+        ]
+    )
 
 
 TUNED = (
@@ -26,15 +157,9 @@ TUNED = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    app.command(epilog="Example: hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn")(
-        with_option_groups(train)
-    )
-
-
 def known_recipe(name: str) -> str:
     """The recipe's name, checked before anything else that may be missing."""
-    if name != preference.NAME:
+    if name != NAME:
         with requires("model"):
             from hsfiq.model.recipes import recipe
             from hsfiq.model.system_recipes import SYSTEM_RECIPES
@@ -43,6 +168,8 @@ def known_recipe(name: str) -> str:
     return name
 
 
+@app.command(epilog="Example: hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn")
+@with_option_groups
 def train(
     recipe: Annotated[
         str,
@@ -63,8 +190,8 @@ def train(
     """
     if options.cache is not None and options.no_cache:
         raise UnreadableInput("--cache", "cannot be used with --no-cache", "leave one out")
-    if recipe == preference.NAME:
-        preference.retrain_scorer(options)
+    if recipe == NAME:
+        retrain_scorer(options)
     else:
         train_recipe(recipe, options)
 

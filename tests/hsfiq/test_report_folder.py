@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hsfiq.atomic_files import write_report
 from hsfiq.errors import UnreadableInput
-from hsfiq.report_folder import write_report
 
 
 def test_a_report_is_replaced_only_with_force(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_only_the_log_itself_has_to_do_with_the_table() -> None:
     assert users == {
         "hsfiq/audit.py",  # reads
         "hsfiq/cli/audit.py",  # names its type
-        "hsfiq/cli/recording.py",  # asks whether there is such a table
+        "hsfiq/cli/common.py",  # asks whether there is such a table
         "hsfiq/db/tables.py",
     }
     writing = re.findall(r"\b(update|delete|merge)\(", (ROOT / "hsfiq/audit.py").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from hsfiq.releases.cards.reference import reference
+from hsfiq.cli.reference import release_reference
 from hsfiq.releases.croissant import DATA_TYPES
 from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.schemas import TEXT, TYPE_NAMES, Column, Table
@@ -64,6 +64,6 @@ def test_a_table_refuses_a_column_twice_and_a_key_that_it_lacks() -> None:
 
 def test_the_list_of_tables_in_the_documentation_is_up_to_date() -> None:
     path = ROOT / "docs" / "release-tables.md"
-    assert path.read_text(encoding="utf-8") == reference(), (
-        "run python -m hsfiq.releases.cards.reference > docs/release-tables.md"
+    assert path.read_text(encoding="utf-8") == release_reference(), (
+        "run python -m hsfiq.cli.reference releases > docs/release-tables.md"
     )

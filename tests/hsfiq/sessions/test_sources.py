@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hsfiq.cli.sessions_sources import SourceOptions, placed, queries_of, scripted
+from hsfiq.cli.sessions import SourceOptions, placed, queries_of, scripted
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query
 from hsfiq.sessions.play import Query as PlayedQuery

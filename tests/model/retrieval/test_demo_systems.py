@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hsfiq.cli.demo_systems import benchmark_of, lists_of
+from hsfiq.cli.demo import benchmark_of, lists_of
 from hsfiq.demo.study import DrawnQuery
 from hsfiq.drawn import Garment
 from hsfiq.model.data import draw_dataset, drawn_size, shown_of

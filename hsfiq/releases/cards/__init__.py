@@ -1,1 +1,0 @@
-"""The parts of a release's dataset card."""
