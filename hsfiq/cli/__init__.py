@@ -30,6 +30,7 @@ from hsfiq.cli import (
     participant,
     release,
     retrieve,
+    running_study,
     score,
     serve,
     sessions,
@@ -52,6 +53,7 @@ app = typer.Typer(
 for commands_of in (demo, serve, export, analyze, train, score, simulate):
     app.registered_commands += commands_of.app.registered_commands
 app.registered_commands += images.show_app.registered_commands
+study.app.registered_commands += running_study.app.registered_commands
 app.add_typer(db.app, name="db")
 app.add_typer(imports.app, name="import")
 app.add_typer(images.app, name="images")
