@@ -48,7 +48,7 @@ class Information:
     """The information that each pair would add to the pairs taken so far."""
 
     def __init__(self, latents: Tensor, weights: Tensor) -> None:
-        """Start with no pair taken; see `hsfiq.model.active.Uncertainty`."""
+        """Start with no pair taken; see `Uncertainty`."""
         deviations = (latents - latents.mean(dim=0)) / (len(latents) - 1) ** 0.5  # [J, P, A]
         self._rows = deviations.permute(1, 2, 0) * weights.sqrt().unsqueeze(2)  # [P, A, J]
         self._posterior = torch.eye(len(latents), dtype=latents.dtype)  # [J, J]

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, final
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # pydantic reads typing.TypedDict only from Python 3.12 on
 
 from hsfiq.answer_rules import ImageState
 from hsfiq.study.instrument import ExtraType
 
 # The JSON with which the page of a participation that has ended is made.
-
-# pydantic reads typing.TypedDict only from Python 3.12 on.
 
 
 class HitForm(TypedDict):
@@ -37,9 +35,7 @@ class Completion(TypedDict):
     hit: NotRequired[HitForm | None]
 
 
-# What the page sends in a search; `hsfiq.collect.protocol` has most of what it is sent.
-
-# pydantic reads typing.TypedDict only from Python 3.12 on.
+# What the page sends in a search, and what only a search is sent.
 
 
 class PlaceView(TypedDict):
@@ -119,9 +115,6 @@ class StopPayload(TypedDict):
     submit_key: str
     opinion: OpinionPayload | None
     declared: PlaceView | None
-
-
-# pydantic reads typing.TypedDict only from Python 3.12 on.
 
 
 class EmptyPayload(TypedDict):

@@ -310,7 +310,7 @@ def _with_what_is_shown(questions: Select[Question]) -> Select[Question]:
 
 # Questions as their participants see them, in two statements: every answer needs two questions.
 #
-# `hsfiq.collect.steps.load_question` loads one question with everything that belongs to it.
+# `load_question` loads one question with everything that belongs to it.
 
 
 @dataclass(frozen=True, slots=True)

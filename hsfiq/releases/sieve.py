@@ -20,7 +20,7 @@ from hsfiq.releases.reading.questions import QuestionRows, Questions
 from hsfiq.releases.rows import QuestionRow
 from hsfiq.releases.schemas import FLAG
 
-# The rules of `hsfiq.releases.sieve` by columns: which of some questions break them.
+# The rules as masks over columns; the same rules for single rows are below.
 
 Mask = Callable[[PairQuestions], Array]
 """For each question whether it breaks a rule; null if it does not."""

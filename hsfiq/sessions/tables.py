@@ -188,7 +188,7 @@ SETTINGS: dict[str, Callable[[Session], object]] = {
 
 
 class Sides(NamedTuple):
-    """Rows as those of `hsfiq.sessions.tables`; `sides` has the simulator and system of each name.
+    """Rows like those of `Tables`; `sides` has the simulator and system of each name.
 
     The simulator is None for people.
     """

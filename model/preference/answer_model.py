@@ -70,7 +70,7 @@ def score_loss(latents: Tensor, scores: Tensor, thresholds: Tensor) -> Tensor:
     return F.softplus(latents - above) + F.softplus(below - latents) - inside
 
 
-# Newton's method for the convex fits of `hsfiq.model.preference.answer_model`.
+# Newton's method for the convex fits of the answer model.
 #
 # The Hessian of the Likert scores' fit is an arrowhead matrix: a few common parameters, and one
 # offset per participant. No answer depends on two participants' offsets, so their block is

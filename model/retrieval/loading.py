@@ -123,7 +123,7 @@ def filled_blip(model: Blip, file: Path, *, frozen_only: bool) -> Blip:
 # Building a backbone by its name.
 #
 # `weights` is the folder of published files, the usual one if None; `start` says which of a
-# backbone's weights they give (`hsfiq.model.retrieval.loading.Start`).
+# backbone's weights they give (`Start`).
 
 
 def build_towers(
