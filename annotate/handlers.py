@@ -36,7 +36,6 @@ from hsfiq.collect.page import page_parts
 from hsfiq.collect.protocol import (
     CheckPayload,
     CheckReply,
-    JudgedSubmitPayload,
     LanguagePayload,
     ListPayload,
     Opening,
@@ -137,7 +136,7 @@ def choose_language(services: Services, cookies: Cookies, payload: LanguagePaylo
 def submit(
     services: Services,
     cookies: Cookies,
-    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload,
+    payload: SubmitPayload | SkipPayload,
 ) -> SubmitReply:
     now = datetime.now(UTC)
     with services.database.writing() as session:

@@ -41,6 +41,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import StudyRetriever
 from hsfiq.db.source_tables import System
 from hsfiq.db.tables import Study
+from hsfiq.kinds import KINDS
 from hsfiq.study.config import config_of
 from hsfiq.study.languages import read
 
@@ -431,7 +432,7 @@ def shown_of(
     session: Session, study: Study | None, headers: Mapping[str, str], wanted: str
 ) -> Shown | None:
     """The leaderboard of a study; None if the study is not an arena."""
-    if study is None or study.kind != "arena":
+    if study is None or KINDS[study.kind].n_live < 2:
         return None
     visible, has_ended = config_of(study).searches.leaderboard, study.status == "closed"
     is_public = visible == "public" or (visible == "after-end" and has_ended)

@@ -17,8 +17,6 @@ from hsfiq.collect.protocol import (
     ConsentPayload,
     EmptyPayload,
     ImagesPayload,
-    JudgedSubmitPayload,
-    JudgementPayload,
     LanguagePayload,
     ListPayload,
     OpinionPayload,
@@ -104,10 +102,10 @@ KEY_ERRORS = ("missing", "extra_forbidden")
 
 STRICT = ConfigDict(strict=True, extra="forbid", str_max_length=LONGEST_TEXT)
 
-ANSWERS = (AnswerPayload, JudgementPayload, QuestionnairePayload, OpinionPayload, TypedPayload)
+ANSWERS = (AnswerPayload, QuestionnairePayload, OpinionPayload, TypedPayload)
 for _answer in ANSWERS:
     with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(_answer)
-SUBMITS = (SubmitPayload, JudgedSubmitPayload, SkipPayload)
+SUBMITS = (SubmitPayload, SkipPayload)
 PAYLOADS = (
     EmptyPayload,
     SeenPayload,
@@ -130,7 +128,6 @@ CONSENT = TypeAdapter(ConsentPayload)
 WITHDRAWAL = TypeAdapter(WithdrawalPayload)
 SEEN = TypeAdapter(SeenPayload)
 SUBMIT = TypeAdapter(SubmitPayload)
-JUDGED_SUBMIT = TypeAdapter(JudgedSubmitPayload)
 SKIP = TypeAdapter(SkipPayload)
 CHECK = TypeAdapter(CheckPayload)
 LANGUAGE = TypeAdapter(LanguagePayload)
@@ -153,17 +150,15 @@ def read_payload(adapter: TypeAdapter[T], body: bytes) -> T:
     return validated(adapter, read_object(body))
 
 
-def read_submit(body: bytes) -> SubmitPayload | JudgedSubmitPayload | SkipPayload:
+def read_submit(body: bytes) -> SubmitPayload | SkipPayload:
     values = read_object(body)
-    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload
+    payload: SubmitPayload | SkipPayload
     if "skip" in values:
         if values["skip"] is not True:  # strict pydantic takes 1 for Literal[True]
             raise Refused("skip: must be true")
         payload = validated(SKIP, values)
     else:
-        answer = values.get("answer")
-        is_judged = isinstance(answer, dict) and "judgement" in answer
-        payload = validated(JUDGED_SUBMIT, values) if is_judged else validated(SUBMIT, values)
+        payload = validated(SUBMIT, values)
         require_durations(payload["answer"])
     require_submit_key(payload["submit_key"])
     return payload
@@ -202,7 +197,7 @@ def require_submit_key(key: str) -> None:
         raise Refused("submit_key: must be 16 to 64 letters, digits, hyphens or underscores")
 
 
-def require_durations(answer: AnswerPayload | JudgementPayload) -> None:
+def require_durations(answer: AnswerPayload) -> None:
     require_seconds(answer["active_seconds"], answer["seconds_since_first_interaction"])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from typing import Any, Final, Literal
@@ -19,8 +19,7 @@ from hsfiq.collect.protocol import ImageView
 from hsfiq.drawn import Garment
 from hsfiq.drawn.garments import Colour, Logo, Neckline, Pattern, Sleeve
 from hsfiq.drawn.pictures import draw
-from hsfiq.kinds import KindName, Rules
-from hsfiq.kinds.query import VERDICTS
+from hsfiq.kinds import Kind, Rules
 from hsfiq.study.config import QueryForm
 
 SHAPE_SIDE = 400
@@ -90,11 +89,6 @@ BETTER: Final[dict[QueryForm, Literal[1, 2]]] = {"composed": 1, "text": 1, "imag
 """The number of the set that matches."""
 
 
-def lowest_good_score(points: int) -> int:
-    """The lowest score, on a scale of so many points, that suits a set that matches well."""
-    return points // 2 + 2
-
-
 def places_of(form: QueryForm, n_sets: int, seed: str) -> dict[int, int]:
     """The place, from 1, at which each set is shown, in an order that the seed decides."""
     numbers = [BETTER[form]] if n_sets == 1 else list(range(1, n_sets + 1))
@@ -102,19 +96,11 @@ def places_of(form: QueryForm, n_sets: int, seed: str) -> dict[int, int]:
     return {number: place for place, number in enumerate(numbers, start=1)}
 
 
-def expected_of(kind: KindName, rules: Rules, place: int) -> dict[str, Any]:
-    """What is right at the practice question, as `hsfiq.kinds` reads it for questions of owners.
-
-    `place` is that of the better set.
-    """
-    answers: dict[KindName, dict[str, Any]] = {
-        "pair": {"better": place},
-        "single": {"lowest": lowest_good_score(rules.points), "highest": rules.points},
-        "images": {"fitting": [n + 1 for n in range(min(rules.k, N_SHOWN))]},
-        "ranking": {"order": [place]},
-        "query": {"verdict": VERDICTS[0]},
-    }
-    return answers[kind]
+def expected_of(kind: Kind, rules: Rules, place: int) -> dict[str, Any]:
+    """What is right at the practice question whose better set is at this place."""
+    if kind.practice is None:
+        raise ValueError(f"{kind.name} has no practice question")
+    return kind.practice.drawn(replace(rules, k=min(rules.k, N_SHOWN)), place)
 
 
 def sets_of(images: DrawnImages, places: Mapping[int, int], k: int) -> list[list[ImageView]]:

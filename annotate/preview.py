@@ -45,7 +45,6 @@ from hsfiq.collect.protocol import (
     CheckPayload,
     CheckReply,
     FailedOpening,
-    JudgedSubmitPayload,
     LanguagePayload,
     Opening,
     QuestionnairePayload,
@@ -234,7 +233,7 @@ def finish_practice(services: Services, place: PreviewPlace) -> tuple[View, Prev
 def take_answer(
     services: Services,
     place: PreviewPlace,
-    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload,
+    payload: SubmitPayload | SkipPayload,
 ) -> tuple[SubmitReply, PreviewPlace]:
     """Check an answer as a participant's is checked, and go on without it."""
     with visiting(services, place) as visit:

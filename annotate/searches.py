@@ -50,7 +50,7 @@ from hsfiq.db.tables import Participant
 from hsfiq.errors import Refused
 from hsfiq.images.decode import UndecodableImage
 from hsfiq.images.display import Reencoded, reencoded
-from hsfiq.study.searching.config import Chooser, Task
+from hsfiq.kinds.search_rows import Chooser, Task
 
 # The page's feedback on the lists of a search.
 

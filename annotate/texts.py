@@ -16,12 +16,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.practice import lowest_good_score
 from hsfiq.collect.participants import language_of
 from hsfiq.collect.protocol import LanguageView
 from hsfiq.collect.recruiting import counts_enrolments
 from hsfiq.db.tables import Participant, Study
-from hsfiq.kinds import KINDS
+from hsfiq.kinds import DEFAULT_KIND, KINDS
+from hsfiq.kinds.single import lowest_good_score
 from hsfiq.study.capacity import duration_of
 from hsfiq.study.config import (
     QueryForm,
@@ -175,7 +175,7 @@ def complete(language: str) -> str:
 
 def guidelines_file(language: str, form: QueryForm, kind: str) -> str:
     """The name of the standard guidelines' file."""
-    part = kind if kind != "pair" else "" if form == "composed" else form
+    part = kind if kind != DEFAULT_KIND else "" if form == "composed" else form
     return ".".join(filter(None, ("guidelines", part, complete(language), "md")))
 
 

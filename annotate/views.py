@@ -31,7 +31,7 @@ from hsfiq.annotate.texts import (
     languages_of,
     participant_texts,
 )
-from hsfiq.answer_rules import CONFIRMED_DIFFERENCE, LONGEST_REASON, SHORTEST_REASON
+from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
 from hsfiq.collect.page import PageParts, page_parts
 from hsfiq.collect.participants import language_of
 from hsfiq.collect.protocol import (
@@ -60,11 +60,11 @@ from hsfiq.collect.stages import (
     may_reconsider,
 )
 from hsfiq.collect.steps import ShownQuestion, Step, Steps, shown_questions
-from hsfiq.db.rows import AnyParticipant
+from hsfiq.db.rows import AnyParticipant, AnyStudy
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
 from hsfiq.images.folder import Fault
 from hsfiq.kinds import KINDS
-from hsfiq.study.config import StudyConfig, config_of, query_form, rules_of, shows_garments
+from hsfiq.study.config import config_of, expected_at_practice, query_form, rules_of, shows_garments
 from hsfiq.study.instrument import ExtraQuestion
 from hsfiq.study.languages import direction
 from hsfiq.study.practice import practice_pair, sets_of
@@ -95,7 +95,7 @@ class ViewBuilder:
                 "set_names": list(texts.set_names),
                 "extra_questions": extra_views(texts.questionnaire.after_each),
                 "ties_allowed": study.ties_allowed,
-                "confirm_difference": confirm_difference(config),
+                "confirm_difference": rules_of(config).confirm_difference,
                 "shortest_reason": SHORTEST_REASON,
                 "longest_reason": LONGEST_REASON,
                 "is_preview": False,
@@ -230,7 +230,7 @@ class ViewBuilder:
             "text": shown(question.text),
             "reference": show(reference) if reference else None,
             "sets": [[show(image) for image in images] for images in question.sets],
-            "earlier": earlier_answer(latest) if latest else None,
+            "earlier": earlier_answer(latest, participant.study) if latest else None,
             "standing_at": current.number if current else None,
             "reason_asked": asks_reason(config, step.form_position, question.place),
             "assignment": assignment.signed(self.signer, participant.token_hash),
@@ -272,7 +272,7 @@ class ViewBuilder:
             "minutes_left": minutes_left(position.progress),
             "standing_at": current.number if current else None,
             "is_unavailable": False,
-            "earlier": earlier_answer(latest) if latest else None,
+            "earlier": earlier_answer(latest, participant.study) if latest else None,
             "assignment": assignment.signed(self.signer, participant.token_hash),
             "draft": assignment.draft(self.signer, participant.token_hash),
         }
@@ -285,7 +285,7 @@ class ViewBuilder:
         config, reference = config_of(participant.study), pair.query.triplet.reference
         texts = participant_texts(session, participant)
         show = partial(self.image_view, session, participant)
-        expected = KINDS[config.design.kind].expected(config.practice.expected, rules_of(config))
+        expected = expected_at_practice(config)
         return {
             "text": shown(pair.query.text),
             "reference": show(reference) if reference else None,
@@ -326,10 +326,6 @@ def questionnaire_of(participant: Participant) -> Assignment:
     return Assignment("questionnaire", participant.id or 0)
 
 
-def confirm_difference(config: StudyConfig) -> int | None:
-    return CONFIRMED_DIFFERENCE if config.design.confirm_contradictions else None
-
-
 class PracticeParts(TypedDict):
     """The part of a `PracticeView` that depends on the study."""
 
@@ -352,7 +348,7 @@ def drawn_practice(session: Session, participant: Participant) -> PracticeParts:
         "text": text,
         "reference": None if form == "text" else images.reference,
         "sets": practice.sets_of(images, places, rules.k),
-        "expected": practice.expected_of(config.design.kind, rules, places.get(better, 1)),
+        "expected": practice.expected_of(KINDS[config.design.kind], rules, places.get(better, 1)),
         "explanation": explanation_of_drawn(texts, text, places, better),
     }
 
@@ -371,13 +367,10 @@ def back_from(position: Position, participant: AnyParticipant) -> int | None:
     return number - 1 or None
 
 
-def earlier_answer(response: Response) -> EarlierAnswer:
+def earlier_answer(response: Response, study: AnyStudy) -> EarlierAnswer:
+    kind = KINDS[study.kind]
     return {
-        "score_1": response.score_1,
-        "score_2": response.score_2,
-        "preferred": response.preferred,
-        "confirmed": response.confirmed,
-        "judgement": response.judgement,
+        "judgement": kind.judgement_in([getattr(response, name) for name in kind.stored_in]),
         "irrelevant": bool(response.irrelevant),
         "reason": response.reason or "",
         "extra": response.extra or {},

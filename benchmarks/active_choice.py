@@ -234,8 +234,8 @@ def answered(
                 question_id=f"{person.name}-{number}",
                 participant=person.name,
                 sets=(released(pool, first), released(pool, second)),
-                preferred=answer.preferred,
-                scores=(answer.score_1, answer.score_2),
+                preferred=answer.values["preferred"],
+                scores=(answer.values["score_1"], answer.values["score_2"]),
                 part="train",
             )
         )

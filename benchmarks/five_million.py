@@ -232,8 +232,9 @@ class Page:
             self.view = self.posted("/check", check)
         shown = [["shown"] * len(images) for images in self.view["sets"]]
         answer = {
-            "score_1": 4, "score_2": 2, "preferred": 1, "confirmed": False, "irrelevant": False,
-            "reason": None, "active_seconds": 1.0, "seconds_since_first_interaction": 0.5,
+            "judgement": {"score_1": 4, "score_2": 2, "preferred": 1, "confirmed": False},
+            "irrelevant": False, "reason": None,
+            "active_seconds": 1.0, "seconds_since_first_interaction": 0.5,
         }  # fmt: skip
         self.view = self.posted("/submit", {
             "assignment": self.view["assignment"], "submit_key": secrets.token_hex(16),

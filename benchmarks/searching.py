@@ -25,9 +25,9 @@ from hsfiq.collect.retrievers import describe_retrievers
 from hsfiq.db.source_tables import Dataset, Image, Query, Triplet
 from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.pictures import write_images
+from hsfiq.kinds.search_rows import Retriever, Searches
 from hsfiq.study.config import Checks, Design, Presentation, Queries, StudyConfig
 from hsfiq.study.design import draw_study
-from hsfiq.study.searching.config import Retriever, Searches
 
 GARMENTS = 20
 K = 5

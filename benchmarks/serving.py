@@ -201,10 +201,12 @@ class Annotator:
             "assignment": view["assignment"],
             "submit_key": secrets.token_hex(16),
             "answer": {
-                "score_1": self.rng.randint(1, 5),
-                "score_2": self.rng.randint(1, 5),
-                "preferred": self.rng.randint(1, 2),
-                "confirmed": False,
+                "judgement": {
+                    "score_1": self.rng.randint(1, 5),
+                    "score_2": self.rng.randint(1, 5),
+                    "preferred": self.rng.randint(1, 2),
+                    "confirmed": False,
+                },
                 "irrelevant": False,
                 "reason": None,
                 "active_seconds": 1.0,

@@ -194,7 +194,7 @@ def answered(
                     "system_2": names[1],
                     "first": numbers[names[0]],
                     "second": numbers[names[1]],
-                    "preferred": answer.preferred,
+                    "preferred": answer.values["preferred"],
                 }
             )
     return pd.DataFrame(rows)

@@ -130,38 +130,24 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One participant's answer to one question: two Likert scores and a preferred set.
+    """One participant's answer to one question.
 
-    The scores are not higher than any scale allows; a study's own limit is checked when they are
-    stored.
-
-    `preferred` is 1 or 2, or 0 for a tie if the study allows one. `irrelevant` is None if flags
-    were not recorded, `images` if the states of the images are unknown. `confirmed` is True if the
-    participant was asked whether a preference for the set scored much lower is meant, and kept it;
-    None if not asked, or unknown. `extra` has the answers to the owner's extra questions; None if
-    there are none. `text_in_view` is whether the whole text was in view before the answer; None if
-    there is no text, or it is unknown.
+    Attributes:
+        values: the judgement, as the question's kind reads it (`hsfiq.kinds`).
+        irrelevant: the flag; None if flags were not recorded, or the page has none.
+        images: the states of the images; None if they are unknown.
+        extra: the answers to the owner's extra questions; None if there are none.
+        text_in_view: whether the whole text was in view before the answer; None if there is no
+            text, or it is unknown.
     """
 
-    score_1: int
-    score_2: int
-    preferred: int
+    values: Mapping[str, Any]
     irrelevant: bool | None = False
     reason: str | None = None
     times: Times = field(default_factory=Times)
     images: ImageStates | None = None
-    confirmed: bool | None = None
     extra: Mapping[str, Any] | None = None
     text_in_view: bool | None = None
-
-    def __post_init__(self) -> None:
-        require_integer("score 1", self.score_1, LOWEST_SCORE, MOST_POINTS)
-        require_integer("score 2", self.score_2, LOWEST_SCORE, MOST_POINTS)
-        require_integer("the preferred set", self.preferred, 0, 2)
-
-    @property
-    def contradicts(self) -> bool:
-        return contradicts(self.preferred, self.score_1, self.score_2)
 
 
 def contradicts(preferred: int, score_1: int, score_2: int, *, by: int = 1) -> bool:

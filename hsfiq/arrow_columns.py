@@ -11,6 +11,27 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+TEXT, TEXTS = pa.string(), pa.list_(pa.string())
+FLAG = pa.bool_()
+POINTS, WHOLE, WHOLES = pa.int8(), pa.int32(), pa.list_(pa.int32())
+NUMBER, NUMBERS = pa.float64(), pa.list_(pa.float64())
+TIME = pa.timestamp("us", tz="UTC")
+CONTENT = pa.binary()
+
+ARROW_TYPES: dict[str, pa.DataType] = {
+    "text": TEXT,
+    "texts": TEXTS,
+    "flag": FLAG,
+    "points": POINTS,
+    "whole": WHOLE,
+    "wholes": WHOLES,
+    "number": NUMBER,
+    "numbers": NUMBERS,
+    "time": TIME,
+    "content": CONTENT,
+}
+"""By the types of columns in `hsfiq.kinds.tables`."""
+
 # Arrow tables as JSON lines, a column at a time.
 #
 # The lines are those of `json.dumps(row, ensure_ascii=False)` with times in ISO 8601, as Python

@@ -33,6 +33,7 @@ from hsfiq.db.tables import Form, Participant, Response, Study
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.ids import REVERSED, query_suffix, split_query_id
 from hsfiq.images.folder import OwnImages, UnknownName
+from hsfiq.kinds.pair import PAIR
 from hsfiq.readers.datasets import canonical
 from hsfiq.readers.files import ErrorList
 from hsfiq.readers.hpfiq import K, PublishedStudy, write
@@ -582,7 +583,7 @@ def images_of_forms(forms: Sequence[PublishedForm]) -> Iterable[str]:
 
 def imported_response(question_id: int, judged: JudgedPair) -> Response:
     """A published answer as the first and only revision."""
-    response = response_of(judged.answer)
+    response = response_of(judged.answer, PAIR)
     response.question_id = question_id
     response.revision, response.submit_key = 1, "imported"
     return response

@@ -27,6 +27,7 @@ from hsfiq.db.tables import (
 )
 from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.images.check import Track
+from hsfiq.kinds import KINDS
 from hsfiq.releases.folder import read_preferences, read_queries
 from hsfiq.releases.splits import split_by, verify_no_leak
 from hsfiq.study.capacity import capacity_of, limited_to, require_enough_forms
@@ -327,7 +328,7 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
 
 
 def require_pairs(config: StudyConfig) -> None:
-    if config.design.kind != "pair":
+    if not KINDS[config.design.kind].has_preferences:
         what = f"questions of kind {config.design.kind} have no pairs to choose"
         raise ConfigError("design.kind", what, "use `hsfiq study create`")
 

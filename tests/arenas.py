@@ -14,10 +14,10 @@ from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import SearchFeedback, SearchItem, SearchList, SearchTurn
 from hsfiq.db.source_tables import Image, System
 from hsfiq.db.tables import Form, Question, Response, Study
+from hsfiq.kinds.search_rows import Retriever, Searches
 from hsfiq.study.config import Checks, Design, StudyConfig
 from hsfiq.study.design import draw_study
 from hsfiq.study.searches import Described
-from hsfiq.study.searching.config import Retriever, Searches
 from tests.studies import NOW, SYSTEMS, config, make_queries
 
 ARENA = Design(

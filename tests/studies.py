@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import insert, select
 
@@ -21,6 +22,7 @@ from hsfiq.db.rows import execute
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.db.tables import Check, Participant, Response, Study
 from hsfiq.db.types import digest_of, new_token
+from hsfiq.kinds.pair import pair_values
 from hsfiq.study.config import Checks, Design, Presentation, Queries, Recruitment, StudyConfig
 from hsfiq.study.design import draw_study
 
@@ -39,8 +41,26 @@ NEW_LISTS = insert(RankedList)
 SMALL = Design(k=2, questions_per_form=2, forms_per_participant=2, seed=1)
 """Four questions for each participant."""
 
-GOOD = Answer(score_1=4, score_2=2, preferred=1)
-OTHER = Answer(score_1=1, score_2=5, preferred=2, irrelevant=True, reason="the second is red")
+
+def pair_answer(
+    score_1: int,
+    score_2: int,
+    preferred: int,
+    irrelevant: bool | None = False,
+    reason: str | None = None,
+    **besides: Any,
+) -> Answer:
+    """An answer to a question about a pair; `besides` are the other fields of `Answer`."""
+    return Answer(pair_values(score_1, score_2, preferred), irrelevant, reason, **besides)
+
+
+def changed(answer: Answer, **values: object) -> Answer:
+    """The answer with other values in its judgement."""
+    return replace(answer, values={**answer.values, **values})
+
+
+GOOD = pair_answer(4, 2, 1)
+OTHER = pair_answer(1, 5, 2, irrelevant=True, reason="the second is red")
 
 
 def images_shown(k: int, reference: ImageState = "shown") -> ImageStates:
@@ -263,12 +283,12 @@ def values(response: Response) -> Answer:
     assert response.score_1 is not None
     assert response.score_2 is not None
     assert response.preferred is not None
-    return Answer(
+    return pair_answer(
         response.score_1,
         response.score_2,
         response.preferred,
-        response.irrelevant,
-        response.reason,
+        irrelevant=response.irrelevant,
+        reason=response.reason,
     )
 
 

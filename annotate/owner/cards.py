@@ -30,11 +30,10 @@ from hsfiq.db.source_tables import Image, ImageChange, System
 from hsfiq.db.tables import Pair, Question, Study
 from hsfiq.errors import NothingToDo
 from hsfiq.images.folder import Fault
-from hsfiq.kinds import KINDS
-from hsfiq.kinds.search import POINTS
+from hsfiq.kinds import KINDS, release_kinds_of
+from hsfiq.kinds.search import MOST_POINTS
 from hsfiq.releases.content import FIRST_VERSION, Source, write_files
 from hsfiq.releases.filters import Filters
-from hsfiq.releases.kinds import release_kinds_of
 from hsfiq.study.config import StudyConfig, n_sets_of
 from hsfiq.study.images import dataset_of
 
@@ -439,8 +438,8 @@ def ticks_of(table: Figures, config: StudyConfig) -> Sequence[float]:
         "mean_ranks": range(1, n_sets_of(config.design) + 1),
         "agreement": ALPHA,
         "correlation": CORRELATION,
-        "ratings": range(1, POINTS + 1),
-        "satisfaction": range(1, POINTS + 1),
+        "ratings": range(1, MOST_POINTS + 1),
+        "satisfaction": range(1, MOST_POINTS + 1),
     }
     return axes.get(table.name, SHARES)
 

@@ -311,6 +311,7 @@ class Dashboard:
         return render_fragment(
             "study.html",
             study=study,
+            kind=KINDS[study.kind],
             is_unbound=is_unbound(study),
             quotas=quotas_of(session, study, now),
             release=last_record(session, study),
@@ -321,7 +322,7 @@ class Dashboard:
         self, session: Session, study: Study, answers: Sequence[AnswerRow]
     ) -> Sequence[cards.Card] | None:
         """The cards of the study's question kind; None for pairs, which have their own."""
-        if study.kind == "pair":
+        if KINDS[study.kind].has_preferences:
             return None
         return kind_cards(self.kind_figures.of(session, study, answers), config_of(study))
 
@@ -450,7 +451,7 @@ def further_cards(
     """What only some kinds of studies have, and images that have changed."""
     changed = changed_images_card(session, study, images)
     further = [] if changed is None else [changed]
-    if study.kind == "pair":
+    if KINDS[study.kind].has_preferences:
         compares = may_compare_systems(session, study)
         further.append(
             preferences_card(session, study) if compares else too_many_answers_card(study)

@@ -22,9 +22,9 @@ from hsfiq.audit import FORMATS, Selection, count_entries, entries, newest_entri
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo, Refused
+from hsfiq.kinds import release_kinds_of
 from hsfiq.releases.content import Source, write_files
 from hsfiq.releases.filters import Filters
-from hsfiq.releases.kinds import release_kinds_of
 from hsfiq.text import count_text
 
 # The page of a study's audit log, and the log as a file.

@@ -33,6 +33,7 @@ from hsfiq.collect.stages import answers_at_end
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import SearchUpload
 from hsfiq.errors import Refused
+from hsfiq.kinds import KINDS
 from hsfiq.study.config import config_of
 from hsfiq.study.instrument import in_words
 
@@ -53,6 +54,7 @@ def participant_page(session: Session, study_name: str, name: str) -> str:
         "owner_participant.html",
         title=person.name,
         study=study,
+        kind=KINDS[study.kind],
         row=row,
         changes=[(change, rule_text(change)) for change in changes_of(session, person)],
         patterns=patterns_of(answers, person.name),

@@ -84,19 +84,6 @@ export interface ConsentPayload {
 export type ExtraAnswer = number | string | (number | string)[] | null;
 
 export interface AnswerPayload {
-  score_1: number;
-  score_2: number;
-  preferred: number;
-  confirmed: boolean;
-  irrelevant: boolean;
-  reason: string | null;
-  active_seconds: number;
-  seconds_since_first_interaction: number | null;
-  extra?: Record<string, any>;
-  text_in_view?: boolean;
-}
-
-export interface JudgementPayload {
   judgement: Record<string, any>;
   irrelevant: boolean;
   reason: string | null;
@@ -115,13 +102,6 @@ export interface SubmitPayload {
   assignment: string;
   submit_key: string;
   answer: AnswerPayload;
-  images: ImagesPayload;
-}
-
-export interface JudgedSubmitPayload {
-  assignment: string;
-  submit_key: string;
-  answer: JudgementPayload;
   images: ImagesPayload;
 }
 
@@ -153,10 +133,6 @@ export interface ImageView {
 }
 
 export interface EarlierAnswer {
-  score_1: number | null;
-  score_2: number | null;
-  preferred: number | null;
-  confirmed: boolean | null;
   judgement: Record<string, any> | null;
   irrelevant: boolean;
   reason: string;

@@ -39,19 +39,6 @@ class SplitBy(StrEnum):
     BOTH = "both"
 
 
-class Kind(StrEnum):
-    """The kind of a release."""
-
-    HS = "hs"
-    HP = "hp"
-    SINGLE = "single"
-    IMAGES = "images"
-    RANKING = "ranking"
-    QUERY = "query"
-    SEARCH = "search"
-    ARENA = "arena"
-
-
 class LayoutName(StrEnum):
     """A layout besides the tables."""
 
@@ -73,7 +60,7 @@ def export(
     ctx: typer.Context,
     study: StudyOption = None,
     release: Annotated[
-        Kind | None,
+        str | None,
         typer.Option(
             metavar="hs|hp|KIND",
             help="Only this one: scores (hs) or preferences (hp) of pairs; studies of another "
@@ -214,7 +201,7 @@ def export(
     opened = open_chosen(ctx, database, create=False)
     recorder = Recorder(opened, command_line())
     with opened.reading() as session:
-        row, kinds = chosen_study(session, study), [release.value] if release else None
+        row, kinds = chosen_study(session, study), [release] if release else None
         if is_explained:
             sources = sources_of(session, row, kinds, chosen, options, extras)
             print_explained(sources, as_json=as_json)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from hsfiq.cli import app
+from hsfiq.kinds import RELEASE_KINDS
+from hsfiq.kinds.tables import SHARED_TABLES, Table
 from hsfiq.releases.card import table_section
-from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.kinds.shared_tables import SHARED_TABLES
-from hsfiq.releases.schemas import Table
 
 if TYPE_CHECKING:
     from typer.core import TyperCommand, TyperGroup

@@ -431,7 +431,8 @@ def play(
     ],
     simulator: Annotated[SimulatorName, typer.Option(help="Who gives the texts.")],
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The sessions, as JSONL; a stopped play goes on.")
+        Path,
+        typer.Option(metavar="FILE", help="The sessions, as JSONL; a stopped play goes on."),
     ],
     data: Annotated[
         str | None,
@@ -615,11 +616,11 @@ def comparison(
     """The simulated sessions beside those of a release's people."""
     from hsfiq.analysis.sessions.people import compare_rows
     from hsfiq.analysis.sessions.ranks import Rules
-    from hsfiq.releases.searching.records import FILE
+    from hsfiq.kinds.search import RECORDS_FILE
     from hsfiq.sessions import record
     from hsfiq.sessions.tables import sides_of
 
-    file = people / FILE if people.is_dir() else people
+    file = people / RECORDS_FILE if people.is_dir() else people
     sides = sides_of(record.read(file), simulated)
     return compare_rows(
         sides.sessions,

@@ -354,9 +354,11 @@ class Watched:
 
 def watched_preferences(session: Session, study: Study) -> Watched:
     """Compute the confidence sequence of every two systems; it needs the analysis extra."""
-    if study.kind != "pair":
-        return Watched(None, [])
     from hsfiq.collect.review import win_shares
+    from hsfiq.kinds import KINDS
+
+    if not KINDS[study.kind].has_preferences:
+        return Watched(None, [])
 
     shares = win_shares(session, study)
     facts: dict[str, Any] = shares.facts() | {"pairs": []}
@@ -423,7 +425,9 @@ def print_budget(
 
 def expected_widths(budget: Budget, kind: str) -> tuple[dict[str, float] | None, str | None]:
     """The expected widths of the 95% intervals, by simulation; or the reason why there are none."""
-    if kind != "pair":
+    from hsfiq.kinds import KINDS
+
+    if not KINDS[kind].has_preferences:
         return None, f"the simulation is for pairs of sets, not for {kind!r}"
     if budget.participants < 2 or budget.questions < 2:
         return None, "needs two participants with two questions each"

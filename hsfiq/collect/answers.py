@@ -14,17 +14,13 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningInsert
 
 from hsfiq.answer_rules import (
-    CONFIRMED_DIFFERENCE,
     LONGEST_REASON,
-    LOWEST_SCORE,
     SHORTEST_REASON,
     WHITE_SPACE,
     Answer,
     ImageStates,
     Times,
     are_painted,
-    contradicts,
-    require_integer,
 )
 from hsfiq.collect.checks import apply_check_rule, is_latest
 from hsfiq.collect.leases import IS_CHECK, extend_lease
@@ -32,8 +28,6 @@ from hsfiq.collect.participants import require_active
 from hsfiq.collect.protocol import (
     AnswerPayload,
     ImagesPayload,
-    JudgedSubmitPayload,
-    JudgementPayload,
     SkipPayload,
     SubmitPayload,
 )
@@ -42,7 +36,7 @@ from hsfiq.collect.steps import AskedQuestion, Steps, require_reached
 from hsfiq.db.rows import ANSWER_COUNTS, AnyParticipant, AnyStudy, execute
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 from hsfiq.errors import Conflict, Refused, SetBack
-from hsfiq.kinds import KINDS, Judgement, Rules
+from hsfiq.kinds import KINDS, Kind, Rules
 from hsfiq.study.config import StudyConfig, config_of, rules_of
 from hsfiq.study.instrument import read_answers
 from hsfiq.text import is_storable_text
@@ -142,7 +136,7 @@ def submit(
     session: Session,
     participant: AnyParticipant,
     question_id: int,
-    answer: Answer | Judgement | Skip,
+    answer: Answer | Skip,
     *,
     expected_revision: int,
     submit_key: str,
@@ -163,13 +157,13 @@ def submit(
         NotOpen: the study takes no answers.
         Conflict: another tab has answered since the page was loaded, or the submit key was used
             for another answer.
-        InvalidRecord: a score is higher than the study's scale.
-        Refused: the study allows no tie, or the reason is too long or cannot be stored.
+        Refused: the judgement does not fit the study, or the reason is too long or cannot be
+            stored.
     """
     own, step = require_reached(session, participant, question_id)
     revisions = revisions_of(session, question_id) if step.done else []
     require_storable(answer, participant.study)
-    values = values_of(answer)
+    values = values_of(answer, KINDS[participant.study.kind])
     earlier = next((row for row in revisions if row.submit_key == submit_key), None)
     if earlier is not None:
         if any(getattr(earlier, name) != values[name] for name in JUDGEMENT_COLUMNS):
@@ -234,39 +228,15 @@ def _latest_response() -> Select[Response]:
     )
 
 
-def require_storable(answer: Answer | Judgement | Skip, study: AnyStudy) -> None:
+def require_storable(answer: Answer | Skip, study: AnyStudy) -> None:
     if isinstance(answer, Skip):
         return
-    if isinstance(answer, Answer) != (study.kind == "pair"):
-        raise Refused(f"questions of this study are of kind {study.kind}")
-    if isinstance(answer, Answer):
-        points = config_of(study).wording.points
-        for score in (answer.score_1, answer.score_2):
-            require_integer("a score", score, LOWEST_SCORE, points)
-    if isinstance(answer, Answer) and answer.preferred == 0 and not study.ties_allowed:
-        raise Refused("this study does not allow ties: one of the two sets must be preferred")
-    if isinstance(answer, Answer):
-        require_confirmation(answer, study)
+    KINDS[study.kind].read(answer.values, rules_of(config_of(study)))
     reason = answer.reason or ""
     if len(reason) > LONGEST_REASON:
         raise Refused(f"the reason is longer than {LONGEST_REASON:,} characters")
     if not is_storable_text(reason):
         raise Refused("the reason has characters that cannot be stored")
-
-
-def require_confirmation(answer: Answer, study: AnyStudy) -> None:
-    """Refuse an answer that is confirmed without need, or needs to be and is not."""
-    is_asked = contradicts(
-        answer.preferred, answer.score_1, answer.score_2, by=CONFIRMED_DIFFERENCE
-    )
-    is_asked = is_asked and config_of(study).design.confirm_contradictions
-    if is_asked and not answer.confirmed:
-        raise Refused(
-            f"the preferred set has a score that is {CONFIRMED_DIFFERENCE} or more points lower: "
-            "confirm the answer or change it"
-        )
-    if answer.confirmed and not is_asked:
-        raise Refused("confirmed: this answer needs no confirmation")
 
 
 def images_seen(images: ImageStates | None, latest: Response | None) -> str | None:
@@ -290,9 +260,9 @@ def text_seen(now: bool | None, latest: Response | None) -> bool | None:
     return latest.text_in_view
 
 
-def response_of(answer: Answer | Judgement | Skip) -> Response:
+def response_of(answer: Answer | Skip, kind: Kind) -> Response:
     """The row of an answer, not yet added to a session; its key and revision are not set."""
-    return Response(**values_of(answer))
+    return Response(**values_of(answer, kind))
 
 
 UNANSWERED = dict.fromkeys(
@@ -300,7 +270,7 @@ UNANSWERED = dict.fromkeys(
 )
 
 
-def values_of(answer: Answer | Judgement | Skip) -> dict[str, Any]:
+def values_of(answer: Answer | Skip, kind: Kind) -> dict[str, Any]:
     """The columns that an answer decides."""
     letters = answer.images.letters if answer.images else None
     if isinstance(answer, Skip):
@@ -313,7 +283,7 @@ def values_of(answer: Answer | Judgement | Skip) -> dict[str, Any]:
             "text_in_view": None,
         }
     return UNANSWERED | {
-        **given_values(answer),
+        **kind.columns_of(answer.values),
         "irrelevant": answer.irrelevant,
         "reason": answer.reason or None,
         "extra": None if answer.extra is None else dict(answer.extra),
@@ -326,18 +296,6 @@ def values_of(answer: Answer | Judgement | Skip) -> dict[str, Any]:
     }
 
 
-def given_values(answer: Answer | Judgement) -> dict[str, Any]:
-    """What was judged, by its columns."""
-    if isinstance(answer, Judgement):
-        return {"judgement": dict(answer.values)}
-    return {
-        "score_1": answer.score_1,
-        "score_2": answer.score_2,
-        "preferred": answer.preferred,
-        "confirmed": answer.confirmed,
-    }
-
-
 LONGEST_SECONDS = 24 * 3600.0
 """What a page may report at most where the time at which the question was served is unknown."""
 
@@ -345,9 +303,9 @@ LONGEST_SECONDS = 24 * 3600.0
 def given_answer(
     question: AskedQuestion,
     study: AnyStudy,
-    payload: SubmitPayload | JudgedSubmitPayload | SkipPayload,
+    payload: SubmitPayload | SkipPayload,
     now: datetime,
-) -> Answer | Judgement | Skip:
+) -> Answer | Skip:
     """What the page sends, if it fits the question and the study; else `Refused`."""
     config = config_of(study)
     images = image_states(question, payload["images"], rules_of(config))
@@ -370,10 +328,10 @@ def image_states(question: AskedQuestion, payload: ImagesPayload, rules: Rules) 
 def answer_of(
     question: AskedQuestion,
     config: StudyConfig,
-    payload: AnswerPayload | JudgementPayload,
+    payload: AnswerPayload,
     images: ImageStates,
     now: datetime,
-) -> Answer | Judgement:
+) -> Answer:
     """The answer with the states of its images, and its times by the server's clock."""
     reason = (payload["reason"] or "").strip(WHITE_SPACE)
     is_asked = asks_reason(config, question.form_position, question.place)
@@ -382,39 +340,20 @@ def answer_of(
     given_reason = None if payload["reason"] is None else reason
     times = times_of(question, payload, now)
     extra, text_in_view = extra_answers(config, payload), payload.get("text_in_view")
-    if "score_1" in payload:
-        scores = payload["score_1"], payload["score_2"], payload["preferred"]
-        confirmed = payload["confirmed"] or None
-        return Answer(
-            *scores,
-            payload["irrelevant"],
-            given_reason,
-            times,
-            images,
-            confirmed,
-            extra,
-            text_in_view,
-        )
     kind = KINDS[config.design.kind]
-    if kind.read is None:
-        raise Refused(f"questions of this study are of kind {config.design.kind}")
     values = kind.read(payload["judgement"], rules_of(config))
     irrelevant = None if kind.is_live else payload["irrelevant"]  # the page of a search has no flag
-    return Judgement(values, irrelevant, given_reason, times, images, extra, text_in_view)
+    return Answer(values, irrelevant, given_reason, times, images, extra, text_in_view)
 
 
-def extra_answers(
-    config: StudyConfig, payload: AnswerPayload | JudgementPayload
-) -> dict[str, Any] | None:
+def extra_answers(config: StudyConfig, payload: AnswerPayload) -> dict[str, Any] | None:
     """The answers to the extra questions; None if the study has none."""
     questions = config.questionnaire.after_each
     answers = read_answers(questions, payload.get("extra", {}))
     return answers if questions else None
 
 
-def times_of(
-    question: AskedQuestion, payload: AnswerPayload | JudgementPayload, now: datetime
-) -> Times:
+def times_of(question: AskedQuestion, payload: AnswerPayload, now: datetime) -> Times:
     """The times of an answer by the server's clock.
 
     The page reports durations. None can be longer than the time since the question was served, so

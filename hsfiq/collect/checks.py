@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, select, true
+from sqlalchemy import ColumnElement, Select, select, true
 from sqlalchemy.orm import Session, aliased
 
 from hsfiq.collect.leases import extend_lease
@@ -22,7 +23,7 @@ from hsfiq.collect.steps import steps_of
 from hsfiq.db.rows import AnyParticipant, AnyStudy
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, Refused, SetBack
-from hsfiq.kinds import KINDS, ShownAnswer
+from hsfiq.kinds import KINDS, Kind, ShownAnswer
 from hsfiq.study.config import config_of, rules_of
 from hsfiq.text import is_storable_text
 
@@ -78,7 +79,7 @@ SUM_TRIES = (
     .join(Participant, Form.participant_id == Participant.id)
     .order_by(CheckAnswer.id)
 )
-"""Made once, like `QUESTION_CHECKS`."""
+"""Made once, which takes longer than running it for a participant."""
 
 
 def sum_tries(session: Session, study: Study, shown: Shown | None) -> Iterator[CheckResult]:
@@ -103,32 +104,34 @@ def is_judgement(response: type[Response]) -> ColumnElement[bool]:
     return is_latest(response) & response.skipped.is_(None)
 
 
-N_ANSWERED = 5
-"""The number of columns of `answered`."""
-
-
-def answered(question: type[Question], answer: type[Response]) -> tuple[Any, ...]:
-    return (
-        answer.preferred, answer.judgement, question.swapped, question.set_order, question.order_1,
-    )  # fmt: skip
-
-
 ASKED, FIRST = aliased(Question), aliased(Question)
 ANSWER, ORIGINAL = aliased(Response), aliased(Response)
-QUESTION_CHECKS = (
-    select(
-        Participant.id, Form.id, Check.kind, Check.expected,
-        *answered(ASKED, ANSWER), *answered(FIRST, ORIGINAL),
-    )
-    .join(Form, Check.form_id == Form.id)
-    .join(ASKED, ASKED.id == Check.question_id)
-    .join(ANSWER, (ANSWER.question_id == Check.question_id) & is_judgement(ANSWER))
-    .outerjoin(FIRST, FIRST.id == Check.repeats_id)
-    .outerjoin(ORIGINAL, (ORIGINAL.question_id == Check.repeats_id) & is_judgement(ORIGINAL))
-    .join(Participant, Form.participant_id == Participant.id)
-    .order_by(Check.id)
-)  # fmt: skip
-"""Made once, which takes longer than running it for a participant."""
+N_OF_ORDER = 3
+"""The number of columns of `answered` that say in which order the question was shown."""
+
+
+def answered(
+    stored_in: Sequence[str], question: type[Question], answer: type[Response]
+) -> tuple[Any, ...]:
+    columns = (getattr(answer, name) for name in stored_in)
+    return (*columns, question.swapped, question.set_order, question.order_1)
+
+
+@cache  # making it takes longer than running it for a participant
+def all_question_checks(stored_in: tuple[str, ...]) -> Select[Any]:
+    return (
+        select(
+            Participant.id, Form.id, Check.kind, Check.expected,
+            *answered(stored_in, ASKED, ANSWER), *answered(stored_in, FIRST, ORIGINAL),
+        )
+        .join(Form, Check.form_id == Form.id)
+        .join(ASKED, ASKED.id == Check.question_id)
+        .join(ANSWER, (ANSWER.question_id == Check.question_id) & is_judgement(ANSWER))
+        .outerjoin(FIRST, FIRST.id == Check.repeats_id)
+        .outerjoin(ORIGINAL, (ORIGINAL.question_id == Check.repeats_id) & is_judgement(ORIGINAL))
+        .join(Participant, Form.participant_id == Participant.id)
+        .order_by(Check.id)
+    )  # fmt: skip
 
 
 def question_checks(
@@ -138,11 +141,13 @@ def question_checks(
 
     Those of all participants, or of those for whom the condition `whose` holds.
     """
-    chosen = QUESTION_CHECKS.where(Form.study_id == study.id, true() if whose is None else whose)
-    rows = session.execute(chosen).all()
     kind, rules = KINDS[study.kind], rules_of(config_of(study))
-    for participant_id, form_id, check, expected, *values in rows:
-        again, before = shown_answer(*values[:N_ANSWERED]), shown_answer(*values[N_ANSWERED:])
+    checks = all_question_checks(kind.stored_in)
+    chosen = checks.where(Form.study_id == study.id, true() if whose is None else whose)
+    n_columns = len(kind.stored_in) + N_OF_ORDER
+    for participant_id, form_id, check, expected, *columns in session.execute(chosen).all():
+        again = shown_answer(kind, columns[:n_columns])
+        before = shown_answer(kind, columns[n_columns:])
         if again is None:
             continue
         if check == "gold" and kind.gold is not None and expected is not None:
@@ -152,17 +157,12 @@ def question_checks(
             yield CheckResult(participant_id, form_id, check, kind.repeats(before, again, rules))
 
 
-def shown_answer(
-    preferred: int | None,
-    judgement: Mapping[str, Any] | None,
-    swapped: bool,
-    set_order: Sequence[int] | None,
-    order_1: Sequence[int] | None,
-) -> ShownAnswer | None:
-    """An answer by its columns; None for a question that was skipped or not answered."""
-    if judgement is None and preferred is None:
+def shown_answer(kind: Kind, columns: Sequence[Any]) -> ShownAnswer | None:
+    """An answer by the columns of `answered`; None for a question that was skipped or is open."""
+    *stored, swapped, set_order, order_1 = columns
+    values = kind.judgement_in(stored)
+    if values is None:
         return None
-    values = {"preferred": preferred} if judgement is None else judgement
     return ShownAnswer(values, set_order or ((1, 0) if swapped else (0, 1)), order_1)
 
 

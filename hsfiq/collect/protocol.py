@@ -148,27 +148,11 @@ In the place of an option's number, a text is what was written for "Other".
 
 @final
 class AnswerPayload(TypedDict):
-    """The answer within a submit. Times are durations in seconds: browser clocks may be wrong.
+    """The answer within a submit; the study's question kind reads `judgement`.
 
-    `confirmed`: the page asked whether the preference for the set scored much lower is meant.
-    `text_in_view`: whether the whole text of the query has been in view; absent without a text.
+    Times are durations in seconds: browser clocks may be wrong. `text_in_view`: whether the whole
+    text of the query has been in view; absent without a text.
     """
-
-    score_1: int
-    score_2: int
-    preferred: int
-    confirmed: bool
-    irrelevant: bool
-    reason: str | None
-    active_seconds: float
-    seconds_since_first_interaction: float | None
-    extra: NotRequired[dict[str, ExtraAnswer]]
-    text_in_view: NotRequired[bool]
-
-
-@final
-class JudgementPayload(TypedDict):
-    """The answer of another kind than `pair`: its kind reads `judgement`."""
 
     judgement: dict[str, Any]
     irrelevant: bool
@@ -193,16 +177,6 @@ class SubmitPayload(TypedDict):
     assignment: str
     submit_key: str
     answer: AnswerPayload
-    images: ImagesPayload
-
-
-@final
-class JudgedSubmitPayload(TypedDict):
-    """POST /submit of a study of another kind than `pair`."""
-
-    assignment: str
-    submit_key: str
-    answer: JudgementPayload
     images: ImagesPayload
 
 
@@ -245,16 +219,8 @@ class ImageView(TypedDict):
 
 
 class EarlierAnswer(TypedDict):
-    """The answer that counts so far.
+    """The answer that counts so far; the judgement of a skipped question is null."""
 
-    Scores and preference are null for a skipped question and for other kinds than `pair`, and the
-    judgement for a skipped question and for `pair`. `confirmed` is true or null.
-    """
-
-    score_1: int | None
-    score_2: int | None
-    preferred: int | None
-    confirmed: bool | None
     judgement: dict[str, Any] | None
     irrelevant: bool
     reason: str

@@ -18,12 +18,12 @@ from hsfiq.collect.searches import SearchState, images_by_key
 from hsfiq.db.search_tables import SearchItem, SearchList
 from hsfiq.db.source_tables import Image, System
 from hsfiq.errors import ConfigError, HsfiqError
+from hsfiq.kinds.search_rows import Retriever
 from hsfiq.live.client import TIMEOUT, Answered, LiveRetriever
 from hsfiq.live.protocol import RankRequest, RetrieverUnavailable, Search, Turn, as_base64
 from hsfiq.live.shared import SharedRetriever
 from hsfiq.study.config import StudyConfig, config_of
 from hsfiq.study.searches import Described
-from hsfiq.study.searching.config import Retriever
 
 # Asking a study's live retrievers what they are, and which images they search.
 #

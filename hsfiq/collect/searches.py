@@ -31,10 +31,9 @@ from hsfiq.db.source_tables import Image, Query, System, Triplet
 from hsfiq.db.tables import Form, Pair, Participant, Question, Response, Study
 from hsfiq.errors import Conflict, Forbidden, Refused, SetBack, UnreadableInput
 from hsfiq.ids import question_id
-from hsfiq.kinds import Judgement
-from hsfiq.kinds.search import POINTS
+from hsfiq.kinds.search import MOST_POINTS
+from hsfiq.kinds.search_rows import Searches
 from hsfiq.study.config import config_of
-from hsfiq.study.searching.config import Searches
 from hsfiq.text import is_storable_text
 
 if TYPE_CHECKING:
@@ -225,8 +224,8 @@ def require_judged(opinion: Opinion, n_lists: int) -> None:
     if n_lists == 1:
         if vote is not None:
             raise Refused("vote: there is only one list")
-        if satisfaction is None or not 1 <= satisfaction <= POINTS:
-            raise Refused(f"satisfaction: is not from 1 to {POINTS}")
+        if satisfaction is None or not 1 <= satisfaction <= MOST_POINTS:
+            raise Refused(f"satisfaction: is not from 1 to {MOST_POINTS}")
         return
     if satisfaction is not None:
         raise Refused("satisfaction: two lists have a vote instead")
@@ -354,9 +353,7 @@ def stop(
     session.flush()
 
 
-def judged(
-    session: Session, question_id: int, answer: Answer | Judgement | Skip, revision: int
-) -> Judgement:
+def judged(session: Session, question_id: int, answer: Answer | Skip, revision: int) -> Answer:
     """How a search went, with the time of its turns; `revision` is the one that the page shows.
 
     `Refused` unless the search has ended, and `why` is given exactly if it was stopped.
@@ -364,7 +361,7 @@ def judged(
     state = state_of(session, question_id)
     if state.ending is None:
         raise SetBack("the search has not ended yet")
-    if not isinstance(answer, Judgement):
+    if isinstance(answer, Skip):
         raise Refused("a search is stopped, not skipped")
     if (answer.values["why"] is not None) != (state.ending.reason == "stopped"):
         raise Refused(

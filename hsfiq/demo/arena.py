@@ -47,10 +47,10 @@ from hsfiq.drawn.garments import CATEGORIES
 from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.http_server import listening
+from hsfiq.kinds.search_rows import Retriever, Searches
 from hsfiq.processes import Signals
 from hsfiq.study.config import Checks, Design, Presentation, Queries, StudyConfig, config_of
 from hsfiq.study.design import draw_study
-from hsfiq.study.searching.config import Retriever, Searches
 
 NAME = "arena"
 TITLE, SIMULATED_TITLE = (

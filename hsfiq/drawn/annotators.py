@@ -22,6 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE, Answer, Times
+from hsfiq.kinds.pair import pair_values
 
 if TYPE_CHECKING:
     from random import Random
@@ -94,13 +95,20 @@ class SimulatedAnnotator:
         impression_2 = SLOPE * utility_2 + self.noise * _gumbel(rng)
         margin = impression_1 + self.side_bias - impression_2
         offset = self.offset + self.drift * progress
+        values = pair_values(
+            _score(impression_1 + offset, points),
+            _score(impression_2 + offset, points),
+            _preferred(rng, margin, ties_allowed=ties_allowed),
+        )
         return Answer(
-            score_1=_score(impression_1 + offset, points),
-            score_2=_score(impression_2 + offset, points),
-            preferred=_preferred(rng, margin, ties_allowed=ties_allowed),
+            values,
             irrelevant=_flagged(rng, max(utility_1, utility_2)),
             times=Times(active_seconds=round(seconds, 3)),
         )
+
+    def finds_irrelevant(self, utility: float) -> bool:
+        """Whether something with this utility is irrelevant to everybody."""
+        return utility < IRRELEVANT_BELOW
 
     def seconds(self, rng: Random) -> float:
         """Draw the active seconds of an answer."""
@@ -205,10 +213,9 @@ def _flagged(rng: Random, better: float) -> bool:
 
 def _lapse(rng: Random, seconds: float, points: int) -> Answer:
     """Draw an inattentive answer, which may contradict itself."""
+    scores = rng.randint(LOWEST_SCORE, points), rng.randint(LOWEST_SCORE, points)
     return Answer(
-        score_1=rng.randint(LOWEST_SCORE, points),
-        score_2=rng.randint(LOWEST_SCORE, points),
-        preferred=rng.choice((1, 2)),
+        pair_values(*scores, rng.choice((1, 2))),
         irrelevant=rng.random() < _FLAG_RATE,
         times=Times(active_seconds=round(seconds, 3)),
     )

@@ -1,15 +1,233 @@
 """`arena`: a search with two live retrievers side by side, and a vote between them at each turn.
 
-The judgement in the end is that of a search.
+The judgement in the end is that of a search. Its release has the votes between the lists.
 """
 
-from dataclasses import replace
+from __future__ import annotations
 
-from hsfiq.kinds.search import SEARCH
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hsfiq.kinds.kind import ReleaseKind, Row, Sets, Wrong, about_item, as_many_as_images
+from hsfiq.kinds.rows import QuestionRow, Questions, TableRows, answer_row
+from hsfiq.kinds.search import (
+    ANSWERED_IN_THE_END,
+    ASKED_AT_TURN,
+    LIST,
+    LIST_STATES,
+    SAID,
+    SEARCH,
+    SEARCH_ID,
+    SESSION,
+    TURN,
+    ids_of,
+    judgement,
+    searches_in,
+    session_values,
+    struck,
+)
+from hsfiq.kinds.search_rows import SearchRow, TurnRow
+from hsfiq.kinds.tables import (
+    ASKED,
+    FLAG,
+    IDS,
+    NUMBER,
+    POINTS,
+    TEXT,
+    TIME,
+    UNKNOWN,
+    WHOLE,
+    Column,
+    Table,
+    renamed,
+    without,
+)
+
+SIDES = (1, 2)
+SYSTEMS = (
+    Column("system_1", TEXT, "of the list on the left (on a phone, above), for the whole search"),
+    Column("system_2", TEXT, "of the list on the right (on a phone, below), for the whole search"),
+)
+OF_LIST = without(LIST, "rank", "ties")
+"""What a list has without a target."""
+
+PREFERENCE = Column(
+    "preference",
+    POINTS,
+    "the better list, 1 or 2; 0 if neither is better",
+    null="the participant did not vote",
+    values=(0, 1, 2),
+)
+BOTH_BAD = Column(
+    "both_bad",
+    FLAG,
+    "whether both lists are bad; true only with preference 0",
+    null="the participant did not vote",
+)
+VOTE = (PREFERENCE, BOTH_BAD)
+NEAREST_LIST = Column(
+    "nearest_list",
+    POINTS,
+    "the list of the nearest image, 1 or 2",
+    null="none is nearest",
+    values=(1, 2),
+)
+SESSIONS = Table(
+    "sessions",
+    "one row a search: its two systems, how it stopped, how it went, flags and times",
+    (
+        *ASKED,
+        *SYSTEMS,
+        *SESSION,
+        Column(
+            "declared_list",
+            POINTS,
+            "the list of the declared image, 1 or 2",
+            null="none was declared",
+            values=(1, 2),
+        ),
+        *ANSWERED_IN_THE_END,
+    ),
+    key=("question_id",),
+)
+TURNS = Table(
+    "turns",
+    "one row a turn: what both systems were asked, the two lists, and the feedback on them",
+    (
+        SEARCH_ID,
+        *IDS[1:],
+        *SYSTEMS,
+        *ASKED_AT_TURN[:-1],
+        replace(
+            ASKED_AT_TURN[-1],
+            meaning="when both lists were stored; neither is shown before",
+            null="the lists did not come",
+        ),
+        *renamed(OF_LIST, "_1"),
+        *renamed(OF_LIST, "_2"),
+        *VOTE,
+        NEAREST_LIST,
+        *SAID,
+        *(replace(LIST_STATES, name=f"image_states_{side}") for side in SIDES),
+    ),
+    key=("question_id", "turn"),
+    present="a search has a turn",
+)
+VOTES = Table(
+    "votes",
+    "one row a vote between the two lists of a turn",
+    (
+        SEARCH_ID,
+        *IDS[1:],
+        TURN,
+        Column("triplet_id", TEXT, "of the query"),
+        *SYSTEMS,
+        *(replace(column, null=None) for column in VOTE),
+        Column("answered_at", TIME, "when the vote was given"),
+        Column("session_place", WHOLE, "of the search among the participant's, from 1", lowest=1),
+        NEAREST_LIST,
+        Column(
+            "common_images", WHOLE, "the number of images that both lists have", "images", lowest=0
+        ),
+        Column("active_seconds", NUMBER, "the time with the lists in use", "seconds", null=UNKNOWN),
+    ),
+    key=("question_id", "turn"),
+    present="there is a vote",
+)
+
+
+def tables(kept: Questions) -> dict[str, TableRows]:
+    searches = searches_in(kept)
+    turns = [(question, search, turn) for question, search in searches for turn in search.turns]
+    votes = [each for each in turns if each[2].preference is not None]
+    return {
+        "sessions": [session_row(question, search) for question, search in searches],
+        **({"turns": [turn_row(*each) for each in turns]} if turns else {}),
+        **({"votes": [vote_row(*each) for each in votes]} if votes else {}),
+    }
+
+
+def session_row(question: QuestionRow, search: SearchRow) -> dict[str, Any]:
+    return answer_row(
+        question,
+        **systems_of(search),
+        **session_values(question, search),
+        declared_list=search.declared_list,
+    )
+
+
+def systems_of(search: SearchRow) -> dict[str, str]:
+    return dict(zip((column.name for column in SYSTEMS), search.systems, strict=True))
+
+
+def turn_row(question: QuestionRow, search: SearchRow, turn: TurnRow) -> dict[str, Any]:
+    return {
+        **ids_of(question),
+        **systems_of(search),
+        **values_of(turn, ASKED_AT_TURN),
+        **{
+            f"{column.name}_{side}": turn.of_list(side, column.name)
+            for side in SIDES
+            for column in OF_LIST
+        },
+        **values_of(turn, (*VOTE, NEAREST_LIST, *SAID)),
+        **{f"image_states_{side}": turn.states_of_list(side) for side in SIDES},
+    }
+
+
+def values_of(turn: TurnRow, columns: Sequence[Column]) -> dict[str, Any]:
+    return {column.name: getattr(turn, column.name) for column in columns}
+
+
+def vote_row(question: QuestionRow, search: SearchRow, turn: TurnRow) -> dict[str, Any]:
+    first, second = turn.lists
+    return {
+        **ids_of(question),
+        "turn": turn.turn,
+        "triplet_id": question.query.triplet_id,
+        **systems_of(search),
+        **values_of(turn, VOTE),
+        "answered_at": turn.given_at,
+        "session_place": search.place,
+        "nearest_list": turn.nearest_list,
+        "common_images": len(set(first.image_ids) & set(second.image_ids)),
+        "active_seconds": turn.active_seconds,
+    }
+
+
+def check_turns(row: Row, _sets: Sets) -> Wrong:
+    for side in SIDES:
+        yield from as_many_as_images(row, f"scores_{side}", f"image_ids_{side}")
+        yield from as_many_as_images(row, f"image_states_{side}", f"image_ids_{side}")
+    if row["both_bad"] and row["preference"]:
+        yield "both_bad", f"is true, with preference {row['preference']}"
+    place, side = row["nearest_place"], row["nearest_list"]
+    if place is not None and side in SIDES:
+        images = row[f"image_ids_{side}"] or []
+        if images[place - 1 : place] != [row["nearest_id"]]:
+            yield "nearest_id", f"{row['nearest_id']} is not image {place} of list {side}"
+    if row["struck"] and row["text"] is not None:
+        yield "text", "is there, and was struck"
+
 
 ARENA = replace(
     SEARCH,
     name="arena",
     asks="searches with two systems side by side",
     n_live=2,
+    releases=(
+        ReleaseKind(
+            name="arena",
+            about="votes of people who search with two systems side by side",
+            main="sessions",
+            own_tables=(SESSIONS, TURNS, VOTES),
+            tables=tables,
+            judgement=judgement,
+            checks={"sessions": about_item, "turns": check_turns},
+            struck=struck,
+            sets_are="",
+            tags=("human-feedback", "preference"),
+        ),
+    ),
 )

@@ -1,20 +1,52 @@
-"""`images`: which images of one set fit, on a scale of 2 to 5 levels from 0."""
+"""`images`: which images of one set fit, on a scale of 2 to 5 levels from 0.
+
+Its release has the level of each image, and `qrels.txt` of all answers together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from random import Random
 from typing import Any
 
+from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
 from hsfiq.kinds.kind import (
     SAME_WITHIN,
     Gold,
+    GoldDraw,
+    GoldQuestion,
     Kind,
+    Practice,
+    ReleaseKind,
+    Row,
     Rules,
+    SeenQuestion,
+    Sets,
     ShownAnswer,
+    SimulatedAnnotator,
+    Wrong,
+    about_one_set,
     require_keys,
     require_whole_number,
+    retrieved,
+    timed,
     whole_numbers,
+)
+from hsfiq.kinds.rows import QuestionRow, Questions, TableRows, answer_row, set_rows
+from hsfiq.kinds.tables import (
+    ANSWERED,
+    ASKED,
+    IDS,
+    POINTS,
+    SCORE,
+    SET_COLUMNS,
+    SYSTEM,
+    TEXT,
+    WHOLE,
+    Column,
+    Table,
 )
 
 
@@ -30,11 +62,6 @@ def read(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
             for level in levels
         ]
     }
-
-
-def expected(text: str, rules: Rules) -> dict[str, Any]:
-    """`1 3 4`: the images that fit, counted from the left; the others do not fit at all."""
-    return {"fitting": sorted(whole_numbers(text, rules.k))}
 
 
 def summary(judgement: Mapping[str, Any]) -> str:
@@ -55,6 +82,27 @@ def levels_by_rank(answer: ShownAnswer) -> list[int]:
     return [level for _, level in sorted(zip(answer.images, levels, strict=True))]
 
 
+def expected(text: str, rules: Rules) -> dict[str, Any]:
+    """`1 3 4`: the images that fit, counted from the left; the others do not fit at all."""
+    return {"fitting": sorted(whole_numbers(text, rules.k))}
+
+
+PRACTICE = Practice(
+    read=expected, drawn=lambda rules, _place: {"fitting": list(range(1, rules.k + 1))}
+)
+
+
+def target_among_far_images(draw: GoldDraw) -> GoldQuestion:
+    """The target among random images should be the one that fits."""
+    k = draw.rules.k
+    images = draw.far_images(k - 1)
+    place = draw.rng.randrange(k)
+    images.insert(place, draw.target())
+    order = draw.order()
+    shown = place if order is None else order.index(place)
+    return GoldQuestion([images], str(shown + 1), [order])
+
+
 def finds_target(expected: str, values: Mapping[str, Any]) -> bool:
     """The planted target, the image with this number, has a higher level than every other one."""
     levels = list(values["relevance"])
@@ -63,9 +111,96 @@ def finds_target(expected: str, values: Mapping[str, Any]) -> bool:
 
 
 GOLD = Gold(
+    draw=target_among_far_images,
     passes=finds_target,
     words=lambda expected: f"image {expected}, the target, should fit better than all others",
+    needs_target=True,
 )
+
+
+def simulated(annotator: SimulatedAnnotator, rng: Random, question: SeenQuestion) -> Answer:
+    """The level of each image, by an impression of its own utility."""
+    (utilities,), levels = question.image_utilities(), question.rules.levels
+    scores = [annotator.score(rng, each, progress=question.progress) for each in utilities]
+    # Of five scores, as many levels: 1 is always the lowest and 5 the highest.
+    return timed(annotator, rng, relevance=[(score - 1) * levels // 5 for score in scores])
+
+
+SET = Column("set_id", TEXT, "the set", refers_to="sets.set_id")
+JUDGEMENTS = Table(
+    "judgements",
+    "one row a question: the set, flags and times",
+    (*ASKED, SET, SYSTEM, *ANSWERED),
+    key=("question_id",),
+)
+RELEVANCE = Table(
+    "relevance",
+    "one row an image of a question's set: its level, from 0 (does not fit)",
+    (
+        *IDS,
+        SET,
+        SYSTEM,
+        Column("rank", WHOLE, "of the image in the set, from 1", lowest=1),
+        Column("image_id", TEXT, "the image"),
+        Column("relevance", POINTS, "the level, from 0", "levels", lowest=0),
+    ),
+    key=("question_id", "rank"),
+)
+UNSCORED_SETS = Table(
+    "sets",
+    "one row a retrieved set as judged: its images, best first; sets have no score",
+    (*SET_COLUMNS, replace(SCORE, null="images were judged, and not the set: always")),
+    key=("set_id",),
+)
+
+
+def tables(kept: Questions) -> dict[str, TableRows]:
+    return {
+        "judgements": [
+            answer_row(question, set_id=question.set_1, system=question.system_1)
+            for question in kept
+        ],
+        "relevance": [row for question in kept for row in image_rows(question)],
+        "sets": [row for question in kept for row in set_rows(question)],
+    }
+
+
+def image_rows(question: QuestionRow) -> Iterator[dict[str, Any]]:
+    """A row for each image, best first."""
+    (retrieved,), shown = question.sets, question.judged("relevance")
+    order = question.orders[0] or range(len(shown))
+    level_of = dict(zip(order, shown, strict=True))
+    for place, image_id in enumerate(retrieved.image_ids):
+        yield {
+            "question_id": question.question_id,
+            "participant_id": question.participant_id,
+            "query_id": question.query_id,
+            "set_id": question.set_1,
+            "system": question.system_1,
+            "rank": place + 1,
+            "image_id": image_id,
+            "relevance": level_of[place],
+        }
+
+
+def judgement(_row: Row, parts: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
+    """The levels in the order in which the images were shown."""
+    by_place = {row["rank"] - 1: row["relevance"] for row in parts["relevance"]}
+    order = parts["sets"][0]["shown_order"] or range(len(by_place))
+    return {"relevance": [by_place[place] for place in order]}
+
+
+def check_relevance(row: Row, sets: Sets) -> Wrong:
+    own = sets.get(row["set_id"])
+    if own is None:
+        return
+    place = row["rank"] - 1
+    if not 0 <= place < len(own["image_ids"]):
+        yield "rank", f"is {row['rank']}, and {row['set_id']} has {len(own['image_ids'])} images"
+    elif own["image_ids"][place] != row["image_id"]:
+        what = f"is {row['image_id']}, and in sets.parquet {own['image_ids'][place]}"
+        yield "image_id", what
+
 
 IMAGES = Kind(
     name="images",
@@ -77,9 +212,29 @@ IMAGES = Kind(
             *("wording.levels", "wording.image", "wording.irrelevant"),
         }
     ),
-    expected=expected,
-    repeats=repeats,
-    gold=GOLD,
     read=read,
     summary=summary,
+    repeats=repeats,
+    releases=(
+        ReleaseKind(
+            name="images",
+            about="human judgements of each image of a retrieved set",
+            main="judgements",
+            own_tables=(JUDGEMENTS, RELEVANCE, UNSCORED_SETS),
+            tables=tables,
+            judgement=judgement,
+            restored_from=("relevance",),
+            checks={
+                "judgements": about_one_set,
+                "relevance": check_relevance,
+                "sets": retrieved,
+            },
+            files=("qrels.txt",),
+            sets_are="sets with judged images",
+        ),
+    ),
+    practice=PRACTICE,
+    simulated=simulated,
+    gold=GOLD,
+    scale="levels",
 )

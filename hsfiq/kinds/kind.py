@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from hsfiq.answer_rules import ImageStates, Times
+from hsfiq.answer_rules import Answer, Times
 from hsfiq.errors import Refused
+from hsfiq.ids import set_id
+from hsfiq.kinds.rows import Questions, TableRows
+from hsfiq.kinds.tables import SHARED_TABLES, Table
+
+if TYPE_CHECKING:  # importing pyarrow is left to what writes tables
+    import pyarrow as pa
 
 SAME_WITHIN = 0.25
 """Scores and levels that are given again agree within this share of the scale, on average."""
-
-KindName = Literal["pair", "single", "images", "ranking", "query", "search", "arena"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,8 @@ class Rules:
     """What a study allows in an answer.
 
     `points` and `levels` are those of the scales for sets and for images, `k` counts the images of
-    a set.
+    a set. A preference for a set whose score is `confirm_difference` lower, or more, has to be
+    confirmed; None if none has to.
     """
 
     points: int
@@ -28,24 +34,7 @@ class Rules:
     n_sets: int
     ties: bool
     levels: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """One participant's answer to a question of another kind than `pair`.
-
-    `values` is what the kind has read; `irrelevant` is None if the page has no flag, `images` if
-    the states of the images are unknown, and `extra`, the answers to the owner's extra questions,
-    if there are none. `text_in_view` is as in `hsfiq.answer_rules.Answer`.
-    """
-
-    values: Mapping[str, Any]
-    irrelevant: bool | None = False
-    reason: str | None = None
-    times: Times = field(default_factory=Times)
-    images: ImageStates | None = None
-    extra: Mapping[str, Any] | None = None
-    text_in_view: bool | None = None
+    confirm_difference: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +50,7 @@ class ShownAnswer:
     """An answer, and the order in which it was asked for.
 
     Attributes:
-        values: the judgement; of `pair`, `{"preferred": ...}`.
+        values: the judgement.
         sets: the places of the item's sets, as they were shown.
         images: the places of the first set's images, as they were shown; None if best first.
     """
@@ -71,17 +60,206 @@ class ShownAnswer:
     images: Sequence[int] | None
 
 
+# Questions with a known answer: gold questions, and the practice question.
+
+
+class GoldDraw(Protocol):
+    """What a gold question about a query is made of; images are named by their database keys."""
+
+    @property
+    def rules(self) -> Rules: ...
+
+    @property
+    def rng(self) -> Random: ...
+
+    def target(self) -> int:
+        """The target of a query that has one (`Gold.needs_target`), by its database key."""
+
+    def winner(self) -> list[int]:
+        """The target and a system's best images."""
+
+    def lists(self, number: int) -> list[list[int]]:
+        """The best images of so many systems."""
+
+    def far_images(self, number: int) -> list[int]:
+        """Images that no system returned for the query."""
+
+    def order(self) -> list[int] | None:
+        """The order in which a set's images are shown; None is best first."""
+
+
 @dataclass(frozen=True, slots=True)
-class Gold:
-    """A planted question with an obvious answer.
+class GoldQuestion:
+    """A planted question as it is shown.
 
     Attributes:
-        passes: whether an answer is right, by the check's `expected` and the judgement.
-        words: what is right, for the study's owner.
+        sets: the images of each set by their database keys, best first.
+        expected: what `Gold.passes` compares an answer with.
+        orders: the order in which the images of each set are shown; None is best first.
+        swapped: whether two sets are shown in the other order.
+        set_order: the order in which three or more sets are shown.
     """
 
+    sets: Sequence[Sequence[int]]
+    expected: str
+    orders: Sequence[list[int] | None]
+    swapped: bool = False
+    set_order: list[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """Planted questions with an obvious answer.
+
+    Attributes:
+        draw: draws one.
+        passes: whether an answer is right, by the question's `expected` and the judgement.
+        words: what is right, for the study's owner.
+        needs_target: whether the query must have a target.
+    """
+
+    draw: Callable[[GoldDraw], GoldQuestion]
     passes: Callable[[str, Mapping[str, Any]], bool]
     words: Callable[[str], str]
+    needs_target: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Practice:
+    """The practice question.
+
+    Attributes:
+        read: reads `[practice] expected`, what is right at the owner's question, or raises
+            `Refused`; the page's `isExpected` compares an answer with it.
+        drawn: the same of the question that the app has drawn; its better set is at this place,
+            from 1.
+    """
+
+    read: Callable[[str, Rules], dict[str, Any]]
+    drawn: Callable[[Rules, int], dict[str, Any]]
+
+
+# Simulated annotators.
+
+
+class SimulatedAnnotator(Protocol):
+    """What `hsfiq.drawn.annotators.SimulatedAnnotator` has."""
+
+    @property
+    def lapse_rate(self) -> float: ...
+
+    def answer(
+        self,
+        rng: Random,
+        utility_1: float,
+        utility_2: float,
+        *,
+        ties_allowed: bool,
+        progress: float,
+        points: int,
+    ) -> Answer: ...
+
+    def seconds(self, rng: Random) -> float: ...
+
+    def impression(self, rng: Random, utility: float) -> float: ...
+
+    def score(self, rng: Random, utility: float, *, progress: float, points: int = ...) -> int: ...
+
+    def finds_irrelevant(self, utility: float) -> bool: ...
+
+
+class SeenQuestion(Protocol):
+    """A question as a simulated annotator sees it.
+
+    `progress` is 0 at the participant's first question and 1 at the last.
+    """
+
+    @property
+    def rules(self) -> Rules: ...
+
+    @property
+    def progress(self) -> float: ...
+
+    def utilities(self) -> list[float]:
+        """The utility of each set, in the order shown."""
+
+    def image_utilities(self) -> list[list[float]]:
+        """The utility of each image of each set."""
+
+
+def timed(annotator: SimulatedAnnotator, rng: Random, **values: Any) -> Answer:
+    """The answer, not flagged, with the seconds that it takes."""
+    return Answer(values, times=Times(active_seconds=annotator.seconds(rng)))
+
+
+# Releases.
+
+Row = Mapping[str, Any]
+"""A row of a table."""
+Sets = Mapping[str, Row]
+"""Rows of `sets` by set_id."""
+Wrong = Iterator[tuple[str, str]]
+"""Columns, and what is wrong in them."""
+Check = Callable[[Row, Sets], Wrong]
+
+
+def nothing_struck(_kept: Questions) -> list[dict[str, Any]]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseKind:
+    """A kind of release of the studies of a question kind.
+
+    Attributes:
+        about: what its answers are, for the dataset card.
+        sets_are: what its sets are, as in "8 scored sets"; empty if it has none.
+        main: the table with a row for each question, or for each part of one.
+        own_tables: `main` comes first; all kinds share the others.
+        tables: the rows of its own tables, of some of the questions kept; a table that has none may
+            be left out.
+        judgement: the judgement of a row of `main` and, by table, the question's rows in `sets` and
+            `restored_from`; `import release` stores it.
+        checks: by table, what is wrong in a row; `release verify` lists it.
+        label: what a button that exports it says, before its name.
+        files: the names of its further files (`hsfiq.releases.content.FURTHER_FILES`).
+        other: what another release of the same study has, for the dataset card.
+        default_config: the table that `datasets` loads by default; "" for `main`.
+        struck: the rows of `exclusions` about texts that releases leave out.
+        tasks, tags: of the Hugging Face hub.
+    """
+
+    name: str
+    about: str
+    main: str
+    own_tables: tuple[Table, ...]
+    tables: Callable[[Questions], Mapping[str, TableRows]]
+    judgement: Callable[[Row, Mapping[str, Sequence[Row]]], dict[str, Any]]
+    checks: Mapping[str, Check]
+    restored_from: tuple[str, ...] = ()
+    label: str = "Answers"
+    files: tuple[str, ...] = ()
+    struck: Callable[[Questions], list[dict[str, Any]]] = nothing_struck
+    sets_are: str = "scored sets"
+    other: str = ""
+    default_config: str = ""
+    tasks: tuple[str, ...] = ("image-to-image",)
+    tags: tuple[str, ...] = ()
+
+    @property
+    def default_table(self) -> str:
+        return self.default_config or self.main
+
+    def all_tables(self) -> dict[str, Table]:
+        """By name, in the order of the dataset card and of the Croissant metadata."""
+        return {table.name: table for table in (*self.own_tables, *SHARED_TABLES)}
+
+    def parted_tables(self, present: Collection[str]) -> list[str]:
+        """Its own tables that a split divides, as far as the release has them."""
+        return [table.name for table in self.own_tables if table.name in present]
+
+    def schemas(self) -> dict[str, pa.Schema]:
+        return {name: table.arrow() for name, table in self.all_tables().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,34 +269,66 @@ class Kind:
     Attributes:
         asks: what an annotator does, in a few words.
         n_sets: how many sets a question shows.
-        expected: reads `[practice] expected`, what is right at a practice question, or raises
-            `Refused`; the page's `isExpected` compares an answer with it.
-        repeats: whether the same question, asked again, got the same answer.
-        gold: None if there is no question of this kind with an obvious answer.
-        needs_lists: whether they are of systems' ranked lists; otherwise, of the labelled target.
         options: the keys of study.toml that not every kind has, and this one has.
-        read: the valid judgement in what a page sent, or `Refused`.
-        summary: a judgement in a few words, for the study's owner.
+        read: the valid judgement in what a page sent, or `Refused`; a judgement that was read is
+            read as it is.
+        summary: a judgement in a few words, for the study's owner; None if the owner's pages have
+            columns for its parts.
+        repeats: whether the same question, asked again, got the same answer.
+        releases: the kinds of releases of its studies.
+        practice: None if there is no practice question.
+        simulated: the answer of a simulated annotator; None if they answer otherwise.
+        gold: None if there is no question of this kind with an obvious answer.
+        columns: the columns of `responses` with the values of a judgement, which exports read
+            faster; without any, `judgement` has them as JSON.
+        scale: what its scale has, for releases: points, levels or nothing.
+        has_preferences: whether an answer prefers one of two sets, so that any two systems can be
+            compared while the study runs.
+        needs_lists: whether they are of systems' ranked lists; otherwise, of the labelled target.
         n_live: how many live retrievers give lists, turn by turn; 0 if none does.
-
-    Answers of `pair` have columns of their own, so it has neither `read` nor `summary`.
     """
 
-    name: KindName
+    name: str
     asks: str
     n_sets: Callable[[KindOptions], int]
     options: frozenset[str]
-    expected: Callable[[str, Rules], dict[str, Any]]
+    read: Callable[[Mapping[str, Any], Rules], dict[str, Any]]
+    summary: Callable[[Mapping[str, Any]], str] | None
     repeats: Callable[[ShownAnswer, ShownAnswer, Rules], bool]
+    releases: tuple[ReleaseKind, ...]
+    practice: Practice | None = None
+    simulated: Callable[[SimulatedAnnotator, Random, SeenQuestion], Answer] | None = None
     gold: Gold | None = None
-    read: Callable[[Mapping[str, Any], Rules], dict[str, Any]] | None = None
-    summary: Callable[[Mapping[str, Any]], str] | None = None
+    columns: tuple[str, ...] = ()
+    scale: Literal["points", "levels"] | None = None
+    has_preferences: bool = False
     needs_lists: bool = True
     n_live: int = 0
 
     @property
     def is_live(self) -> bool:
         return self.n_live > 0
+
+    def columns_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of `responses` that hold a judgement."""
+        if not self.columns:
+            return {"judgement": dict(values)}
+        return {name: values[name] for name in self.columns} | {"judgement": None}
+
+    def judgement_in(self, columns: Sequence[Any]) -> dict[str, Any] | None:
+        """The judgement in `stored_in`; None if the question was skipped."""
+        if not self.columns:
+            judgement: dict[str, Any] | None = columns[0]
+            return judgement
+        return dict(zip(self.columns, columns, strict=True)) if columns[0] is not None else None
+
+    @property
+    def stored_in(self) -> tuple[str, ...]:
+        """The names of the columns of `responses` with a judgement."""
+        return self.columns or ("judgement",)
+
+
+# Reading what a page, or an owner, has given.
 
 
 def require_keys(given: Mapping[str, Any], *names: str) -> None:
@@ -148,3 +358,47 @@ def whole_numbers(text: str, highest: int) -> list[int]:
     if not is_sound:
         raise Refused(f"{text[:40]!r} is not one or more different numbers from 1 to {highest}")
     return numbers
+
+
+# Checks of a row that several kinds share.
+
+
+def same(row: Row, column: str, value: object, other: str) -> Wrong:
+    """The row's value is that of another table."""
+    if column in row and row[column] != value:
+        yield column, f"is {row[column]}, and {other} {value}"
+
+
+def about_item(row: Row, _sets: Sets, column: str = "item_id") -> Wrong:
+    """An item's id is that of its query and a number."""
+    value = row.get(column)
+    if value is not None and value.rpartition("/")[0] != row["query_id"]:
+        yield column, f"{value} is not of query {row['query_id']}"
+
+
+def about_one_set(row: Row, sets: Sets) -> Wrong:
+    """The row's set is the question's, and `sets` says the same of it."""
+    name, expected = row["set_id"], set_id(row["question_id"], 1)
+    if name != expected:
+        yield "set_id", f"is {name}, not {expected}"
+    if (own := sets.get(name)) is not None:
+        for column in ("score", "system"):
+            yield from same(row, column, own[column], f"in sets.parquet ({name})")
+    yield from about_item(row, sets)
+
+
+def retrieved(row: Row, _sets: Sets) -> Wrong:
+    """A row of `sets` agrees with itself."""
+    expected = set_id(row["question_id"], row["side"])
+    if row["set_id"] != expected:
+        yield "set_id", f"is {row['set_id']}, not {expected}"
+    yield from as_many_as_images(row, "image_states")
+    order, images = row.get("shown_order"), row["image_ids"] or []
+    if order is not None and sorted(order) != list(range(len(images))):
+        yield "shown_order", f"{order} is no order of {len(images)} images"
+
+
+def as_many_as_images(row: Row, column: str, images: str = "image_ids") -> Wrong:
+    values = row.get(column)
+    if values is not None and row.get(images) and len(values) != len(row[images]):
+        yield column, f"has {len(values)} values, of {len(row[images])} images"

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
+from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
-from hsfiq.kinds.kind import Kind, Rules, ShownAnswer, require_keys
+from hsfiq.kinds.kind import (
+    Kind,
+    Practice,
+    ReleaseKind,
+    Rules,
+    SeenQuestion,
+    ShownAnswer,
+    SimulatedAnnotator,
+    about_item,
+    require_keys,
+    timed,
+)
+from hsfiq.kinds.rows import Questions, TableRows, answer_row
+from hsfiq.kinds.tables import ANSWERED, ASKED, TEXT, Column, Table
 
 VERDICTS = (
     "VALIDATED",
@@ -33,10 +48,6 @@ def read_verdict(verdict: object, rules: Rules) -> dict[str, Any]:
     return {"verdict": verdict}
 
 
-def expected(text: str, rules: Rules) -> dict[str, Any]:
-    return read_verdict(text.strip(), rules)
-
-
 def summary(judgement: Mapping[str, Any]) -> str:
     return str(judgement["verdict"])
 
@@ -45,14 +56,70 @@ def repeats(first: ShownAnswer, again: ShownAnswer, _rules: Rules) -> bool:
     return bool(first.values["verdict"] == again.values["verdict"])
 
 
+def expected(text: str, rules: Rules) -> dict[str, Any]:
+    return read_verdict(text.strip(), rules)
+
+
+PRACTICE = Practice(read=expected, drawn=lambda _rules, _place: {"verdict": VERDICTS[0]})
+
+
+def simulated(annotator: SimulatedAnnotator, rng: Random, question: SeenQuestion) -> Answer:
+    """It is well formed, unless the target does not fit or the annotator lapses."""
+    utilities = question.utilities()
+    if rng.random() < annotator.lapse_rate:
+        known = [verdict for verdict in VERDICTS if utilities or verdict != OF_TARGET]
+        return timed(annotator, rng, verdict=rng.choice(known))
+    misses = any(annotator.finds_irrelevant(utility) for utility in utilities)
+    return timed(annotator, rng, verdict=OF_TARGET if misses else "VALIDATED")
+
+
+QUERY_RATINGS = Table(
+    "query_ratings",
+    "one row a question: the verdict on the query, flags and times",
+    (
+        *ASKED,
+        Column(
+            "verdict",
+            TEXT,
+            "VALIDATED, INVALID_TEXT_QUERY, INVALID_IMAGE_QUERY, INVALID_TARGET_IMAGE or "
+            "QUERY_TOO_BROAD (the rubric of CIRCUS)",
+            values=VERDICTS,
+        ),
+        *ANSWERED,
+    ),
+    key=("question_id",),
+)
+
+
+def tables(kept: Questions) -> dict[str, TableRows]:
+    return {
+        "query_ratings": [
+            answer_row(question, verdict=question.judged("verdict")) for question in kept
+        ]
+    }
+
+
 QUERY = Kind(
     name="query",
     asks="says whether the query is well formed",
     n_sets=lambda options: 1 if options.show_target else 0,
     options=frozenset({"design.show_target", "checks.repeated", "wording.query"}),
-    expected=expected,
-    repeats=repeats,
     read=read,
     summary=summary,
+    repeats=repeats,
+    releases=(
+        ReleaseKind(
+            name="query",
+            about="human judgements of whether queries are well formed,",
+            main="query_ratings",
+            own_tables=(QUERY_RATINGS,),
+            tables=tables,
+            judgement=lambda row, _parts: {"verdict": row["verdict"]},
+            checks={"query_ratings": about_item},
+            sets_are="",
+        ),
+    ),
+    practice=PRACTICE,
+    simulated=simulated,
     needs_lists=False,
 )

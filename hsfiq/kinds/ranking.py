@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
+from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
+from hsfiq.ids import set_id
 from hsfiq.kinds.kind import (
     Gold,
+    GoldDraw,
+    GoldQuestion,
     Kind,
+    Practice,
+    ReleaseKind,
+    Row,
     Rules,
+    SeenQuestion,
+    Sets,
     ShownAnswer,
+    SimulatedAnnotator,
+    Wrong,
+    about_item,
     require_keys,
     require_whole_number,
+    retrieved,
+    timed,
     whole_numbers,
+)
+from hsfiq.kinds.rows import Questions, TableRows, answer_row, set_rows
+from hsfiq.kinds.tables import (
+    ANSWERED,
+    ASKED,
+    POINTS,
+    SET_COLUMNS,
+    TEXTS,
+    WHOLES,
+    Column,
+    Table,
 )
 
 
@@ -27,11 +53,6 @@ def read(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     if len(set(read_ranks)) < len(read_ranks) and not rules.ties:
         raise Refused("this study does not allow ties: each set must have another rank")
     return {"ranks": [1 + sum(other < rank for other in read_ranks) for rank in read_ranks]}
-
-
-def expected(text: str, rules: Rules) -> dict[str, Any]:
-    """`2 1 3`: the sets, best first; of those left out, every order after them is right."""
-    return {"order": whole_numbers(text, rules.n_sets)}
 
 
 def summary(judgement: Mapping[str, Any]) -> str:
@@ -48,6 +69,27 @@ def best_places(answer: ShownAnswer) -> set[int]:
     return {place for place, rank in ranks if rank == 1}
 
 
+def expected(text: str, rules: Rules) -> dict[str, Any]:
+    """`2 1 3`: the sets, best first; of those left out, every order after them is right."""
+    return {"order": whole_numbers(text, rules.n_sets)}
+
+
+PRACTICE = Practice(read=expected, drawn=lambda _rules, place: {"order": [place]})
+
+
+def systems_and_far_images(draw: GoldDraw) -> GoldQuestion:
+    """Random images should come after the sets of the systems."""
+    n_sets = draw.rules.n_sets
+    sets = [*draw.lists(n_sets - 1), draw.far_images(draw.rules.k)]
+    set_order = draw.rng.sample(range(n_sets), n_sets)
+    return GoldQuestion(
+        sets,
+        expected=str(set_order.index(n_sets - 1) + 1),
+        orders=[draw.order() for _ in range(n_sets)],
+        set_order=set_order,
+    )
+
+
 def puts_last(expected: str, values: Mapping[str, Any]) -> bool:
     """The planted random set, the one with this number, comes after every other one."""
     ranks = list(values["ranks"])
@@ -55,9 +97,82 @@ def puts_last(expected: str, values: Mapping[str, Any]) -> bool:
 
 
 GOLD = Gold(
+    draw=systems_and_far_images,
     passes=puts_last,
     words=lambda expected: f"set {expected}, of random images, should come last",
 )
+
+
+def simulated(annotator: SimulatedAnnotator, rng: Random, question: SeenQuestion) -> Answer:
+    """The order of the sets by the annotator's impressions of them."""
+    impressions = [annotator.impression(rng, utility) for utility in question.utilities()]
+    order = sorted(range(len(impressions)), key=lambda side: -impressions[side])
+    ranks = [order.index(side) + 1 for side in range(len(impressions))]
+    return timed(annotator, rng, ranks=ranks)
+
+
+RANKINGS = Table(
+    "rankings",
+    "one row a question: its sets as shown and their ranks, flags and times",
+    (
+        *ASKED,
+        Column("set_ids", TEXTS, "in the order shown", refers_to="sets.set_id"),
+        Column("systems", TEXTS, "in the order shown; null in it if systems were not named"),
+        Column(
+            "ranks",
+            WHOLES,
+            "in the order shown; 1 is the best, and tied sets have the same rank",
+            lowest=1,
+        ),
+        *ANSWERED,
+    ),
+    key=("question_id",),
+)
+RANKED_SETS = Table(
+    "sets",
+    "one row a retrieved set as judged: its images, best first, and its rank",
+    (
+        *SET_COLUMNS,
+        Column("rank", POINTS, "1 is the best; tied sets have the same rank", lowest=1),
+    ),
+    key=("set_id",),
+)
+
+
+def tables(kept: Questions) -> dict[str, TableRows]:
+    return {
+        "rankings": [
+            answer_row(
+                question,
+                set_ids=[
+                    set_id(question.question_id, side) for side in range(1, len(question.sets) + 1)
+                ],
+                systems=[retrieved.system for retrieved in question.sets],
+                ranks=question.judged("ranks"),
+            )
+            for question in kept
+        ],
+        "sets": [
+            row for question in kept for row in set_rows(question, rank=question.judged("ranks"))
+        ],
+    }
+
+
+def check_rankings(row: Row, sets: Sets) -> Wrong:
+    names, ranks, systems = row["set_ids"] or [], row["ranks"] or [], row["systems"] or []
+    if not len(names) == len(ranks) == len(systems):
+        yield "ranks", f"are {len(ranks)}, of {len(names)} sets and {len(systems)} systems"
+        return
+    for side, (name, rank, system) in enumerate(zip(names, ranks, systems, strict=True), start=1):
+        expected = set_id(row["question_id"], side)
+        if name != expected:
+            yield "set_ids", f"has {name}, not {expected}"
+        if (own := sets.get(name)) is not None and own["rank"] != rank:
+            yield "ranks", f"{name} has {rank}, and in sets.parquet {own['rank']}"
+        if own is not None and own["system"] != system:
+            yield "systems", f"{name} is of {system}, and in sets.parquet of {own['system']}"
+    yield from about_item(row, sets)
+
 
 RANKING = Kind(
     name="ranking",
@@ -69,9 +184,23 @@ RANKING = Kind(
             *("wording.rank", "wording.irrelevant"),
         }
     ),
-    expected=expected,
-    repeats=repeats,
-    gold=GOLD,
     read=read,
     summary=summary,
+    repeats=repeats,
+    releases=(
+        ReleaseKind(
+            name="ranking",
+            about="human rankings of retrieved sets",
+            main="rankings",
+            own_tables=(RANKINGS, RANKED_SETS),
+            tables=tables,
+            judgement=lambda row, _parts: {"ranks": row["ranks"]},
+            checks={"rankings": check_rankings, "sets": retrieved},
+            sets_are="ranked sets",
+            tags=("human-feedback", "preference"),
+        ),
+    ),
+    practice=PRACTICE,
+    simulated=simulated,
+    gold=GOLD,
 )

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
+from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
 from hsfiq.kinds.kind import (
     SAME_WITHIN,
     Gold,
+    GoldDraw,
+    GoldQuestion,
     Kind,
+    Practice,
+    ReleaseKind,
     Rules,
+    SeenQuestion,
     ShownAnswer,
+    SimulatedAnnotator,
+    about_one_set,
     require_keys,
     require_whole_number,
+    retrieved,
+    timed,
 )
+from hsfiq.kinds.rows import Questions, TableRows, answer_row, set_rows
+from hsfiq.kinds.tables import ANSWERED, ASKED, SCORE, SETS, SYSTEM, TEXT, Column, Table
 
 
 def read(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     require_keys(given, "score")
     return {"score": require_whole_number("the score", given["score"], 1, rules.points)}
+
+
+def summary(judgement: Mapping[str, Any]) -> str:
+    return f"score {judgement['score']}"
+
+
+def repeats(first: ShownAnswer, again: ShownAnswer, rules: Rules) -> bool:
+    """The scores differ by a quarter of the scale at most: of five points, by one."""
+    difference = abs(first.values["score"] - again.values["score"])
+    return bool(difference <= SAME_WITHIN * (rules.points - 1))
 
 
 def expected(text: str, rules: Rules) -> dict[str, Any]:
@@ -36,20 +59,70 @@ def expected(text: str, rules: Rules) -> dict[str, Any]:
     return {"lowest": scores[0], "highest": scores[1]}
 
 
-def summary(judgement: Mapping[str, Any]) -> str:
-    return f"score {judgement['score']}"
+PRACTICE = Practice(
+    read=expected,
+    drawn=lambda rules, _place: {
+        "lowest": lowest_good_score(rules.points),
+        "highest": rules.points,
+    },
+)
 
 
-def repeats(first: ShownAnswer, again: ShownAnswer, rules: Rules) -> bool:
-    """The scores differ by a quarter of the scale at most: of five points, by one."""
-    difference = abs(first.values["score"] - again.values["score"])
-    return bool(difference <= SAME_WITHIN * (rules.points - 1))
+def lowest_good_score(points: int) -> int:
+    """The lowest score, on a scale of so many points, that suits a set that matches well."""
+    return points // 2 + 2
+
+
+def far_images(draw: GoldDraw) -> GoldQuestion:
+    """Random images should have a score below the middle of the scale."""
+    sets = [draw.far_images(draw.rules.k)]
+    return GoldQuestion(sets, str(draw.rules.points // 2), [draw.order()])
 
 
 GOLD = Gold(
+    draw=far_images,
     passes=lambda expected, values: values["score"] <= int(expected),
     words=lambda expected: f"random images: a score of {expected} or less is right",
 )
+
+
+def simulated(annotator: SimulatedAnnotator, rng: Random, question: SeenQuestion) -> Answer:
+    (utility,) = question.utilities()
+    points = question.rules.points
+    score = annotator.score(rng, utility, progress=question.progress, points=points)
+    return timed(annotator, rng, score=score)
+
+
+SCORES = Table(
+    "scores",
+    "one row a question: the set's score from 1, flags and times",
+    (
+        *ASKED,
+        Column("set_id", TEXT, "the set", refers_to="sets.set_id"),
+        SYSTEM,
+        SCORE,
+        *ANSWERED,
+    ),
+    key=("question_id",),
+)
+
+
+def tables(kept: Questions) -> dict[str, TableRows]:
+    return {
+        "scores": [
+            answer_row(
+                question,
+                set_id=question.set_1,
+                system=question.system_1,
+                score=question.judged("score"),
+            )
+            for question in kept
+        ],
+        "sets": [
+            row for question in kept for row in set_rows(question, score=[question.judged("score")])
+        ],
+    }
+
 
 SINGLE = Kind(
     name="single",
@@ -61,9 +134,22 @@ SINGLE = Kind(
             *("wording.anchors", "wording.score", "wording.irrelevant"),
         }
     ),
-    expected=expected,
-    repeats=repeats,
-    gold=GOLD,
     read=read,
     summary=summary,
+    repeats=repeats,
+    releases=(
+        ReleaseKind(
+            name="single",
+            about="human scores of retrieved sets, each shown alone,",
+            main="scores",
+            own_tables=(SCORES, SETS),
+            tables=tables,
+            judgement=lambda row, _parts: {"score": row["score"]},
+            checks={"scores": about_one_set, "sets": retrieved},
+        ),
+    ),
+    practice=PRACTICE,
+    simulated=simulated,
+    gold=GOLD,
+    scale="points",
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hsfiq.answer_rules import Answer
 from hsfiq.errors import UnreadableInput
+from hsfiq.kinds.pair import pair_values
 from hsfiq.readers.files import Place, kind, open_place
 from hsfiq.records import JudgedPair, PublishedForm
 
@@ -117,7 +118,7 @@ def read_question(row: tuple[Place, ...], paths: ImagePaths) -> JudgedPair:
         text=sentence.text(),
         sets=(images_1, images_2),
         # The published file has no irrelevance flags.
-        answer=Answer(score_1, score_2, digit(preferred, "1", "2"), irrelevant=None),
+        answer=Answer(pair_values(score_1, score_2, digit(preferred, "1", "2")), irrelevant=None),
     )
 
 
@@ -160,8 +161,8 @@ def write_form(form: PublishedForm, pattern: str) -> Iterator[list[object]]:
         yield [
             {
                 "img_path": [path(name) for name in question.sets[side]],
-                "user_score": str((question.answer.score_1, question.answer.score_2)[side]),
+                "user_score": str(question.answer.values[f"score_{side + 1}"]),
             }
             for question in form.questions
         ]
-    yield [str(question.answer.preferred) for question in form.questions]
+    yield [str(question.answer.values["preferred"]) for question in form.questions]

@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hsfiq.db.tables import Study
+from hsfiq.kinds import KINDS, ReleaseKind
+from hsfiq.kinds.tables import CONTENT, IMAGES, Column, Table
 from hsfiq.releases.filters import NOT_RECORDED
-from hsfiq.releases.kinds import ReleaseKind
-from hsfiq.releases.kinds.shared_tables import IMAGES
 from hsfiq.releases.privacy import ALIKE
-from hsfiq.releases.schemas import CONTENT, Column, Table
 from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.instrument import LABELS
 from hsfiq.study.publication import ADDRESS, Publication, earlier_of, licence_address
@@ -99,18 +98,6 @@ def study_facts(study: Study) -> dict[str, Any]:
 ENGLISH = frozenset({"cirr", "circo", "drawn", "fashioniq"})
 """Datasets whose texts are English."""
 
-TASKS = {
-    "hs": ("image-to-image", "image-text-to-text"),
-    "hp": ("image-to-image", "image-text-to-text"),
-}
-"""Of the hub's list, by kind; every other kind has the first."""
-
-TAGS = {
-    "hs": ("human-feedback",),
-    "hp": ("human-feedback", "preference"),
-    "ranking": ("human-feedback", "preference"),
-    "arena": ("human-feedback", "preference"),
-}
 SIZES = {
     1_000: "n<1K",
     10_000: "1K<n<10K",
@@ -133,8 +120,8 @@ def front_matter(manifest: Mapping[str, Any], tables: Iterable[str], kind: Relea
     if manifest["simulated"]:
         values["annotations_creators"] = ["machine-generated"]
     values["size_categories"] = [size_category(manifest["counts"]["questions"])]
-    values["task_categories"] = list(TASKS.get(kind.name, TASKS["hs"][:1]))
-    values["tags"] = ["composed-image-retrieval", "image-retrieval", *TAGS.get(kind.name, ())]
+    values["task_categories"] = list(kind.tasks)
+    values["tags"] = ["composed-image-retrieval", "image-retrieval", *kind.tags]
     configs = [
         {"config_name": table, "data_files": f"{table}.parquet"}
         | ({"default": True} if table == kind.default_table else {})
@@ -149,7 +136,10 @@ def front_matter(manifest: Mapping[str, Any], tables: Iterable[str], kind: Relea
 def image_features() -> list[dict[str, Any]]:
     """The columns of `images`, so that `datasets` decodes the files."""
     return [
-        {"name": column.name, "dtype": "image" if column.type == CONTENT else str(column.type)}
+        {
+            "name": column.name,
+            "dtype": "image" if column.type == CONTENT else str(column.arrow_type),
+        }
         for column in IMAGES
     ]
 
@@ -429,9 +419,6 @@ def capitalised(text: str) -> str:
 
 # What a release says of the study's instrument: its scale, and the owner's words.
 
-SCORED = ("pair", "single")
-"""The question kinds whose sets are scored."""
-
 
 def instrument_of(study: Study) -> dict[str, Any]:
     """The manifest's entries; texts that the owner has not worded are the app's in each language.
@@ -441,14 +428,15 @@ def instrument_of(study: Study) -> dict[str, Any]:
     config = config_of(study)
     wording = config.wording
     entries: dict[str, Any] = {}
-    if study.kind in SCORED:
+    kind = KINDS[study.kind]
+    if kind.scale == "points":
         entries["scale"] = {"points": wording.points, "anchors": list(wording.anchors) or None}
-    elif study.kind == "images":
+    elif kind.scale == "levels":
         entries["scale"] = {
             "levels": config.design.levels,
             "anchors": list(wording.levels) or None,
         }
-    if study.kind == "pair":
+    if kind.has_preferences:
         entries["ties_allowed"] = study.ties_allowed
     is_known = study.origin != "imported"
     entries["languages"] = list(config.study.languages) if is_known else None

@@ -33,6 +33,9 @@ from hsfiq.collect.stages import answers_by_participant
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Form, Question, Study
 from hsfiq.errors import NothingToDo
+from hsfiq.kinds import KINDS, RELEASE_KINDS, ReleaseKind
+from hsfiq.kinds.rows import Part, QueryRow, QuestionRows, Questions, TableRows
+from hsfiq.kinds.search import RECORDS_FILE
 from hsfiq.releases.card import (
     NO_LICENCE,
     card,
@@ -42,22 +45,27 @@ from hsfiq.releases.card import (
     study_facts,
 )
 from hsfiq.releases.croissant import croissant
-from hsfiq.releases.files import TableWriter, repeat_rows
+from hsfiq.releases.files import (
+    FurtherFileMaker,
+    Kept,
+    Qrels,
+    RecordsFile,
+    TableWriter,
+    closed_on_error,
+    repeat_rows,
+)
 from hsfiq.releases.filters import Filters, Kind
 from hsfiq.releases.folder import MANIFEST, content_digest
-from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
 from hsfiq.releases.layouts.csv_files import write_parts
+from hsfiq.releases.layouts.hpfiq import HpfiqFile
 from hsfiq.releases.layouts.layouts import Extras, layout_files, write_layouts
 from hsfiq.releases.layouts.pictures import Pictures, images_digest
 from hsfiq.releases.pair_questions import PairQuestions, PairReader
 from hsfiq.releases.privacy import WrittenTexts, answer_tables, field_rows
 from hsfiq.releases.questions import FormRow, QuestionReader, Revision, forms_together, read_forms
-from hsfiq.releases.reading.questions import QuestionRows, Questions
-from hsfiq.releases.rows import Part, QueryRow, TableRows
 from hsfiq.releases.searches import SearchReader, search_entries
 from hsfiq.releases.sieve import Exclusion, Funnel, Sieve
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
-from hsfiq.releases.writing.further import Kept, closed_on_error
 from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.extension import extensions_of
 from hsfiq.study.publication import Publication, earlier_of
@@ -74,7 +82,7 @@ def read_batches(session: Session, study: Study) -> Iterator[Questions]:
     memory; what the questions are about is all the time (`hsfiq.releases.questions`).
     """
     forms = read_forms(session, study)
-    reader = PairReader(session, study) if study.kind == "pair" else RowReader(session, study)
+    reader = (PairReader if KINDS[study.kind].columns else RowReader)(session, study)
     for together in forms_together(forms):
         yield reader.read(together)
 
@@ -315,6 +323,14 @@ def build(
     return ReleaseInMemory(**facts, files=files)
 
 
+FURTHER_FILES: dict[str, FurtherFileMaker] = {
+    "hpfiq.json": HpfiqFile,
+    "qrels.txt": Qrels,
+    RECORDS_FILE: RecordsFile,
+}
+"""By name."""
+
+
 def write_files(source: Source, folder: Path, *, schema_revision: str, version: str) -> Release:
     """Write the files of a release into an empty folder.
 
@@ -326,7 +342,8 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
     schemas = kind.schemas()
     with TableWriter(folder, schemas) as writer:
         written = Written(source, writer)
-        with closed_on_error(kind.files(session, study, folder)) as further:
+        files = [FURTHER_FILES[name](session, study, folder / name) for name in kind.files]
+        with closed_on_error(files) as further:
             for kept, excluded in source.sifted(sieve):
                 parts = drawn.parts_of(kept) if drawn else None
                 written.add(Kept(kept, parts), excluded)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from hsfiq.kinds import ReleaseKind
+from hsfiq.kinds.tables import Column, Table
 from hsfiq.releases.card import citation_of, languages_of
-from hsfiq.releases.kinds import ReleaseKind
-from hsfiq.releases.schemas import Column, Table
 from hsfiq.study.publication import licence_address
 
 DATA_TYPES = {
@@ -129,10 +129,10 @@ def describe_column(table: Table, column: Column) -> dict[str, Any]:
         "@id": f"{table.name}/{column.name}",
         "name": column.name,
         "description": f"{column.meaning}{unit}; {column.null_rule}",
-        "dataType": DATA_TYPES[column.type],
+        "dataType": DATA_TYPES[column.arrow_type],
         "source": {
             "fileObject": {"@id": f"{table.name}.parquet"},
             "extract": {"column": column.name},
         },
-        **({"repeated": True} if pa.types.is_list(column.type) else {}),
+        **({"repeated": True} if pa.types.is_list(column.arrow_type) else {}),
     }

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.kinds.tables import Table
 from hsfiq.releases.folder import ReleaseFolder, open_release, unlike
-from hsfiq.releases.schemas import Table
 from hsfiq.releases.verify import as_json
 
 FIRST = 5

@@ -27,10 +27,10 @@ from hsfiq.db.failures import reason_not_written
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Study
 from hsfiq.errors import Unavailable, UnreadableInput
+from hsfiq.kinds import RELEASE_KINDS, release_kinds_of, require_release_kind
 from hsfiq.releases.content import FIRST_VERSION, FormName, Release, Source, sha256_of, write_files
 from hsfiq.releases.filters import Filters, Kind
 from hsfiq.releases.folder import MANIFEST, read_exclusions, read_manifest, read_rows
-from hsfiq.releases.kinds import RELEASE_KINDS, release_kinds_of, require_release_kind
 from hsfiq.releases.layouts.layouts import Extras, require_extras
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import config_of

@@ -1,25 +1,44 @@
-"""The tables of a release: each a Parquet file and a file of JSON lines, written part by part."""
+"""The files of a release, written part by part.
+
+Each table is a Parquet file and a file of JSON lines; some kinds of releases have further files.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median_low
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from sqlalchemy.orm import Session
 
-from hsfiq.arrow_columns import Array, ByPlace, Column, dictionary_encoded, json_lines
+from hsfiq.arrow_columns import (
+    NUMBER,
+    TEXT,
+    TEXTS,
+    TIME,
+    Array,
+    ByPlace,
+    Column,
+    dictionary_encoded,
+    json_lines,
+)
 from hsfiq.collect.checks import MIRRORED
-from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.rows import TableRows, Tables
-from hsfiq.releases.schemas import NUMBER, TEXT, TEXTS, TIME
+from hsfiq.db.tables import Study
+from hsfiq.kinds.images import image_rows
+from hsfiq.kinds.rows import Part, QuestionRow, Questions, TableRows, Tables
+from hsfiq.kinds.search_rows import SearchRow, TurnRow
 from hsfiq.releases.sieve import Exclusion
+from hsfiq.sessions.record import Corpus, Round, Stop, line_of
+from hsfiq.sessions.record import Session as SessionRecord
 
 # The rows of `repeats`: answered repeated questions, with the sides of the first question.
 
@@ -225,3 +244,152 @@ def json_of(part: TableRows, start: int) -> dict[str, Array | str]:
         for name, column in part.items()
         if isinstance(column, ByPlace)
     }
+
+
+# Files of a release that are no tables, written as the questions come.
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Some of the questions that a release keeps, in its order, all of each participant.
+
+    `parts` has the part of each question in the split that was drawn; None without a split.
+    """
+
+    questions: Questions
+    parts: Sequence[Part] | None = None
+
+
+class FurtherFile(Protocol):
+    """A further file of a release that is being written."""
+
+    def add(self, kept: Kept) -> None:
+        """Write what the file has of these questions, or keep it until the end."""
+
+    def close(self) -> list[str]:
+        """End the file, or remove it; notes on what the release lacks, such as this file."""
+
+
+FurtherFileMaker = Callable[[Session, Study, Path], FurtherFile]
+"""Starts a further file of a study's release."""
+
+
+@contextmanager
+def closed_on_error(files: Sequence[FurtherFile]) -> Iterator[Sequence[FurtherFile]]:
+    """The files; if the block raises, they are closed and what they then say does not matter."""
+    try:
+        yield files
+    except BaseException:
+        for file in files:
+            with suppress(Exception):
+                file.close()
+        raise
+
+
+class Qrels:
+    """TREC's lines `query 0 image level`, with the median level (the lower one of two).
+
+    How often each level was given to each image is in memory until the end.
+    """
+
+    def __init__(self, _session: Session, _study: Study, path: Path) -> None:
+        self.path = path
+        self.levels: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+
+    def add(self, kept: Kept) -> None:
+        for question in kept.questions:
+            for row in image_rows(question):
+                self.levels[row["query_id"], row["image_id"]][row["relevance"]] += 1
+
+    def close(self) -> list[str]:
+        for names in self.levels:
+            broken = [name for name in names if name.split() != [name]]
+            if broken:
+                return [f"no qrels.txt: the id {broken[0]!r} has a blank, which separates columns"]
+        with self.path.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(
+                f"{query} 0 {image} {median_low(sorted(given.elements()))}\n"
+                for (query, image), given in self.levels.items()
+            )
+        return []
+
+
+class RecordsFile:
+    """Searches as the sessions that `hsfiq sessions measure` reads.
+
+    They are written as the questions come; searches without any turn are left out.
+    """
+
+    def __init__(self, _session: Session, study: Study, path: Path) -> None:
+        self.study, self.name = study, path.name
+        self.file = path.open("w", encoding="utf-8", newline="")
+        self.n_left_out = 0
+
+    def add(self, kept: Kept) -> None:
+        for question in kept.questions:
+            if question.search is None or not question.search.turns:
+                self.n_left_out += 1
+            else:
+                self.file.write(line_of(session_record(self.study, question, question.search)))
+
+    def close(self) -> list[str]:
+        self.file.close()
+        if not self.n_left_out:
+            return []
+        return [f"{self.name} lacks {self.n_left_out:,} searches without any turn"]
+
+
+def session_record(study: Study, question: QuestionRow, search: SearchRow) -> SessionRecord:
+    query, searches, (retriever,) = question.query, search.searches, search.retrievers
+    stop = search.stop(query.target_id, question.judged("why"))
+    has_target = searches.task != "own-wish" and query.target_id is not None
+    versions = [turn.of_list(1, "system_version") for turn in search.turns if turn.lists]
+    last = next((turn.satisfaction for turn in reversed(search.turns) if turn.satisfaction), None)
+    return SessionRecord(
+        session_id=question.question_id,
+        query_id=question.query_id,
+        rounds=tuple(
+            round_of(turn, search.turns[place] if place < len(search.turns) else None)
+            for place, turn in enumerate(search.turns, start=1)
+        ),
+        system=retriever.system.name,
+        system_version=versions[-1] if versions else retriever.version,
+        history=searches.history,
+        chooser=searches.chooser,
+        corpus=Corpus(
+            name=retriever.corpus_name,
+            size=retriever.corpus_size,
+            sha256=retriever.corpus_sha256,
+        ),
+        category=query.category or None,
+        seed=search.seed,
+        targets=(query.target_id,) if has_target and query.target_id else (),
+        max_rounds=searches.rounds,
+        stop=stop and Stop(reason=stop, round=len(search.turns), declared=search.declared_id),
+        participant=question.participant_id,
+        study=study.name,
+        task=searches.task,
+        is_simulated=study.origin == "simulated",
+        place=search.place,
+        satisfaction=last,
+        ease=question.judged("ease"),
+        would_go_on=question.judged("would_go_on"),
+        active_seconds=question.active_seconds,
+    )
+
+
+def round_of(turn: TurnRow, following: TurnRow | None) -> Round:
+    return Round(
+        round=turn.turn,
+        reference=turn.reference_id,
+        text=turn.text,
+        shown=tuple(turn.of_list(1, "image_ids") or ()),
+        scores=tuple(turn.of_list(1, "scores") or ()),
+        rank=turn.of_list(1, "rank"),
+        ties=turn.of_list(1, "ties"),
+        candidate=following.reference_id if following else None,
+        seconds=turn.of_list(1, "retriever_seconds"),
+        satisfaction=turn.satisfaction,
+        nearest=turn.nearest_id,
+        active_seconds=turn.active_seconds,
+    )

@@ -13,14 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE
+from hsfiq.arrow_columns import ARROW_TYPES, CONTENT
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.ids import set_id
+from hsfiq.kinds import KIND_OF_RELEASE, RELEASE_KINDS, Kind, ReleaseKind
+from hsfiq.kinds.rows import Part
+from hsfiq.kinds.tables import Table
 from hsfiq.readers.files import Place
 from hsfiq.readers.files import kind as found
 from hsfiq.releases.filters import NamedFilter
-from hsfiq.releases.kinds import RELEASE_KINDS, ReleaseKind
-from hsfiq.releases.rows import Part
-from hsfiq.releases.schemas import CONTENT, TYPE_NAMES, Table
 from hsfiq.releases.untrusted import (
     ROWS_AT_ONCE,
     files_in,
@@ -561,6 +562,10 @@ class ReleaseFolder:
     tables: Mapping[str, Table]
     broken: Mapping[str, str]
 
+    @property
+    def question_kind(self) -> Kind:
+        return KIND_OF_RELEASE[self.kind.name]
+
     def has(self, table: str, *columns: str) -> bool:
         return table in self.tables and set(columns) <= set(self.schema(table).names)
 
@@ -651,7 +656,7 @@ def unlike(schema: pa.Schema, table: Table) -> str | None:
     """A column whose type cannot hold the values of ours; None if there is none."""
     for field in schema:
         known = field.name in table.names
-        if known and not is_like(field.type, table[field.name].type):
+        if known and not is_like(field.type, table[field.name].arrow_type):
             return f"column {field.name} is {field.type}, and not {table[field.name].type_name}"
         if not known and not is_ours(field.type):
             return f"column {shortened(field.name)} is {field.type}, which no column of ours is"
@@ -659,7 +664,7 @@ def unlike(schema: pa.Schema, table: Table) -> str | None:
 
 
 def is_ours(kind: pa.DataType) -> bool:
-    return any(is_like(kind, own) for own in TYPE_NAMES if own != CONTENT)
+    return any(is_like(kind, own) for own in ARROW_TYPES.values() if own != CONTENT)
 
 
 def is_content(kind: pa.DataType) -> bool:

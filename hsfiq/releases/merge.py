@@ -18,11 +18,11 @@ from hsfiq.collect.answers import count_stored_answers
 from hsfiq.db.engine import added, open_database
 from hsfiq.db.tables import Participant, Study, TextVersion
 from hsfiq.errors import UnreadableInput
+from hsfiq.kinds.tables import IMAGES
 from hsfiq.releases.export import Outcome, export_releases
 from hsfiq.releases.files import TableWriter
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import ReleaseFolder
-from hsfiq.releases.kinds.shared_tables import IMAGES
 from hsfiq.releases.restore import (
     SOURCE,
     Items,

@@ -13,9 +13,26 @@ import pyarrow.compute as pc
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import ImageStates
-from hsfiq.arrow_columns import Array, ByPlace, Column, Values, combined, distinct, encoded, joined
+from hsfiq.arrow_columns import (
+    FLAG,
+    NUMBER,
+    POINTS,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    WHOLES,
+    Array,
+    ByPlace,
+    Column,
+    Values,
+    combined,
+    distinct,
+    encoded,
+    joined,
+)
 from hsfiq.db.tables import Study
 from hsfiq.ids import question_id
+from hsfiq.kinds.rows import Columns, QueryRow, QuestionRow, Questions, RetrievedSetRow, by_rank
 from hsfiq.releases.questions import (
     KEY,
     SELECTED,
@@ -26,9 +43,6 @@ from hsfiq.releases.questions import (
     read_questions,
     time_spent,
 )
-from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.rows import Columns, QueryRow, QuestionRow, RetrievedSetRow, by_rank
-from hsfiq.releases.schemas import FLAG, NUMBER, POINTS, TEXT, TEXTS, WHOLE, WHOLES
 
 # What a study of pairs asks about, by columns: each pair and each set has a place.
 
@@ -255,6 +269,9 @@ class PairQuestions(Questions):
     def _texts(self) -> Array | ByPlace:
         own, of_pairs = self.data.column("own_text"), self.of_pairs("text")
         return of_pairs if own.null_count == len(self) else pc.coalesce(own, of_pairs.array)
+
+    def scored_sets(self) -> Columns:
+        return set_columns(self)
 
     def of_images(self, name: str) -> ByPlace:
         attribute, kind = OF_IMAGES[name]

@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hsfiq.releases.kinds.shared_tables import REASONS
+from hsfiq.kinds.rows import Columns, QuestionRow, Questions
+from hsfiq.kinds.tables import REASONS
 from hsfiq.releases.pair_questions import PairQuestions
-from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.rows import Columns, QuestionRow
 from hsfiq.study.config import Questionnaire
 from hsfiq.study.instrument import ExtraQuestion, parts_of
 from hsfiq.study.publication import LeftOut

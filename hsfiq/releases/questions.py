@@ -31,6 +31,7 @@ from sqlalchemy.orm import Session, aliased
 from sqlalchemy.types import NullType
 
 from hsfiq.answer_rules import ImageStates
+from hsfiq.arrow_columns import FLAG, NUMBER, POINTS, TEXT, TIME, WHOLE
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.participants import latest_changes, rule_text
 from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
@@ -47,8 +48,7 @@ from hsfiq.db.tables import (
     Study,
 )
 from hsfiq.ids import question_id
-from hsfiq.releases.rows import QueryRow, QuestionRow, RetrievedSetRow
-from hsfiq.releases.schemas import FLAG, NUMBER, POINTS, TEXT, TIME, WHOLE
+from hsfiq.kinds.rows import QueryRow, QuestionRow, RetrievedSetRow
 from hsfiq.text import shown
 
 # Which questions of a study are attention checks, and which checks were failed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -47,8 +47,7 @@ from hsfiq.db.tables import (
 )
 from hsfiq.db.types import Base
 from hsfiq.errors import NothingToDo, UnreadableInput
-from hsfiq.kinds import KINDS
-from hsfiq.kinds.search import WHYS
+from hsfiq.kinds import Kind
 from hsfiq.readers.files import open_place
 from hsfiq.readers.hpfiq import ImagePaths
 from hsfiq.releases.folder import MANIFEST, ReleaseFolder, open_release
@@ -76,6 +75,9 @@ from hsfiq.text import count_text
 # The rows of a release's tables that belong to one question, read beside the main table.
 
 Row = dict[str, Any]
+
+MOST_SIDES = 2
+"""So many sets of a question are shown on sides; more have an order."""
 
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 """Of what releases give no time for, where the database needs one."""
@@ -119,53 +121,28 @@ AS_IN_RELEASE = (
 
 
 def response_values(
-    kind: str, question_id: int, row: Row, sets: Sequence[Row], relevance: Sequence[Row]
+    release: ReleaseFolder, question_id: int, row: Row, parts: Mapping[str, Sequence[Row]]
 ) -> dict[str, Any]:
-    """The columns of the response to a question, but for its reason and the extra answers."""
+    """The columns of the response to a question, but for its reason and the extra answers.
+
+    `parts` has the question's rows in further tables, by their names.
+    """
+    kind = release.question_kind
     values = {name: row.get(name) for name in AS_IN_RELEASE}
     values |= {"question_id": question_id, "submit_key": "imported"}
-    values["images"] = letters_of(kind, row, sets)
-    if kind == "pair":
-        names = ("score_1", "score_2", "preferred", "confirmed")
-        return values | {name: row.get(name) for name in names} | {"judgement": None}
-    judgement = JUDGEMENTS[kind](row, sets, relevance)
-    return values | {"judgement": judgement}
-
-
-def levels(_row: Row, sets: Sequence[Row], relevance: Sequence[Row]) -> dict[str, Any]:
-    """The levels in the order in which the images were shown."""
-    by_place = {row["rank"] - 1: row["relevance"] for row in relevance}
-    order = sets[0]["shown_order"] or range(len(by_place))
-    return {"relevance": [by_place[place] for place in order]}
-
-
-def search_as_judged(row: Row, _sets: Sequence[Row], _relevance: Sequence[Row]) -> dict[str, Any]:
-    """How a search went; why it stopped, if the participant was asked."""
-    stop = row["stop"]
-    values = {name: row[name] for name in ("success", "ease", "would_go_on")}
-    return {**values, "why": stop if stop in WHYS else None}
-
-
-JUDGEMENTS: dict[str, Callable[[Row, Sequence[Row], Sequence[Row]], dict[str, Any]]] = {
-    "single": lambda row, _sets, _relevance: {"score": row["score"]},
-    "ranking": lambda row, _sets, _relevance: {"ranks": row["ranks"]},
-    "images": levels,
-    "query": lambda row, _sets, _relevance: {"verdict": row["verdict"]},
-    "search": search_as_judged,
-    "arena": search_as_judged,
-}
-"""The judgement of each kind but `pair`, of a row of the main table and those of its sets."""
+    values["images"] = letters_of(kind, row, parts["sets"])
+    return values | kind.columns_of(release.kind.judgement(row, parts))
 
 
 # ------------------------------------------------------------------------------------------ images
 
 
-def letters_of(kind: str, row: Row, sets: Sequence[Row]) -> str | None:
+def letters_of(kind: Kind, row: Row, sets: Sequence[Row]) -> str | None:
     """The states of the images in the order shown; None if they are unknown."""
     if row.get("images_painted") is None:
         return None
     reference: ImageState | None = row.get("reference_state")
-    if KINDS[kind].is_live:
+    if kind.is_live:
         return ImageStates(reference, ()).letters
     if sets:
         return ImageStates(reference, tuple(map(states_as_shown, sets))).letters
@@ -417,8 +394,8 @@ def categories(queries: Iterable[str]) -> str:
 
 # The searches of a release as rows: their turns, with lists and feedback, and how they stopped.
 
-SIDES: Mapping[str, tuple[str, ...]] = {"search": ("",), "arena": ("_1", "_2")}
-"""How the names of the columns of each list end, that of side 1 first."""
+ENDS = {1: ("",), 2: ("_1", "_2")}
+"""How the names of the columns of each list end, that of side 1 first, by the number of lists."""
 
 TYPED = ("text", "asked_at", "pasted", "first_key_seconds", "last_key_seconds")
 OPINIONS = ("satisfaction", "preference", "both_bad")
@@ -430,7 +407,7 @@ class SearchRestorer:
 
     def __init__(self, session: Session, release: ReleaseFolder, items: Items) -> None:
         self.session, self.items = session, items
-        self.ends = SIDES.get(release.kind.name, ())
+        self.ends = ENDS.get(release.question_kind.n_live, ())
         self.turns = RowsOfQuestions(rows_of(release, "turns"))
 
     def restore(self, question: int, row: Row) -> None:
@@ -578,7 +555,6 @@ def config_of_release(release: ReleaseFolder, name: str, k: int) -> StudyConfig:
         **(manifest.get("wording") or {}),
         "levels" if "levels" in scale else "anchors": anchors,
     }
-    kind: Any = release.kind.question_kind
     return StudyConfig(
         study=Presentation(
             name=name,
@@ -586,7 +562,7 @@ def config_of_release(release: ReleaseFolder, name: str, k: int) -> StudyConfig:
             languages=tuple(manifest.get("languages") or ("en",)),
         ),
         design=Design(
-            kind=kind,
+            kind=release.question_kind.name,
             k=k,
             levels=scale.get("levels", 2),
             preference_ties=bool(manifest.get("ties_allowed")),
@@ -705,7 +681,7 @@ def open_valid(folder: Path) -> ReleaseFolder:
         UnreadableInput: it is no release, or lacks what an import needs.
     """
     release = open_release(folder)
-    if KINDS[release.kind.question_kind].is_live and "retrievers" not in release.manifest:
+    if release.question_kind.is_live and "retrievers" not in release.manifest:
         raise UnreadableInput(
             str(folder / MANIFEST),
             "does not say what the retrievers were: an older hsfiq has written it",
@@ -819,8 +795,10 @@ class StudyRestorer:
         self.session, self.study, self.release = session, study, release
         self.items, self.n_forms = items, n_forms
         self.people = dict(people or {})
-        self.sets = RowsOfQuestions(rows_of(release, "sets"))
-        self.relevance = RowsOfQuestions(rows_of(release, "relevance"))
+        self.parts = {
+            table: RowsOfQuestions(rows_of(release, table))
+            for table in ("sets", *release.kind.restored_from)
+        }
         self.reasons = RowsOfQuestions(rows_of(release, "reasons"))
         self.extra = RowsOfQuestions(rows_of(release, "extra_answers"))
         self.searches = SearchRestorer(session, release, items)
@@ -878,32 +856,31 @@ class StudyRestorer:
             return
         questions, answers = [], []
         for row in rows:
-            sets = self.sets.of(row["question_id"])
-            questions.append(self.question(form.id, row, sets))
-            answers.append((row, sets))
+            parts = {table: rows.of(row["question_id"]) for table, rows in self.parts.items()}
+            questions.append(self.question(form.id, row, parts["sets"]))
+            answers.append((row, parts))
         keys = self.session.scalars(
             insert(Question).returning(Question.id, sort_by_parameter_order=True), questions
         ).all()
         responses = [
-            self.response(key, row, sets)
-            for key, (row, sets) in zip(keys, answers, strict=True)
+            self.response(key, row, parts)
+            for key, (row, parts) in zip(keys, answers, strict=True)
             if row["revision"]
         ]
         if responses:  # all searches of a form may be left
             self.session.execute(insert(Response), responses)
-        if KINDS[self.study.kind].is_live:
+        if self.release.question_kind.is_live:
             for key, row in zip(keys, rows, strict=True):
                 self.searches.restore(key, row)
         self.restore_checks(form.id, rows[0].get("failed_checks"))
 
     def question(self, form: int, row: Row, sets: Sequence[Row]) -> dict[str, Any]:
-        kind = self.study.kind
         query = self.items.queries[row["query_id"]]
-        item = row["pair_id"] if kind == "pair" else row["item_id"]
+        item = row["pair_id"] if "pair_id" in row else row["item_id"]
         swapped = bool(row.get("swapped"))
         order = self.items.order_in_pair(item, row["query_id"], sets, swapped=swapped)
         shown = [each["shown_order"] for each in sets]
-        in_order = kind == "ranking"
+        in_order = len(sets) > MOST_SIDES
         return {
             "form_id": form,
             "place": row["place"],
@@ -911,16 +888,15 @@ class StudyRestorer:
             "swapped": swapped,
             "text": None if row["text"] == query.text else row["text"],
             "order_1": None if in_order or not shown else shown[0],
-            "order_2": shown[1] if kind == "pair" else None,
+            "order_2": shown[1] if len(shown) == MOST_SIDES else None,
             "set_order": order if in_order else None,
             "image_orders": shown if in_order and any(shown) else None,
             "reassigned": False,
         }
 
-    def response(self, key: int, row: Row, sets: Sequence[Row]) -> dict[str, Any]:
+    def response(self, key: int, row: Row, parts: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
         question = row["question_id"]
-        relevance = self.relevance.of(question)
-        values = response_values(self.study.kind, key, row, sets, relevance)
+        values = response_values(self.release, key, row, parts)
         reasons = [each["reason"] for each in self.reasons.of(question)]
         values["reason"] = reasons[0] if reasons else row.get("reason")
         values["extra"] = extra_answers(self.asked, self.extra.of(question))

@@ -26,11 +26,10 @@ from hsfiq.db.search_tables import (
 from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Form, Pair, Question, Study
 from hsfiq.kinds import KINDS
+from hsfiq.kinds.search_rows import ListRow, Searches, SearchRow, TurnRow
 from hsfiq.releases.questions import FormRow
-from hsfiq.releases.searching.rows import ListRow, SearchRow, TurnRow
 from hsfiq.study.config import config_of
 from hsfiq.study.publication import earlier_of
-from hsfiq.study.searching.config import Searches
 from hsfiq.text import shown
 
 # What the manifest of a release of searches says of its retrievers and of how people searched.

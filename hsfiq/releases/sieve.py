@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hsfiq import answer_rules
-from hsfiq.arrow_columns import Array
+from hsfiq.arrow_columns import FLAG, Array
 from hsfiq.errors import UnreadableInput
+from hsfiq.kinds import KIND_OF_RELEASE
+from hsfiq.kinds.rows import QuestionRow, QuestionRows, Questions
 from hsfiq.releases.filters import OPTION, Filters, Kind, NamedFilter
 from hsfiq.releases.pair_questions import PairQuestions
-from hsfiq.releases.reading.questions import QuestionRows, Questions
-from hsfiq.releases.rows import QuestionRow
-from hsfiq.releases.schemas import FLAG
 
 # The rules as masks over columns; the same rules for single rows are below.
 
@@ -268,10 +267,6 @@ def answer_of(question: QuestionRow) -> Any:
     return question.score_1, question.score_2, question.preferred
 
 
-WITHOUT_RUNS = ("search", "arena")
-"""The kinds of releases whose answers are not chosen from the same few each time."""
-
-
 @dataclass(frozen=True, slots=True)
 class Exclusion:
     """A dropped question with the rules that it broke, in their order; the first dropped it."""
@@ -335,7 +330,7 @@ class Sieve:
     """
 
     def __init__(self, kind: Kind, filters: Filters) -> None:
-        if filters.straight_run is not None and kind in WITHOUT_RUNS:
+        if filters.straight_run is not None and KIND_OF_RELEASE[kind].is_live:
             what = f"straight-lining is not defined for answers of kind {kind}"
             raise UnreadableInput(OPTION, what, "leave it out")
         self.needs_runs = filters.straight_run is not None

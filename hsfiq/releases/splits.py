@@ -15,6 +15,8 @@ from typing import Any, Literal, get_args
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.ids import split_query_id
+from hsfiq.kinds import RELEASE_KINDS
+from hsfiq.kinds.rows import Part, QueryRow, Questions
 from hsfiq.releases.folder import (
     EXPORT_AGAIN,
     EXPORT_WITH_SPLIT,
@@ -27,9 +29,6 @@ from hsfiq.releases.folder import (
     read_queries,
     read_rows,
 )
-from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.reading.questions import Questions
-from hsfiq.releases.rows import Part, QueryRow
 
 SplitBy = Literal["triplet", "participant", "both"]
 

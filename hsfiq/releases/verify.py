@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from hsfiq.arrow_columns import json_lines
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.kinds import KINDS
+from hsfiq.kinds.tables import Column
 from hsfiq.readers.files import Place, parse_json
 from hsfiq.readers.hpfiq import KEYS, LONGEST_FORM, LONGEST_PERSON
 from hsfiq.releases.croissant import DATA_TYPES
@@ -37,7 +37,6 @@ from hsfiq.releases.folder import (
 )
 from hsfiq.releases.layouts.csv_files import write_csv, write_parts
 from hsfiq.releases.layouts.trl import write_trl
-from hsfiq.releases.schemas import Column
 from hsfiq.releases.untrusted import (
     columns_of,
     files_in,
@@ -231,7 +230,7 @@ def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
         RECORDS: ({"sessions"}, check_records),
         TEXTS: (set(), check_text_versions),
     }
-    if KINDS[release.kind.question_kind].is_live:
+    if release.question_kind.is_live:
         checks[MANIFEST] = ({"sessions"}, check_searches)
     for name, (tables, check) in checks.items():
         if not (release.path / name).is_file() or not tables <= release.tables.keys():
@@ -719,18 +718,18 @@ def check_values(release: ReleaseFolder, table: str, findings: Findings) -> bool
 
 def wrong_type(column: Column, values: Array) -> tuple[int, str] | None:
     """The place of a value that has another type, and what is wrong with it; nulls have any."""
-    if values.type == column.type or values.null_count == len(values):
+    if values.type == column.arrow_type or values.null_count == len(values):
         return None
     shown = f"({shortened(str(values.type))})"
     for place, value in enumerate(values):
-        if value.is_valid and not fits(value, column.type):
+        if value.is_valid and not fits(value, column.arrow_type):
             try:
                 text = shortened(repr(value.as_py()))
             except ValueError:  # nanoseconds
                 text = "a value"
-            return place, f"is {text} {shown}, and not of type {column.type}"
+            return place, f"is {text} {shown}, and not of type {column.arrow_type}"
     place = pc.index(values.is_valid(), True).as_py()
-    return place, f"has type {shortened(str(values.type))}, and not {column.type}"
+    return place, f"has type {shortened(str(values.type))}, and not {column.arrow_type}"
 
 
 def fits(value: Array, kind: pa.DataType) -> bool:
@@ -743,7 +742,7 @@ def fits(value: Array, kind: pa.DataType) -> bool:
 
 def wrong_values(column: Column, values: Array, points: int) -> Iterator[tuple[int, str]]:
     """The place of each wrong value, and what is wrong with it."""
-    if values.type != column.type:  # all are null
+    if values.type != column.arrow_type:  # all are null
         return
     parents = None
     if pa.types.is_list(values.type):

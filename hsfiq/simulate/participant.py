@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
 from typing import Any, Literal
 
-from hsfiq.answer_rules import Answer, ImageState, contradicts
+from hsfiq.answer_rules import ImageState
 from hsfiq.collect.protocol import (
     CheckView,
     ExtraAnswer,
@@ -24,13 +24,12 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.drawn import SimulatedAnnotator, generator
-from hsfiq.drawn.annotators import IRRELEVANT_BELOW
 from hsfiq.drawn.garments import Garment
 from hsfiq.drawn.pictures import recognise
 from hsfiq.drawn.triplets import DrawnTriplet
 from hsfiq.drawn.utility import read, set_utility_as_read, utility
 from hsfiq.errors import UnreadableInput
-from hsfiq.kinds.query import OF_TARGET, VERDICTS
+from hsfiq.kinds import KINDS, Rules
 from hsfiq.simulate.client import (
     CannotContinue,
     Destination,
@@ -75,7 +74,7 @@ def random_number(rng: Random, question: ExtraQuestionView) -> float:
     return number if question["max"] is None else min(number, question["max"])
 
 
-# What an annotator sees of a question, and what they answer.
+# What an annotator sees of a question.
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,77 +87,31 @@ class JudgedQuestion:
         progress: 0 at the first question and 1 at the last.
     """
 
-    study: StudyInfo
+    rules: Rules
     readings: Sequence[DrawnTriplet]
     sets: Sequence[Sequence[Garment]]
     progress: float
 
     def utilities(self) -> list[float]:
-        """The utility of each set."""
         return [set_utility_as_read(self.readings, garments) for garments in self.sets]
 
-
-SimulatedJudgement = Callable[[SimulatedAnnotator, Random, JudgedQuestion], dict[str, Any]]
-
-
-# The level of each image, by an impression of its own utility.
-
-
-def judge_images(
-    annotator: SimulatedAnnotator, rng: Random, question: JudgedQuestion
-) -> dict[str, Any]:
-    (garments,), levels = question.sets, question.study["levels"]
-    best = [max(utility(read, garment) for read in question.readings) for garment in garments]
-    scores = [annotator.score(rng, each, progress=question.progress) for each in best]
-    # Of five scores, as many levels: 1 is always the lowest and 5 the highest.
-    return {"relevance": [(score - 1) * levels // 5 for score in scores]}
+    def image_utilities(self) -> list[list[float]]:
+        return [
+            [max(utility(read, garment) for read in self.readings) for garment in garments]
+            for garments in self.sets
+        ]
 
 
-# Whether a query is well formed: it is, unless the target does not fit or the annotator lapses.
-
-
-def judge_query(
-    annotator: SimulatedAnnotator, rng: Random, question: JudgedQuestion
-) -> dict[str, Any]:
-    utilities = question.utilities()
-    if rng.random() < annotator.lapse_rate:
-        known = [verdict for verdict in VERDICTS if utilities or verdict != OF_TARGET]
-        return {"verdict": rng.choice(known)}
-    misses = any(utility < IRRELEVANT_BELOW for utility in utilities)
-    return {"verdict": OF_TARGET if misses else "VALIDATED"}
-
-
-# The order of the sets by the annotator's impressions of them.
-
-
-def rank_sets(
-    annotator: SimulatedAnnotator, rng: Random, question: JudgedQuestion
-) -> dict[str, Any]:
-    impressions = [annotator.impression(rng, utility) for utility in question.utilities()]
-    order = sorted(range(len(impressions)), key=lambda side: -impressions[side])
-    return {"ranks": [order.index(side) + 1 for side in range(len(impressions))]}
-
-
-# The score of one set, as `SimulatedAnnotator` scores the sets of a pair.
-
-
-def judge_set(
-    annotator: SimulatedAnnotator, rng: Random, question: JudgedQuestion
-) -> dict[str, Any]:
-    (utility,) = question.utilities()
-    points = question.study["points"]
-    return {"score": annotator.score(rng, utility, progress=question.progress, points=points)}
-
-
-# How simulated annotators answer each question kind; `pair` has `SimulatedAnnotator.answer`.
-
-JUDGES = {
-    "single": judge_set,
-    "images": judge_images,
-    "ranking": rank_sets,
-    "query": judge_query,
-}
-"""By question kind, the function that judges a question."""
+def rules_of_page(study: StudyInfo, shown: Sequence[Sequence[object]]) -> Rules:
+    """What the page allows in an answer to a question about these sets."""
+    return Rules(
+        points=study["points"],
+        k=len(shown[0]) if shown else 0,
+        n_sets=len(shown),
+        ties=study["ties_allowed"],
+        levels=study["levels"],
+        confirm_difference=study["confirm_difference"],
+    )
 
 
 State = Literal["finished", "turned away", "failed"]
@@ -180,14 +133,6 @@ _SUM = re.compile(r"(\d+) \+ (\d+)")
 def sum_of(prompt: str) -> str:
     match = _SUM.search(prompt)
     return str(int(match[1]) + int(match[2])) if match else ""
-
-
-def needs_confirmation(answer: Answer, study: StudyInfo) -> bool:
-    """Whether the page asks about the answer; simulated annotators keep it."""
-    difference = study["confirm_difference"]
-    if difference is None:
-        return False
-    return contradicts(answer.preferred, answer.score_1, answer.score_2, by=difference)
 
 
 @dataclass(slots=True)
@@ -392,22 +337,11 @@ class SimulatedParticipant:
 
     def _answer(self, rng: Random, view: QuestionView) -> tuple[dict[str, Any], float]:
         """What is answered, as the page sends it, and the seconds that it takes."""
-        question = self._question(view)
-        judge = JUDGES.get(question.study["kind"])
-        if judge is not None:
-            judgement = judge(self._annotator, rng, question)
-            given = {"judgement": judgement, "irrelevant": False}
-            return given, self._annotator.seconds(rng)
-        answer = self._annotator.answer(
-            rng,
-            *question.utilities(),
-            ties_allowed=question.study["ties_allowed"],
-            progress=question.progress,
-            points=question.study["points"],
-        )
-        names = ("score_1", "score_2", "preferred", "irrelevant")
-        given = {name: getattr(answer, name) for name in names}
-        given["confirmed"] = needs_confirmation(answer, question.study)
+        kind = KINDS[self._opened()["kind"]]
+        if kind.simulated is None:
+            raise CannotContinue(f"nothing simulates answers of kind {kind.name}")
+        answer = kind.simulated(self._annotator, rng, self._question(view))
+        given = {"judgement": dict(answer.values), "irrelevant": bool(answer.irrelevant)}
         return given, answer.times.active_seconds or 0.0
 
     def _question(self, view: QuestionView) -> JudgedQuestion:
@@ -419,7 +353,7 @@ class SimulatedParticipant:
                 "simulated annotators judge only queries of the drawn catalogue, with both",
             )
         return JudgedQuestion(
-            study=self._opened(),
+            rules=rules_of_page(self._opened(), view["sets"]),
             readings=read(view["text"], self._seen[reference["token"]]),
             sets=[[self._seen[image["token"]] for image in images] for images in view["sets"]],
             progress=(view["number"] - 1) / max(1, view["total"] - 1),

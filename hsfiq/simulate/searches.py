@@ -16,7 +16,7 @@ from hsfiq.collect.protocol import ImageView, PlaceView, SearchTurnView, SearchV
 from hsfiq.drawn import Garment, SimulatedAnnotator, generator
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES, differences
 from hsfiq.drawn.triplets import write_captions
-from hsfiq.kinds.search import POINTS
+from hsfiq.kinds.search import MOST_POINTS
 from hsfiq.simulate.client import CannotContinue, StudyClient
 
 N_WISHED = 2
@@ -112,10 +112,10 @@ class SearchingParticipant:
         return self.client.search("stop", payload)
 
     def _judge(self, view: SearchView, rng: Random, key: str) -> View:
-        success = POINTS if view["ending"] == "declared" else rng.randint(1, 3)
+        success = MOST_POINTS if view["ending"] == "declared" else rng.randint(1, 3)
         judgement = {
             "success": success,
-            "ease": max(1, POINTS + 1 - len(view["turns"])),
+            "ease": max(1, MOST_POINTS + 1 - len(view["turns"])),
             "would_go_on": view["ending"] == "max-rounds",
             "why": "gave-up" if view["ending"] == "stopped" else None,
         }
@@ -185,10 +185,12 @@ class SearchingParticipant:
         lists = self._lists(turn)
         is_vote = len(lists) > 1
         n_different = (
-            POINTS if nearest is None else len(differences(self._garment_at(turn, nearest), wanted))
+            MOST_POINTS
+            if nearest is None
+            else len(differences(self._garment_at(turn, nearest), wanted))
         )
         return {
-            "satisfaction": None if is_vote else max(1, POINTS - n_different),
+            "satisfaction": None if is_vote else max(1, MOST_POINTS - n_different),
             "vote": self._vote(rng, lists, wanted) if is_vote else None,
             "nearest": nearest,
             "images": [["shown"] * len(garments) for garments in lists],
@@ -200,7 +202,9 @@ class SearchingParticipant:
         first, second = (
             max(likeness(garment, wanted) for garment in garments) for garments in lists
         )
-        preference = self.annotator.answer(rng, first, second, ties_allowed=True).preferred
+        preference = self.annotator.answer(rng, first, second, ties_allowed=True).values[
+            "preferred"
+        ]
         return {
             "preference": preference,
             "both_bad": preference == 0 and max(first, second) < BAD,

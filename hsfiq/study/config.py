@@ -16,14 +16,15 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from hsfiq.answer_rules import CONFIRMED_DIFFERENCE
 from hsfiq.db.rows import AnyStudy, StudyRow
 from hsfiq.db.source_tables import Query, Triplet
 from hsfiq.db.tables import Pair, Study
-from hsfiq.errors import UnreadableInput
-from hsfiq.kinds import KINDS, KindName, KindOptions, Rules
+from hsfiq.errors import Refused, UnreadableInput
+from hsfiq.kinds import DEFAULT_KIND, KINDS, KindName, KindOptions, Rules
+from hsfiq.kinds.search_rows import Searches
 from hsfiq.study.instrument import ExtraQuestion, Wording, is_line, question_errors
 from hsfiq.study.publication import Publication
-from hsfiq.study.searching.config import Searches
 
 # `[questionnaire]`: the owner's extra questions.
 
@@ -142,7 +143,7 @@ class Design:
         seed: of all random draws.
     """
 
-    kind: KindName = "pair"
+    kind: KindName = DEFAULT_KIND
     levels: int = 2
     sets: int = 3
     show_target: bool = True
@@ -279,7 +280,16 @@ def rules_of(config: StudyConfig) -> Rules:
         n_sets=n_sets_of(design),
         ties=design.preference_ties,
         levels=design.levels,
+        confirm_difference=CONFIRMED_DIFFERENCE if design.confirm_contradictions else None,
     )
+
+
+def expected_at_practice(config: StudyConfig) -> dict[str, Any]:
+    """What is right at the owner's practice question, or `Refused`."""
+    kind = KINDS[config.design.kind]
+    if kind.practice is None:
+        raise Refused(f"a {kind.name} has no practice question")
+    return kind.practice.read(config.practice.expected, rules_of(config))
 
 
 def stored_config(config: StudyConfig) -> dict[str, object]:
@@ -383,7 +393,7 @@ def shows_garments(config: StudyConfig) -> bool:
 
 def names_sets(config: StudyConfig) -> bool:
     """Whether `set_names` apply; otherwise the sets are called search results, with numbers."""
-    is_usual = config.design.kind == "pair" and shows_garments(config)
+    is_usual = KINDS[config.design.kind].has_preferences and shows_garments(config)
     return is_usual or config.study.set_names != SET_NAMES
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from hsfiq.errors import ConfigError, ConfigErrors, Refused, UnreadableInput
 from hsfiq.kinds import KINDS
+from hsfiq.kinds.search_rows import Searches, retriever_errors
 from hsfiq.readers.files import read_text
 from hsfiq.study.config import (
     PLATFORM_ID,
@@ -23,15 +24,14 @@ from hsfiq.study.config import (
     Recruitment,
     StudyConfig,
     Translation,
+    expected_at_practice,
     is_study_name,
     n_sets_of,
     questionnaire_errors,
-    rules_of,
 )
 from hsfiq.study.instrument import wording_errors
 from hsfiq.study.languages import LANGUAGES, is_tag, read_language_file
 from hsfiq.study.publication import Publication, publication_errors
-from hsfiq.study.searching.config import Searches, retriever_errors
 
 # Read `[release]` from a TOML file of its own, for studies whose file did not have it.
 
@@ -161,7 +161,7 @@ def practice_errors(config: StudyConfig) -> Errors:
             yield "practice.query", "is missing"
         return
     try:
-        kind.expected(practice.expected, rules_of(config))
+        expected_at_practice(config)
     except Refused as error:
         yield "practice.expected", str(error)
     n_wanted = n_sets_of(config.design) if kind.needs_lists else 0

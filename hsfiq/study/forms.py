@@ -23,7 +23,7 @@ from hsfiq.db.rows import (
 from hsfiq.db.source_tables import Query, RankedList, System, Triplet
 from hsfiq.db.tables import Check, Form, Question, Study
 from hsfiq.errors import ConfigError
-from hsfiq.kinds import KINDS
+from hsfiq.kinds import KINDS, Rules
 from hsfiq.study.config import StudyConfig, n_sets_of, rules_of
 
 # Dividing what a study asks about among its participants.
@@ -245,7 +245,7 @@ class GoldQuestions:
         order: Order,
     ) -> None:
         self.session, self.study, self.config = session, study, config
-        self.lists, self.rng, self._order = lists, rng, order
+        self.lists, self.rng, self.order = lists, rng, order
         self._by_category = by_category
         self._pools: dict[str, list[int]] = {}
 
@@ -253,59 +253,27 @@ class GoldQuestions:
         """A gold question about a triplet of the category that is not in `triplets` yet."""
         query = self._query(category, triplets)
         triplets.add(query.triplet_id)
-        makers = {
-            "pair": self._pair,
-            "single": self._single,
-            "images": self._images,
-            "ranking": self._ranking,
-        }
-        return makers[self.config.design.kind](query)
-
-    def _pair(self, query: QueryFacts) -> DrawnQuestion:
-        """The target with a system's best images should win against random images."""
-        swapped = self.rng.random() < 0.5
+        gold = KINDS[self.config.design.kind].gold
+        if gold is None:  # what reads study.toml refuses `checks.gold` then
+            raise ValueError(f"{self.config.design.kind} has no gold questions")
+        drawn = gold.draw(GoldOfQuery(self, query))
+        orders = [order for order in drawn.orders if order is not None]
+        has_sides = drawn.set_order is None
+        order_1, order_2 = (*drawn.orders, None)[:2] if has_sides else (None, None)
         return DrawnQuestion(
-            self._item(query, [self._winner(query), self._far_images(query, self.study.k)]),
-            swapped,
-            self._order(),
-            self._order(),
-            expected="2" if swapped else "1",
-        )
-
-    def _single(self, query: QueryFacts) -> DrawnQuestion:
-        """Random images should have a score below the middle of the scale."""
-        item = self._item(query, [self._far_images(query, self.study.k)])
-        highest = rules_of(self.config).points // 2
-        return DrawnQuestion(item, order_1=self._order(), expected=str(highest))
-
-    def _images(self, query: QueryFacts) -> DrawnQuestion:
-        """The target among random images should be the one that fits."""
-        images = self._far_images(query, self.study.k - 1)
-        place = self.rng.randrange(self.study.k)
-        images.insert(place, query.target_id or 0)
-        order = self._order()
-        shown = place if order is None else order.index(place)
-        return DrawnQuestion(self._item(query, [images]), order_1=order, expected=str(shown + 1))
-
-    def _ranking(self, query: QueryFacts) -> DrawnQuestion:
-        """Random images should come after the sets of the systems."""
-        n_sets = n_sets_of(self.config.design)
-        of_systems = self.lists[query.query_id]
-        systems = self.rng.sample(sorted(of_systems), n_sets - 1)
-        sets = [of_systems[system] for system in systems]
-        item = self._item(query, [*sets, self._far_images(query, self.study.k)])
-        set_order = self.rng.sample(range(n_sets), n_sets)
-        orders = [order for _ in range(n_sets) if (order := self._order()) is not None]
-        return DrawnQuestion(
-            item,
-            set_order=set_order,
-            image_orders=orders or None,
-            expected=str(set_order.index(n_sets - 1) + 1),
+            self._item(query, drawn.sets),
+            drawn.swapped,
+            order_1,
+            order_2,
+            set_order=drawn.set_order,
+            image_orders=None if has_sides else orders or None,
+            expected=drawn.expected,
         )
 
     def _query(self, category: str, triplets: set[int]) -> QueryFacts:
         """A random query of the category whose triplet this participant does not otherwise see."""
-        needs_target = self.config.design.kind == "images"
+        gold = KINDS[self.config.design.kind].gold
+        needs_target = gold is not None and gold.needs_target
         free = [
             query
             for query in self._by_category[category]
@@ -320,7 +288,7 @@ class GoldQuestions:
             )
         return self.rng.choice(free)
 
-    def _winner(self, query: QueryFacts) -> list[int]:
+    def winner(self, query: QueryFacts) -> list[int]:
         """The target and a system's best images."""
         best = next(iter(self.lists[query.query_id].values()))
         wanted = [] if query.target_id is None else [query.target_id]
@@ -345,7 +313,7 @@ class GoldQuestions:
             execute(self.session, NEW_FURTHER_SETS, further)
         return pair_id
 
-    def _far_images(self, query: QueryFacts, number: int) -> list[int]:
+    def far_images(self, query: QueryFacts, number: int) -> list[int]:
         """Random images that no system returned for the query, of other categories if possible."""
         near = {query.reference_id, query.target_id}
         for (images,) in rows_of(self.session, LISTS_OF_QUERY, {"query": query.query_id}):
@@ -382,6 +350,38 @@ class GoldQuestions:
         ]
         execute(self.session, NEW_IMAGES, members)
         return planted
+
+
+@dataclass(frozen=True, slots=True)
+class GoldOfQuery:
+    """What a gold question about a query is made of (`hsfiq.kinds.kind.GoldDraw`)."""
+
+    source: GoldQuestions
+    query: QueryFacts
+
+    @property
+    def rules(self) -> Rules:
+        return rules_of(self.source.config)
+
+    @property
+    def rng(self) -> Random:
+        return self.source.rng
+
+    def target(self) -> int:
+        return self.query.target_id or 0
+
+    def winner(self) -> list[int]:
+        return self.source.winner(self.query)
+
+    def lists(self, number: int) -> list[list[int]]:
+        of_systems = self.source.lists[self.query.query_id]
+        return [of_systems[system] for system in self.rng.sample(sorted(of_systems), number)]
+
+    def far_images(self, number: int) -> list[int]:
+        return self.source.far_images(self.query, number)
+
+    def order(self) -> list[int] | None:
+        return self.source.order()
 
 
 # Reading what a study is drawn from: its queries with their systems' ranked lists.

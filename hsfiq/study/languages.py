@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Study
 from hsfiq.errors import UnreadableInput
-from hsfiq.kinds import KINDS
+from hsfiq.kinds import DEFAULT_KIND, KINDS
 from hsfiq.readers.files import read_json
 from hsfiq.study.config import (
     QueryForm,
@@ -42,7 +42,7 @@ LANGUAGES = ("en", "ko")
 PARTS = ("page", "entry", "sets")
 OVERLAYS = (
     *("text_queries", "image_queries"),
-    *(f"{kind}_questions" for kind in KINDS if kind != "pair"),
+    *(f"{kind}_questions" for kind in KINDS if kind != DEFAULT_KIND),
 )
 
 BEFORE_A_STUDY = frozenset(
@@ -90,7 +90,7 @@ def overlaid(values: Texts, others: Texts) -> dict[str, Any]:
 
 
 def worded_texts(
-    language: str, form: QueryForm, kind: str = "pair", own: Texts | None = None
+    language: str, form: QueryForm, kind: str = DEFAULT_KIND, own: Texts | None = None
 ) -> dict[str, Any]:
     """The short texts for a study's queries and its kind; `own` are the owner's in the language.
 

@@ -12,6 +12,7 @@ import torch
 
 from hsfiq.answer_rules import HIGHEST_SCORE, contradicts
 from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.kinds.rows import Part
 from hsfiq.model.checkpoints import sha256_of
 from hsfiq.model.preference.answer_model import AnswerTensors
 from hsfiq.releases.folder import (
@@ -31,7 +32,6 @@ from hsfiq.releases.folder import (
     read_sets,
     require_readable,
 )
-from hsfiq.releases.rows import Part
 from hsfiq.releases.splits import verify_no_leak
 
 PRIOR_ANSWERS = 20.0

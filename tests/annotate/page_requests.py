@@ -40,11 +40,10 @@ def token_of(image: dict[str, Any]) -> str:
 
 
 def answer_body(question: dict[str, Any], key: str = KEY, **changes: object) -> dict[str, Any]:
+    """An answer to a pair; `changes` are of the judgement, or of what comes with it."""
+    pair = {"score_1": 4, "score_2": 2, "preferred": 1, "confirmed": False}
     answer = {
-        "score_1": 4,
-        "score_2": 2,
-        "preferred": 1,
-        "confirmed": False,
+        "judgement": pair | {name: changes.pop(name) for name in pair if name in changes},
         "irrelevant": False,
         "reason": None,
         "active_seconds": 0.0,

@@ -27,6 +27,7 @@ from hsfiq.collect.steps import AskedQuestion, load_question, shown_images
 from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Check, Form, Message, MessageRecipient, Participant, Question, Response
 from hsfiq.errors import Conflict, Forbidden
+from hsfiq.kinds import KINDS
 from hsfiq.text import shown
 
 
@@ -46,7 +47,7 @@ def slow_submit(
     if question not in own or question not in reached(session, own):
         raise Forbidden("you cannot answer this question now")
     require_storable(answer, person.study)
-    revisions, row = revisions_of(session, question), response_of(answer)
+    revisions, row = revisions_of(session, question), response_of(answer, KINDS["pair"])
     number = own.index(question) + 1
     for earlier in revisions:
         if earlier.submit_key == payload["submit_key"]:
@@ -198,8 +199,10 @@ def addresses_of(
 
 
 def earlier_view(response: Response) -> dict[str, Any]:
-    names = ("score_1", "score_2", "preferred", "confirmed", "judgement")
-    return {name: getattr(response, name) for name in names} | {
+    names = ("score_1", "score_2", "preferred", "confirmed")
+    judgement = {name: getattr(response, name) for name in names}
+    return {
+        "judgement": judgement if response.skipped is None else None,
         "irrelevant": response.irrelevant,
         "reason": response.reason or "",
         "extra": {},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,13 +11,13 @@ from playwright.sync_api import Page, expect
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.tables import participant_page, question_page
-from hsfiq.answer_rules import Answer
 from hsfiq.collect.progress import answers_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
+from hsfiq.kinds import Rules
+from hsfiq.kinds.pair import needs_confirmation
 from hsfiq.releases.content import build
 from hsfiq.releases.filters import Filters
-from hsfiq.simulate.participant import needs_confirmation
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.question_page import TEXT, OpenPage, expect_step, press
 from tests.annotate.served_studies import Place, ThreadServer, enrol, make_study
@@ -38,7 +37,7 @@ def test_a_confirmation_is_asked_for_stored_and_released(place: Place) -> None:
         enrol(client, database)
         assert sent(client, **CONTRADICTING) == 422
         assert sent(client, **SLIGHT, confirmed=True) == 422
-        assert sent(client, confirmed=None) == 422
+        assert sent(client, confirmed="no") == 422
         assert stored(database) == []
         assert sent(client, **CONTRADICTING, confirmed=True) == 200
         assert sent(client, **SLIGHT) == 200
@@ -71,10 +70,10 @@ def test_a_study_that_does_not_ask_takes_every_preference(
 
 @pytest.mark.parametrize(("difference", "is_asked"), [(3, True), (None, False)])
 def test_simulated_annotators_confirm(difference: int | None, is_asked: bool) -> None:
-    study: Any = {"confirm_difference": difference}
-    assert needs_confirmation(Answer(5, 2, 2), study) is is_asked
-    assert not needs_confirmation(Answer(4, 2, 2), study)
-    assert not needs_confirmation(Answer(5, 1, 0), study)
+    rules = Rules(points=5, k=5, n_sets=2, ties=True, confirm_difference=difference)
+    assert needs_confirmation(2, 5, 2, rules) is is_asked
+    assert not needs_confirmation(2, 4, 2, rules)
+    assert not needs_confirmation(0, 5, 1, rules)
 
 
 @pytest.mark.browser

@@ -93,7 +93,8 @@ def bodies(client: TestClient, rng: Random, sent: list[dict[str, Any]]) -> dict[
     if sent and rng.random() < 0.25:
         again = dict(rng.choice(sent))
         if "answer" in again and rng.random() < 0.5:
-            again["answer"] = again["answer"] | {"score_1": rng.randint(1, 5)}
+            other = again["answer"]["judgement"] | {"score_1": rng.randint(1, 5)}
+            again["answer"] = again["answer"] | {"judgement": other}
         return again
     current = view(client)
     number = current.get("number", current["total"] + 1)

@@ -111,7 +111,7 @@ def test_back_and_revise_is_a_new_revision(annotator: TestClient, database: Data
     annotator.post("/submit", json=answer_body(view(annotator)))
     earlier_view = view(annotator, 1)
     assert earlier_view["earlier"] == {
-        "score_1": 4, "score_2": 2, "preferred": 1, "confirmed": None, "judgement": None,
+        "judgement": {"score_1": 4, "score_2": 2, "preferred": 1, "confirmed": None},
         "irrelevant": False, "reason": "first", "extra": {},
     }  # fmt: skip
     assert earlier_view["standing_at"] == 3
@@ -326,7 +326,7 @@ def test_only_a_question_with_a_missing_image_can_be_skipped(place: Place) -> No
         assert (row.skipped, row.score_1, row.preferred) == ("missing-image", None, None)
         assert row.images
         assert row.images.startswith("m ")
-        assert view(client, 1)["earlier"]["score_1"] is None
+        assert view(client, 1)["earlier"]["judgement"] is None
     database.close()
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.searching.records import FILE
+from hsfiq.kinds import KIND_OF_RELEASE, KINDS, RELEASE_KINDS
+from hsfiq.kinds.search import RECORDS_FILE
 from tests.hsfiq.releases.small_releases import OnDisk, small_release, small_study_file
 from tests.hsfiq.samples import hsfiq
 
@@ -48,7 +48,7 @@ WITHOUT_METRICS = ("images", "query", *SEARCHES)
 def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
     """The name and the arguments of every command; later ones read what earlier ones wrote."""
     for kind in RELEASE_KINDS:
-        question_kind = RELEASE_KINDS[kind].question_kind
+        question_kind = KIND_OF_RELEASE[kind].name
         yield from commands_of(kind, f"sqlite:///{question_kind}.db", f"small-{kind}")
     for kind in ("hs", "hp"):
         database = "sqlite:///demo/hsfiq.db"
@@ -60,7 +60,7 @@ def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
     for kind in RELEASE_KINDS:
         both = (f"small-{kind}", f"other-{kind}")
         yield f"merged-{kind}", ("release", "merge", *both, "--out", f"merged-{kind}", "--json")
-    records = f"small-search/{FILE}"
+    records = f"small-search/{RECORDS_FILE}"
     yield "sessions-measured", ("sessions", "measure", records, "--k", "1", "--json")
 
 
@@ -88,7 +88,7 @@ def export(kind: str, database: str, out: str, *options: str) -> tuple[str, ...]
 def run_all(folder: Path) -> dict[str, Any]:
     """Run the commands in a folder; what each printed, as JSON, and its exit code."""
     (folder / "about.toml").write_text(ABOUT, encoding="utf-8")
-    for kind in dict.fromkeys(kind.question_kind for kind in RELEASE_KINDS.values()):
+    for kind in KINDS:
         (folder / f"{kind}.db").write_bytes(small_study_file(kind)[0])
     for kind in RELEASE_KINDS:
         other_group(small_release(kind, folder / f"other-{kind}"))

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.collect.stages import store_answers, work_on
 from hsfiq.db.engine import Database
@@ -18,10 +17,10 @@ from hsfiq.db.tables import Participant, Study
 from hsfiq.study.config import Checks
 from hsfiq.study.recruiting import Hit
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
-from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries
+from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries, pair_answer
 
 FILES = ["approve.csv", "bonus.csv", "payout.json", "reject.csv"]
-TIE = Answer(score_1=3, score_2=3, preferred=0)
+TIE = pair_answer(3, 3, 0)
 """Given to every question, it passes repeated pairs; GOOD fails them, because the sides change."""
 
 

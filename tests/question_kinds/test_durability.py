@@ -10,6 +10,7 @@ import httpx
 import pytest
 from sqlalchemy import select
 
+from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.collect.answers import submit
 from hsfiq.collect.checks import answer_check
@@ -17,7 +18,6 @@ from hsfiq.collect.steps import steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Check, Participant, Question
-from hsfiq.kinds import Judgement
 from tests.annotate.page_requests import images_body, stored, view
 from tests.annotate.private_texts import quoted_in
 from tests.annotate.served_studies import Place, Server, make_study, newcomer
@@ -115,7 +115,7 @@ def judge(database: Database, participant_id: int, number: int) -> None:
                 session,
                 person,
                 current.question_id,
-                Judgement({"ranks": [2, 1, 3]}),
+                Answer({"ranks": [2, 1, 3]}),
                 expected_revision=0,
                 submit_key=f"{done:016}",
             )

@@ -17,8 +17,8 @@ from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.retrievers import TURN_TIMEOUT
 from hsfiq.db.search_tables import SearchFeedback, SearchList, SearchTurn
-from hsfiq.releases.searching.records import FILE
-from hsfiq.releases.searching.rows import LATE
+from hsfiq.kinds.search import RECORDS_FILE
+from hsfiq.kinds.search_rows import LATE
 from hsfiq.sessions.record import read
 from tests.drawn_retriever import DrawnRetriever
 from tests.hsfiq.samples import hsfiq, rows
@@ -75,7 +75,7 @@ def test_a_search_that_is_left_is_in_the_release(
     assert rows(release, "exclusions") == []
     turns = [turn for turn in rows(release, "turns") if turn["question_id"] == left["question_id"]]
     assert [turn["pause_seconds"] for turn in turns] == [left["longest_pause_seconds"], None]
-    stops = [record.stop for record in read(folder / FILE)]
+    stops = [record.stop for record in read(folder / RECORDS_FILE)]
     assert [stop and stop.reason for stop in stops] == ["gave-up", "idle"]
     analysed = hsfiq("analyze", folder, "--resamples", "20", "--json")
     assert analysed.code == 0, analysed.err

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hsfiq.releases.searching.records import FILE
+from hsfiq.kinds.search import RECORDS_FILE
 from hsfiq.sessions.record import read
 from tests.drawn_retriever import VERSION, DrawnRetriever
 from tests.hsfiq.samples import hsfiq, rows
@@ -54,10 +54,10 @@ def test_searches_become_a_release_that_is_measured(
         return
 
     catalogue.hsfiq("export", "--study", study, "--release", "search", "--out", folder)
-    records = read(folder / FILE)
+    records = read(folder / RECORDS_FILE)
     assert [record.session_id for record in records] == [row["question_id"] for row in sessions]
     assert {(record.task, record.is_simulated) for record in records} == {(task, True)}
-    measured = hsfiq("sessions", "measure", folder / FILE, "--k", "1", "--json")
+    measured = hsfiq("sessions", "measure", folder / RECORDS_FILE, "--k", "1", "--json")
     assert measured.code == 0, measured.err
     hits = json.loads(measured.out)["systems"]["telltale-system"]["hits@1"]
     assert hits[0]["n"] == SEARCHES_OF_ALL
@@ -93,7 +93,9 @@ def compare_with_a_simulator(folder: Path, url: str) -> None:
     assert comparison["n_simulator_sessions"] == comparison["n_queries"] == len(queries_of(folder))
     at_once = comparison["figures"]["hits@3"][0]
     assert at_once["difference"]["value"] == 0  # both begin with the query's text
-    both = hsfiq("sessions", "measure", folder / FILE, simulated, "--k", "3", "--json").result
+    both = hsfiq(
+        "sessions", "measure", folder / RECORDS_FILE, simulated, "--k", "3", "--json"
+    ).result
     assert [each["n_sessions"] for each in both["systems"].values()] == [
         SEARCHES_OF_ALL,
         len(queries_of(folder)),
@@ -118,7 +120,7 @@ def refuse_wishes(release: Path, url: str) -> None:
     refused = hsfiq(*play, "--queries", release, "--out", out)
     assert (refused.code, refused.out, out.exists()) == (2, "", False)
     assert "wishes of the participants' own" in refused.err
-    measured = hsfiq("sessions", "measure", release / FILE, "--people", release)
+    measured = hsfiq("sessions", "measure", release / RECORDS_FILE, "--people", release)
     assert (measured.code, measured.out) == (2, "")
     assert "--people: holds no search of people for a target" in measured.err
 
@@ -139,7 +141,7 @@ def strike(catalogue: Catalogue, study: str, turn: Mapping[str, Any]) -> None:
     excluded = rows(release, "exclusions")
     assert [(row["rule"], row["value"]) for row in excluded] == [("struck-text", "turn 1")]
     assert [(row["rules"], row["values"]) for row in excluded] == [(["struck-text"], ["turn 1"])]
-    record = json.loads(release.files[FILE].splitlines()[0])
+    record = json.loads(release.files[RECORDS_FILE].splitlines()[0])
     assert "text" not in record["rounds"][0]
     arguments = ("study", "strike", "p9.form_1.0", "1", "--study", study)
     unknown = hsfiq(*arguments, "--database", catalogue.place.url)

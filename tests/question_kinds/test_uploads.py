@@ -35,9 +35,9 @@ from hsfiq.db.search_tables import SearchTurn, SearchUpload
 from hsfiq.db.tables import Participant, Question
 from hsfiq.ids import question_id
 from hsfiq.images.decode import BUDGET
+from hsfiq.kinds.search import RECORDS_FILE
 from hsfiq.live.protocol import RankRequest
 from hsfiq.releases.folder import read_lists
-from hsfiq.releases.searching.records import FILE
 from hsfiq.sessions.record import read
 from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner
 from tests.drawn_retriever import DrawnRetriever
@@ -371,9 +371,9 @@ def test_a_release_has_no_picture(
     assert "`uploaded` | true or false | whether the participant uploaded a picture" in (
         folder / "README.md"
     ).read_text(encoding="utf-8")
-    first, _ = read(folder / FILE)
+    first, _ = read(folder / RECORDS_FILE)
     assert [each.reference is None for each in first.rounds] == [True, False]
-    measured = hsfiq("sessions", "measure", folder / FILE, "--k", "1", "--json")
+    measured = hsfiq("sessions", "measure", folder / RECORDS_FILE, "--k", "1", "--json")
     assert measured.code == 0, measured.err
     analysed = hsfiq("analyze", folder, "--resamples", "50", "--json")
     assert analysed.code == 0, analysed.err

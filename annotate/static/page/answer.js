@@ -20,7 +20,6 @@ import { t } from "./text.js";
 import { isTextRead, showUserText } from "./user_text.js";
 
 /** @typedef {import("../protocol").SubmitPayload["answer"]} AnswerPayload */
-/** @typedef {import("../protocol").JudgedSubmitPayload["answer"]} JudgementPayload */
 /** @typedef {import("./extra_questions.js").Entries} Entries */
 /** @typedef {import("./kinds.js").Choices} Choices */
 /** @typedef {import("./state.js").JudgedView} JudgedView */
@@ -83,9 +82,10 @@ export function startAnswer(view) {
 function storedAnswer({ earlier }) {
   const extra = entriesOf(currentStudy().extra_questions, earlier?.extra ?? {});
   if (!earlier) return { chosen: {}, values: { irrelevant: false, reason: "" }, extra, wasAsked: false };
-  const { irrelevant, reason, confirmed } = earlier;
+  const { irrelevant, reason, judgement } = earlier;
   const values = { irrelevant, reason };
-  return { chosen: currentKind().choices(earlier), values, extra, wasAsked: confirmed ?? false };
+  const wasAsked = judgement?.["confirmed"] ?? false;
+  return { chosen: currentKind().choices(earlier), values, extra, wasAsked };
 }
 
 function fillInputs() {
@@ -261,11 +261,11 @@ export function countTime() {
   if (document.hidden) saveDraft();
 }
 
-/** @returns {AnswerPayload | JudgementPayload} */
+/** @returns {AnswerPayload} */
 export function answerPayload() {
   const { view, chosen, values, extra, wasAsked, firstChoiceAt } = currentAnswer();
   const questions = currentStudy().extra_questions;
-  return /** @type {AnswerPayload | JudgementPayload} */ ({
+  return /** @type {AnswerPayload} */ ({
     ...currentKind().answer(chosen, wasAsked),
     irrelevant: values.irrelevant,
     reason: values.reason.trim() || null,

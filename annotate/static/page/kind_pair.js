@@ -19,6 +19,8 @@ function contradicts({ score_1, score_2, preferred }) {
 
 /** @type {import("./kinds.js").Kind} */
 export const PAIR = {
+  hasPreference: true,
+
   build() {
     find(".sets").replaceChildren(buildScoredSet(1), buildScoredSet(2));
     const choices = [
@@ -41,13 +43,19 @@ export const PAIR = {
   fieldName: (field) =>
     field === "preferred" ? t("preference") : t("score_for", { set: setName(field === "score_1" ? 1 : 2) }),
 
-  choices: ({ score_1, score_2, preferred }) => ({ score_1, score_2, preferred }),
+  choices: ({ judgement }) => ({
+    score_1: judgement?.["score_1"] ?? null,
+    score_2: judgement?.["score_2"] ?? null,
+    preferred: judgement?.["preferred"] ?? null,
+  }),
 
   answer: (chosen, wasAsked) => ({
-    score_1: chosen["score_1"],
-    score_2: chosen["score_2"],
-    preferred: chosen["preferred"],
-    confirmed: wasAsked && contradicts(chosen),
+    judgement: {
+      score_1: chosen["score_1"],
+      score_2: chosen["score_2"],
+      preferred: chosen["preferred"],
+      confirmed: wasAsked && contradicts(chosen),
+    },
   }),
 
   contradicts,

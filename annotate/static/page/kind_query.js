@@ -33,6 +33,8 @@ function buildVerdicts() {
 
 /** @type {import("./kinds.js").Kind} */
 export const QUERY = {
+  hasNoFlag: true,
+
   build() {
     if (currentStudy().set_names.length) {
       find(".sets").replaceChildren(buildSet(1, verdictKeys(), buildVerdicts()));

@@ -28,6 +28,8 @@ import { currentStudy } from "./state.js";
  * @property {(index: number, name: string) => HTMLElement} [imageControls] those below an image
  * @property {(chosen: Choices, field: string) => void} [settle] what a choice means for the others
  * @property {() => Record<string, string>} shortcuts keys by the name of what they do
+ * @property {boolean} [hasPreference] whether the page asks which set is better
+ * @property {boolean} [hasNoFlag] whether a question cannot be flagged
  * @property {boolean} [hasOwnPage] whether only these keys, and those of all pages, work
  * @property {(chosen: Choices, expected: Record<string, any>) => boolean} isExpected compares with the
  *   practice question's right answer, as hsfiq/kinds reads it

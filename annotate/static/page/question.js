@@ -202,10 +202,9 @@ function prefetch(tokens) {
 
 /** Build what stays the same for every question. */
 export function buildQuestion() {
-  const kind = currentStudy().kind;
-  root.dataset.kind = kind;
-  find(".preference").hidden = kind !== "pair";
-  find(".flag").hidden = kind === "query";
+  root.dataset.kind = currentStudy().kind;
+  find(".preference").hidden = !currentKind().hasPreference;
+  find(".flag").hidden = Boolean(currentKind().hasNoFlag);
   currentKind().build();
   const extra = currentStudy().extra_questions;
   root.dataset.extra = String(extra.length > 0);

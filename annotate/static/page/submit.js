@@ -6,7 +6,6 @@ import { ask, showReply } from "./server.js";
 import { currentView } from "./state.js";
 
 /** @typedef {import("../protocol").SubmitPayload} SubmitPayload */
-/** @typedef {import("../protocol").JudgedSubmitPayload} JudgedSubmitPayload */
 /** @typedef {import("../protocol").SkipPayload} SkipPayload */
 
 /** @param {() => void} retry */
@@ -15,7 +14,7 @@ export function submitAnswer(retry) {
   const { assignment } = view;
   const answer = answerPayload();
   const payload = { assignment, submit_key: submitKey, answer, images: imagesPayload() };
-  send(/** @type {SubmitPayload | JudgedSubmitPayload} */ (payload), retry);
+  send(/** @type {SubmitPayload} */ (payload), retry);
 }
 
 export function skip() {
@@ -27,7 +26,7 @@ export function skip() {
 
 /**
  * The page moves on only once the server has stored the answer.
- * @param {SubmitPayload | JudgedSubmitPayload | SkipPayload} payload
+ * @param {SubmitPayload | SkipPayload} payload
  * @param {() => void} retry
  */
 function send(payload, retry) {

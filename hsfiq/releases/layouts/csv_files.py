@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hsfiq.kinds.rows import Part
 from hsfiq.releases.folder import PARTS, read_parts
-from hsfiq.releases.rows import Part
 from hsfiq.text import spreadsheet_text
 
 

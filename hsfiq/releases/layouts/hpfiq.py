@@ -14,11 +14,12 @@ from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import HIGHEST_SCORE, Answer
 from hsfiq.db.tables import Study
+from hsfiq.kinds.pair import pair_values
+from hsfiq.kinds.rows import QuestionRow
 from hsfiq.readers import hpfiq
 from hsfiq.records import JudgedPair, PublishedForm
+from hsfiq.releases.files import Kept
 from hsfiq.releases.questions import FormRow, read_forms
-from hsfiq.releases.rows import QuestionRow
-from hsfiq.releases.writing.further import Kept
 from hsfiq.study.config import config_of
 
 
@@ -167,5 +168,9 @@ def judged_pair(question: QuestionRow) -> JudgedPair:
         target=target,
         text=question.text,
         sets=(tuple(question.sets[0].image_ids), tuple(question.sets[1].image_ids)),
-        answer=Answer(score_1, score_2, preferred, question.irrelevant, question.reason),
+        answer=Answer(
+            pair_values(score_1, score_2, preferred),
+            irrelevant=question.irrelevant,
+            reason=question.reason,
+        ),
     )

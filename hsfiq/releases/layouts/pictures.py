@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from hsfiq.errors import NothingToDo
 from hsfiq.images.folder import ImageFolder
+from hsfiq.kinds.rows import Part
+from hsfiq.kinds.tables import IMAGES
 from hsfiq.releases.folder import read_parts, read_rows
-from hsfiq.releases.kinds.shared_tables import IMAGES
-from hsfiq.releases.rows import Part
 
 # The preferences of a release folder with their queries and images, for layouts to train on.
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hsfiq.kinds.rows import Part
 from hsfiq.releases.layouts.pictures import (
     JudgedQuestion,
     Pictures,
@@ -22,7 +23,6 @@ from hsfiq.releases.layouts.pictures import (
     value_feature,
     with_features,
 )
-from hsfiq.releases.rows import Part
 from hsfiq.text import count_text
 
 AT_ONCE = 32

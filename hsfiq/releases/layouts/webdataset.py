@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from hsfiq.kinds.rows import Part
 from hsfiq.releases.layouts.pictures import JudgedQuestion, Pictures, read_judged
-from hsfiq.releases.rows import Part
 
 SAMPLES_IN_SHARD = 1_000
 

@@ -6,26 +6,27 @@ from itertools import product
 
 import pandas as pd
 
+from hsfiq import answer_rules
 from hsfiq.analysis.data.columns import contradicts
-from hsfiq.answer_rules import MOST_POINTS, Answer
+from hsfiq.answer_rules import MOST_POINTS
+from tests.studies import pair_answer
 
 
 def test_both_packages_agree_on_every_possible_answer() -> None:
     scores = range(1, MOST_POINTS + 1)
-    answers = [Answer(*values) for values in product(scores, scores, (0, 1, 2))]
+    answers = [pair_answer(*values) for values in product(scores, scores, (0, 1, 2))]
     table = pd.DataFrame(
         {
-            "score_1": [answer.score_1 for answer in answers],
-            "score_2": [answer.score_2 for answer in answers],
-            "preferred": [answer.preferred for answer in answers],
+            "score_1": [answer.values["score_1"] for answer in answers],
+            "score_2": [answer.values["score_2"] for answer in answers],
+            "preferred": [answer.values["preferred"] for answer in answers],
         }
     )
-    assert list(contradicts(table)) == [answer.contradicts for answer in answers]
-    assert sum(answer.contradicts for answer in answers) == MOST_POINTS * (MOST_POINTS - 1)
-
-
-def test_contradiction_of_hand_made_answers() -> None:
-    assert Answer(2, 4, preferred=1).contradicts
-    assert Answer(4, 2, preferred=2).contradicts
-    assert not Answer(3, 3, preferred=1).contradicts
-    assert not Answer(1, 5, preferred=0).contradicts
+    expected = [
+        answer_rules.contradicts(
+            answer.values["preferred"], answer.values["score_1"], answer.values["score_2"]
+        )
+        for answer in answers
+    ]
+    assert list(contradicts(table)) == expected
+    assert sum(expected) == MOST_POINTS * (MOST_POINTS - 1)

@@ -21,7 +21,7 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant
 from tests.annotate.served_studies import K, Place, make_study
-from tests.studies import images_shown
+from tests.studies import images_shown, pair_answer
 
 PASSWORD = "correct horse battery"
 SEEN = images_shown(K)
@@ -117,7 +117,7 @@ def answer(
         mark_served(session, participant, step.question_id, now)
         now += timedelta(seconds=seconds)
         times = Times(None, None, now, seconds)
-        new_answer = Answer(*values, irrelevant=False, times=times, images=images)
+        new_answer = pair_answer(*values, irrelevant=False, times=times, images=images)
         submit(session, participant, step.question_id, new_answer, 0)
 
 
@@ -125,7 +125,9 @@ def revise(
     session: Session, participant: Participant, values: tuple[int, int, int], now: datetime
 ) -> None:
     question = steps_of(session, participant).steps[0].question_id
-    answer = Answer(*values, irrelevant=True, reason=REASON, times=Times(None, None, now, 99.0))
+    answer = pair_answer(
+        *values, irrelevant=True, reason=REASON, times=Times(None, None, now, 99.0)
+    )
     submit(session, participant, question, answer, 1)
 
 

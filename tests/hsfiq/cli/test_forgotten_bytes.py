@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.collect.withdrawal import ERASED_AFTER, ERASURE, erase_withdrawn, withdraw
 from hsfiq.db.engine import Database
@@ -19,7 +18,7 @@ from hsfiq.db.source_tables import Setting
 from hsfiq.db.tables import Participant
 from tests.databases import PostgresServer
 from tests.hsfiq.samples import hsfiq
-from tests.studies import NOW, Seat, draw, make_queries
+from tests.studies import NOW, Seat, draw, make_queries, pair_answer
 
 REVISIONS = 40
 """Enough for SQLite to split pages, which leaves copies of rows in unused parts of pages."""
@@ -71,7 +70,7 @@ def seats(database: Database) -> list[Seat]:
             reason = f"reason {revision} of {name}." + secrets.token_urlsafe(revision % 5 * 700)
             seat.submit(
                 seat.question_ids[0],
-                Answer(4, 2, 1, reason=reason),
+                pair_answer(4, 2, 1, reason=reason),
                 revision=revision,
                 key=f"key-{revision}-of-{name}-{'k' * 20}",
             )

@@ -14,7 +14,7 @@ from hsfiq.errors import Forbidden, NotOpen, Refused
 from hsfiq.releases.filters import Filters
 from hsfiq.study.config import Checks
 from tests.hsfiq.samples import on_sqlite, release_of, rows
-from tests.studies import GOOD, SKIP, SMALL, Seat, draw, make_queries, set_status
+from tests.studies import GOOD, SKIP, SMALL, Seat, changed, draw, make_queries, set_status
 
 
 def make_seat(database: Database, checks: Checks) -> Seat:
@@ -52,7 +52,7 @@ def answer(seat: Seat, preferences: dict[int, int]) -> None:
             seat.pass_check(current.check_id)
         else:
             preferred = preferences.get(current.question_id, 1)
-            seat.submit(current.question_id, replace(GOOD, preferred=preferred))
+            seat.submit(current.question_id, changed(GOOD, preferred=preferred))
 
 
 # ------------------------------------------------------------------------------------------ results
@@ -113,7 +113,7 @@ def test_unanswered_checks_have_no_result(database: Database) -> None:
         seat.submit(key, SKIP if key in skipped else GOOD)
     assert outcomes(database) == []
     assert gold.question_id is not None
-    seat.submit(gold.question_id, replace(GOOD, preferred=int(gold.expected or 0)), revision=1)
+    seat.submit(gold.question_id, changed(GOOD, preferred=int(gold.expected or 0)), revision=1)
     assert outcomes(database) == [("gold", True)]
     seat.submit(gold.question_id, SKIP, revision=2)  # the latest counts
     assert outcomes(database) == []

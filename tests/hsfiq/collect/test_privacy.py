@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlalchemy import func, select
 
-from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
 from hsfiq.db.rows import ANSWER_COUNTS
@@ -19,7 +18,7 @@ from tests.hsfiq.collect.study_participants import (
     serve,
 )
 from tests.hsfiq.samples import release_of
-from tests.studies import NOW, OTHER, Seat, draw, make_queries
+from tests.studies import NOW, OTHER, Seat, draw, make_queries, pair_answer
 
 
 def test_no_personal_data_are_stored() -> None:
@@ -50,7 +49,7 @@ def test_a_release_contains_neither_token_nor_platform_id(database: Database) ->
         platform_study_id="64ab-study",
     )
     assert key is not None
-    Seat(database, key).submit(Seat(database, key).question_ids[0], Answer(4, 2, 1))
+    Seat(database, key).submit(Seat(database, key).question_ids[0], pair_answer(4, 2, 1))
     token = Seat(database, key).known_token()
     digest = Seat(database, key).participant().token_hash
     for kind in ("hs", "hp"):

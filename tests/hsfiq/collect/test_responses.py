@@ -24,6 +24,7 @@ from tests.studies import (
     SHOWN,
     SKIP,
     Seat,
+    changed,
     draw,
     make_queries,
     own_environment,
@@ -148,7 +149,7 @@ def test_a_repeated_submit_may_report_other_images(database: Database, seat: Sea
 
 
 def test_a_tie_is_refused_unless_the_study_allows_it(database: Database, seat: Seat) -> None:
-    tie = replace(GOOD, preferred=0)
+    tie = changed(GOOD, preferred=0)
     with pytest.raises(Refused, match="does not allow ties"):
         seat.submit(seat.question_ids[0], tie)
     assert responses(database, seat.question_ids[0]) == []
@@ -156,7 +157,7 @@ def test_a_tie_is_refused_unless_the_study_allows_it(database: Database, seat: S
 
 def test_a_tie_is_kept_where_the_study_allows_it(database: Database) -> None:
     seat = Seat.taken(database, small_study(database, preference_ties=True))
-    tie = replace(GOOD, preferred=0)
+    tie = changed(GOOD, preferred=0)
     seat.submit(seat.question_ids[0], tie)
     assert values(responses(database, seat.question_ids[0])[0]) == tie
 

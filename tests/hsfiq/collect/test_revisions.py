@@ -22,8 +22,10 @@ from tests.studies import (
     OTHER,
     SMALL,
     Seat,
+    changed,
     draw,
     make_queries,
+    pair_answer,
     responses,
     set_status,
     values,
@@ -80,7 +82,7 @@ def test_a_page_that_shows_a_revision_that_is_not_stored_has_been_set_back(
 
 def test_revising_keeps_the_history_and_the_latest_counts(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
-    answers = [GOOD, OTHER, replace(GOOD, score_1=5)]
+    answers = [GOOD, OTHER, changed(GOOD, score_1=5)]
     for number, answer in enumerate(answers):
         assert seat.submit(question, answer, revision=number) == number + 1
     rows = responses(database, question)
@@ -164,7 +166,9 @@ class Tab:
         return self.seat.submit(**self.last)
 
 
-answers = st.builds(Answer, st.integers(1, 5), st.integers(1, 5), st.integers(1, 2), st.booleans())
+answers = st.builds(
+    pair_answer, st.integers(1, 5), st.integers(1, 5), st.integers(1, 2), st.booleans()
+)
 
 
 moves = st.lists(

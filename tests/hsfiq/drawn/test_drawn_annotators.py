@@ -50,27 +50,27 @@ def test_without_noise_bias_and_lapses_the_better_set_is_always_preferred(
     for first, second in pairs:
         if first != second:
             answer = ORACLE.answer(Random(0), first, second)
-            assert answer.preferred == (1 if first > second else 2)
-            assert (answer.score_1 - answer.score_2) * (first - second) >= 0
+            assert answer.values["preferred"] == (1 if first > second else 2)
+            assert (answer.values["score_1"] - answer.values["score_2"]) * (first - second) >= 0
             assert ORACLE.share_of_set_1(first, second) == (first > second)
 
 
 def test_equal_sets_give_a_tie_or_a_random_preference() -> None:
     rng = Random(0)
-    tossed = [ORACLE.answer(rng, 0.6, 0.6).preferred for _ in range(400)]
+    tossed = [ORACLE.answer(rng, 0.6, 0.6).values["preferred"] for _ in range(400)]
     assert set(tossed) == {1, 2}
     assert abs(mean(tossed) - 1.5) < 0.1
-    assert ORACLE.answer(rng, 0.6, 0.6, ties_allowed=True).preferred == 0
+    assert ORACLE.answer(rng, 0.6, 0.6, ties_allowed=True).values["preferred"] == 0
     assert ORACLE.share_of_set_1(0.6, 0.6) == 0.5
 
 
 def test_ties_come_only_where_they_are_allowed() -> None:
     rng, annotator = Random(0), SimulatedAnnotator("simulated-1")
     allowed = Counter(
-        annotator.answer(rng, 0.6, 0.62, ties_allowed=True).preferred for _ in range(500)
+        annotator.answer(rng, 0.6, 0.62, ties_allowed=True).values["preferred"] for _ in range(500)
     )
     assert set(allowed) == {0, 1, 2}
-    assert 0 not in {annotator.answer(rng, 0.6, 0.62).preferred for _ in range(500)}
+    assert 0 not in {annotator.answer(rng, 0.6, 0.62).values["preferred"] for _ in range(500)}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_preferences_follow_the_documented_model(
     annotator: SimulatedAnnotator, utilities: tuple[float, float]
 ) -> None:
     rng, n = Random(1), 8000
-    share = sum(annotator.answer(rng, *utilities).preferred == 1 for _ in range(n)) / n
+    share = sum(annotator.answer(rng, *utilities).values["preferred"] == 1 for _ in range(n)) / n
     assert share == pytest.approx(annotator.share_of_set_1(*utilities), abs=0.018)
 
 
@@ -94,7 +94,9 @@ def test_side_bias_shows_in_the_share_of_set_1(pairs: list[tuple[float, float]])
     for side_bias in (0.0, 0.6, 1.5):
         annotator, rng = SimulatedAnnotator("simulated-1", side_bias=side_bias), Random(5)
         mirrored = [pair for first, second in pairs for pair in ((first, second), (second, first))]
-        shares.append(mean(annotator.answer(rng, *pair).preferred == 1 for pair in mirrored))
+        shares.append(
+            mean(annotator.answer(rng, *pair).values["preferred"] == 1 for pair in mirrored)
+        )
     assert shares[0] == pytest.approx(0.5, abs=0.03)
     assert shares[0] + 0.04 < shares[1] < shares[2] - 0.04
 
@@ -105,8 +107,13 @@ def test_the_offset_changes_the_scores_but_not_the_preference() -> None:
     answers = [
         [annotator.answer(Random(s), 0.6, 0.65) for s in range(300)] for annotator in (mild, harsh)
     ]
-    assert mean(a.score_1 for a in answers[0]) > mean(a.score_1 for a in answers[1]) + 0.8
-    assert [a.preferred for a in answers[0]] == [a.preferred for a in answers[1]]
+    assert (
+        mean(a.values["score_1"] for a in answers[0])
+        > mean(a.values["score_1"] for a in answers[1]) + 0.8
+    )
+    assert [a.values["preferred"] for a in answers[0]] == [
+        a.values["preferred"] for a in answers[1]
+    ]
 
 
 def test_a_lapse_carries_no_information_and_takes_less_time() -> None:
@@ -115,7 +122,9 @@ def test_a_lapse_carries_no_information_and_takes_less_time() -> None:
     lapses = [lapsing.answer(Random(seed), 0.95, 0.2) for seed in range(600)]
     looks = [looking.answer(Random(seed), 0.95, 0.2) for seed in range(600)]
     assert lapsing.share_of_set_1(0.95, 0.2) == 0.5
-    assert mean(answer.preferred == 1 for answer in lapses) == pytest.approx(0.5, abs=0.06)
+    assert mean(answer.values["preferred"] == 1 for answer in lapses) == pytest.approx(
+        0.5, abs=0.06
+    )
     assert _median_seconds(lapses) < 0.5 * _median_seconds(looks)
     assert _median_seconds(looks) == pytest.approx(20, rel=0.15)
 
@@ -126,19 +135,25 @@ def _median_seconds(answers: list[Answer]) -> float:
 
 def test_the_standard_population_matches_the_published_answers(answers: list[Answer]) -> None:
     """Published: scores 6/17/25/31/21 %, 25 % tied, 1.05 % contradictions, set 1 in 53.8 %."""
-    scores = Counter(score for answer in answers for score in (answer.score_1, answer.score_2))
+    scores = Counter(
+        score
+        for answer in answers
+        for score in (answer.values["score_1"], answer.values["score_2"])
+    )
     published = {1: 0.06, 2: 0.17, 3: 0.25, 4: 0.31, 5: 0.21}
     for score, share in published.items():
         assert scores[score] / len(answers) / 2 == pytest.approx(share, abs=0.06)
-    assert mean(a.score_1 == a.score_2 for a in answers) == pytest.approx(0.25, abs=0.03)
-    assert mean(a.preferred == 1 for a in answers) == pytest.approx(0.538, abs=0.025)
+    assert mean(a.values["score_1"] == a.values["score_2"] for a in answers) == pytest.approx(
+        0.25, abs=0.03
+    )
+    assert mean(a.values["preferred"] == 1 for a in answers) == pytest.approx(0.538, abs=0.025)
     assert 0.004 < mean(_contradicts(answer) for answer in answers) < 0.022
     assert 0.02 < mean(answer.irrelevant for answer in answers) < 0.08
 
 
 def _contradicts(answer: Answer) -> bool:
-    lead = answer.score_1 - answer.score_2
-    return lead < 0 if answer.preferred == 1 else lead > 0
+    lead = answer.values["score_1"] - answer.values["score_2"]
+    return lead < 0 if answer.values["preferred"] == 1 else lead > 0
 
 
 def test_a_population_is_drawn_by_its_seed_around_its_truth() -> None:
@@ -161,9 +176,9 @@ def test_drift_raises_scores_but_not_preferences() -> None:
             drifting.answer(Random(seed), 0.6, 0.65, progress=progress) for progress in (0.0, 1.0)
         )
         assert first == steady.answer(Random(seed), 0.6, 0.65, progress=1.0)
-        assert last.preferred == first.preferred
-        assert last.score_1 >= first.score_1
-        assert last.score_2 >= first.score_2
+        assert last.values["preferred"] == first.values["preferred"]
+        assert last.values["score_1"] >= first.values["score_1"]
+        assert last.values["score_2"] >= first.values["score_2"]
     lenient = SimulatedAnnotator("simulated-1", offset=1.5)
     assert lenient.answer(Random(0), 0.6, 0.65) == drifting.answer(Random(0), 0.6, 0.65, progress=1)
 

@@ -43,7 +43,7 @@ def test_reading_the_hand_made_file() -> None:
     first = study.forms[0].questions[0]
     assert (first.reference, first.target) == ("ref_a", "tgt_a")
     assert first.sets[0] == ("tgt_a", "s1", "s2", "s3", "s4")
-    assert (first.answer.score_1, first.answer.score_2, first.answer.preferred) == (4, 2, 1)
+    assert list(first.answer.values.values()) == [4, 2, 1, None]
 
 
 def test_writing_reproduces_the_file() -> None:

@@ -21,20 +21,19 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.search_tables import SearchFeedback, SearchList, SearchTurn
 from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Question, Study
-from hsfiq.kinds import Judgement
+from hsfiq.kinds import KIND_OF_RELEASE
+from hsfiq.kinds.search_rows import Retriever, Searches
 from hsfiq.releases.export import export_releases
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import content_digest
-from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.layouts.layouts import Extras
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import draw_study
 from hsfiq.study.searches import Described
-from hsfiq.study.searching.config import Retriever, Searches
 from tests.arenas import Voter, draw_arena
 from tests.databases import migrated_sqlite
-from tests.studies import NOW, Seat, config, draw, make_queries, set_status
+from tests.studies import NOW, Seat, config, draw, make_queries, pair_answer, set_status
 
 Rows = list[dict[str, Any]]
 WITHOUT_SUMS = Checks(arithmetic=False)
@@ -58,7 +57,7 @@ def small_pair_study(database: Database) -> int:
             reason = "too dark" if person + place == 0 else None
             seat.submit(
                 question,
-                Answer(score, 5 - score, 1 if score > 2 else 2, person + place == 0, reason),
+                pair_answer(score, 5 - score, 1 if score > 2 else 2, person + place == 0, reason),
             )
     set_status(database, key, "closed")
     return key
@@ -85,7 +84,7 @@ def small_study_of(database: Database, kind: str) -> int:
         for _ in range(2):
             seat = Seat.taken(database, key)
             for number, question in enumerate(seat.question_ids):
-                seat.submit(question, Judgement(JUDGEMENTS[kind](number)))  # type: ignore[arg-type]
+                seat.submit(question, Answer(JUDGEMENTS[kind](number)))  # type: ignore[arg-type]
     set_status(database, key, "closed")
     return key
 
@@ -164,7 +163,7 @@ def small_release_files(kind: str) -> dict[str, bytes]:
     """The files of a release of a kind, of its small study."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        database, key = small_study_at(folder / "study.db", RELEASE_KINDS[kind].question_kind)
+        database, key = small_study_at(folder / "study.db", KIND_OF_RELEASE[kind].name)
         write_release(database, key, kind, folder / "release")
         database.close()
         return {path.name: path.read_bytes() for path in (folder / "release").iterdir()}

@@ -25,7 +25,7 @@ IMPORTED_LATER = (
     "alembic.autogenerate",
     "hsfiq.backup",
     "hsfiq.cli.export",
-    "hsfiq.releases.writing",
+    "hsfiq.releases.content",
     "hsfiq.study.config_file",
 )
 

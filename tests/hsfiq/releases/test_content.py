@@ -21,9 +21,9 @@ from hsfiq.collect.answers import Skip
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo
+from hsfiq.kinds.pair import HP
 from hsfiq.releases.content import Release
 from hsfiq.releases.filters import Filters
-from hsfiq.releases.kinds.pair import HP
 from hsfiq.study.config import Design
 from tests.databases import migrated_sqlite
 from tests.hsfiq.imported_answers import write_imported_answers
@@ -35,7 +35,7 @@ from tests.hsfiq.samples import (
     release_of,
     rows,
 )
-from tests.studies import NOW, Seat, draw, images_shown, make_queries, own_environment
+from tests.studies import NOW, Seat, draw, images_shown, make_queries, own_environment, pair_answer
 
 TABLES = ("queries", "sets", "preferences", "exclusions")
 FILES = {
@@ -50,7 +50,7 @@ EVERYTHING = Filters(invalid=True, failed_checks=True, min_seconds=2.0)
 
 def answer(score_1: int, score_2: int, preferred: int, seconds: float = 9, **fields: Any) -> Answer:
     times = Times(NOW, NOW, NOW, seconds)
-    return Answer(score_1, score_2, preferred, times=times, **fields)
+    return pair_answer(score_1, score_2, preferred, times=times, **fields)
 
 
 @pytest.fixture

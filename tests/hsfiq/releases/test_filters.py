@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from hsfiq.answer_rules import Answer, Times
 from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
+from hsfiq.kinds.rows import QueryRow, QuestionRow, QuestionRows, RetrievedSetRow
 from hsfiq.releases.filters import Filters, parse_filters
-from hsfiq.releases.reading.questions import QuestionRows
-from hsfiq.releases.rows import QueryRow, QuestionRow, RetrievedSetRow
 from hsfiq.releases.sieve import answer_of, with_runs
 from hsfiq.study.config import Design
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of, rows
-from tests.studies import NOW, Seat, draw, make_queries
+from tests.studies import NOW, Seat, draw, make_queries, pair_answer
 
 # -------------------------------------------------------------------------------------------- names
 
@@ -127,7 +126,7 @@ def test_runs_equal_their_definition(drawn: list[tuple[int, int | None]], judged
 
 def answer(score_1: int, score_2: int, preferred: int, seconds: float, **fields: Any) -> Answer:
     times = Times(NOW, NOW, NOW, seconds)
-    return Answer(score_1, score_2, preferred, times=times, **fields)
+    return pair_answer(score_1, score_2, preferred, times=times, **fields)
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hsfiq.errors import HsfiqError
+from hsfiq.kinds import KIND_OF_RELEASE
 from hsfiq.model.preference.answers import read_answers
 from hsfiq.readers.hpfiq import KEYS
-from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.layouts.layouts import Extras
 from hsfiq.releases.splits import Split
 from hsfiq.releases.untrusted import is_inside
@@ -55,7 +55,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parent = tmp_path_factory.mktemp("sound")
     for name in KINDS:
         path = parent / f"{name}.db"
-        database, study = small_study_at(path, RELEASE_KINDS[name].question_kind)
+        database, study = small_study_at(path, KIND_OF_RELEASE[name].name)
         of_pairs = name == "hp"
         split = Split("both", seed=1, test_share=0.5) if of_pairs else None
         extras = Extras(layouts=("csv", "trl")) if of_pairs else None

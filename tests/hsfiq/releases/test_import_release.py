@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from hsfiq.annotate.leaderboard import standings_of
-from hsfiq.answer_rules import Answer, ImageStates
+from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.search_tables import SearchTurn, SearchUpload
@@ -30,7 +30,7 @@ from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.releases.random_searches import random_searches
 from tests.hsfiq.releases.small_releases import small_release, small_study_at, write_release
 from tests.hsfiq.samples import HPFIQ, hsfiq
-from tests.studies import Seat, config, make_queries, set_status
+from tests.studies import Seat, config, make_queries, pair_answer, set_status
 
 KINDS = {"pair": "hp", "single": "single", "ranking": "ranking", "images": "images",
          "query": "query", "search": "search", "arena": "arena"}  # fmt: skip
@@ -147,7 +147,7 @@ def answer_at_random(data: st.DataObject, database: Database) -> int:
             images = ImageStates(states[0], (tuple(states[1:4]), tuple(states[4:7])))
             extra = {"sure": data.draw(st.sampled_from([1, 2, None])), "why": [1, "price"],
                      "seconds": 2.5, "words": "fine"}  # fmt: skip
-            answer = Answer(**data.draw(ANSWERS), images=images, extra=extra)
+            answer = pair_answer(**data.draw(ANSWERS), images=images, extra=extra)
             seat.submit(step.question_id, answer)
     set_status(database, study, "closed")
     return study

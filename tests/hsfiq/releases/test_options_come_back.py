@@ -12,7 +12,6 @@ import pytest
 from PIL import Image as Picture
 from sqlalchemy import select
 
-from hsfiq.answer_rules import Answer
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Dataset, Image
@@ -28,7 +27,7 @@ from hsfiq.study.publication import Publication
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import OnDisk, write_release
 from tests.hsfiq.samples import hsfiq
-from tests.studies import NOW, Seat, config, make_queries, set_status
+from tests.studies import NOW, Seat, config, make_queries, pair_answer, set_status
 
 ASKED = Questionnaire(
     after_each=(ExtraQuestion("words", "text", "Anything else?"),),
@@ -78,7 +77,7 @@ def answered_study(database: Database, name: str, images: Path) -> None:
             score = 1 + (person + place + len(name)) % 4
             reason = "too dark" if place == 0 else None
             extra = {"words": "fine" if place else None}
-            answer = Answer(
+            answer = pair_answer(
                 score, 5 - score, 1 if score > 2 else 2, place == 1, reason, extra=extra
             )
             seat.submit(question, answer)

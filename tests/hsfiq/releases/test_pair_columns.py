@@ -20,17 +20,15 @@ from hsfiq.answer_rules import IMAGE_STATES
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
+from hsfiq.kinds.pair import PREFERENCES
+from hsfiq.kinds.rows import QuestionRows, set_rows
+from hsfiq.kinds.tables import REASONS, SETS
 from hsfiq.releases import questions as forms
 from hsfiq.releases.content import RowReader, column_runs, row_runs
 from hsfiq.releases.files import as_table, with_dictionaries
 from hsfiq.releases.filters import Filters
-from hsfiq.releases.kinds.columns import SETS
-from hsfiq.releases.kinds.kind import set_rows
-from hsfiq.releases.kinds.pair import PREFERENCES
-from hsfiq.releases.kinds.shared_tables import REASONS
 from hsfiq.releases.pair_questions import PairQuestions, PairReader, set_columns
 from hsfiq.releases.questions import forms_together, read_forms
-from hsfiq.releases.reading.questions import QuestionRows
 from hsfiq.releases.sieve import Sieve, rules, with_runs
 from tests.hsfiq.samples import release_of
 from tests.studies import NOW
@@ -175,7 +173,9 @@ def test_tables_are_the_same(varied: Database) -> None:
             expected = [{name: getattr(row, name) for name in PREFERENCES.names} for row in rows]
             schema = PREFERENCES.arrow()
             assert as_table(preferences, schema) == pa.Table.from_pylist(expected, schema)
-            expected = [each for row in rows for each in set_rows(row, (row.score_1, row.score_2))]
+            expected = [
+                each for row in rows for each in set_rows(row, score=(row.score_1, row.score_2))
+            ]
             table = as_table(set_columns(questions), SETS.arrow())
             assert table == pa.Table.from_pylist(expected, SETS.arrow())
 
@@ -217,7 +217,7 @@ def test_releases_are_the_same(varied: Database, filters: Filters) -> None:
     assert sieve.funnel() == release.funnel
     expected = {
         "preferences": [{name: getattr(row, name) for name in PREFERENCES.names} for row in kept],
-        "sets": [each for row in kept for each in set_rows(row, (row.score_1, row.score_2))],
+        "sets": [each for row in kept for each in set_rows(row, score=(row.score_1, row.score_2))],
         "exclusions": [exclusion.row() for exclusion in excluded],
         "reasons": [{name: getattr(row, name) for name in REASONS.names}
                     for row in kept if row.reason is not None],

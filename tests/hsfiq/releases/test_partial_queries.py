@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from hsfiq.answer_rules import Answer, ImageStates
+from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.history import question_history
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
@@ -20,7 +20,7 @@ from hsfiq.releases.export import export_releases
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import read_queries, read_sets
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of, rows
-from tests.studies import SMALL, Seat, draw, make_queries
+from tests.studies import SMALL, Seat, draw, make_queries, pair_answer
 
 STATES = ImageStates(None, (("shown",) * SMALL.k, ("shown", *["loaded"] * (SMALL.k - 1))))
 
@@ -41,7 +41,7 @@ def judged(database: Database, remove: Callable[[Database], None]) -> None:
     key = draw(database, make_queries(database), SMALL)
     remove(database)
     seat = Seat.taken(database, key)
-    seat.submit(seat.question_ids[0], Answer(4, 2, 1, images=STATES))
+    seat.submit(seat.question_ids[0], pair_answer(4, 2, 1, images=STATES))
 
 
 def test_a_query_without_reference_is_null_in_a_release(database: Database) -> None:

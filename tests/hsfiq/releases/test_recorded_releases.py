@@ -16,24 +16,22 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import make_url
 
 from hsfiq.actors import OWNER
-from hsfiq.answer_rules import Answer
 from hsfiq.collect.history import ReleaseRecord, Run, records_of, revision_at, runs_of
 from hsfiq.collect.owner import perform, prepare
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Response, Study
 from hsfiq.ids import question_id
+from hsfiq.kinds import KIND_OF_RELEASE, RELEASE_KINDS
 from hsfiq.releases.content import Source
 from hsfiq.releases.export import Outcome, Recorder, export_releases
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import read_rows
-from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.sieve import WITHOUT_RUNS
 from hsfiq.study.config import Checks, Design
 from tests.databases import PostgresServer
 from tests.hsfiq.releases.small_releases import WITHOUT_SUMS, small_study_of
 from tests.hsfiq.samples import CommandResult, hsfiq, import_hpfiq, on_sqlite
-from tests.studies import OTHER, SKIP, Seat, draw, make_queries, small_study
+from tests.studies import OTHER, SKIP, Seat, draw, make_queries, pair_answer, small_study
 
 # -------------------------------------------------------------------------------------------- runs
 
@@ -112,13 +110,13 @@ def test_the_answers_of_every_kind_are_recorded(
     database: Database, release_kind: str, tmp_path: Path
 ) -> None:
     release = RELEASE_KINDS[release_kind]
-    small_study_of(database, release.question_kind)
+    small_study_of(database, KIND_OF_RELEASE[release.name].name)
     assert export(database, tmp_path / "release", release_kind).notes() == []
     rows = read_rows(tmp_path / "release" / f"{release.main}.parquet", ("question_id",))
     remembered = Remembered.of(database)
     assert remembered.kept.keys() == {row["question_id"] for row in rows}
     # The small searches were left.
-    assert set(remembered.kept.values()) == {0 if release_kind in WITHOUT_RUNS else 1}
+    assert set(remembered.kept.values()) == {0 if KIND_OF_RELEASE[release_kind].is_live else 1}
     assert remembered.dropped == {}
     manifest = json.loads((tmp_path / "release" / "manifest.json").read_text())
     recorded = record(database)
@@ -135,7 +133,7 @@ def revised_study(database: Database) -> tuple[Seat, Seat]:
     first, second = (Seat.taken(database, study) for _ in range(2))
     first.answer_all()
     first.submit(first.question_ids[1], OTHER, revision=1)  # flagged
-    first.submit(first.question_ids[2], Answer(5, 1, 1), revision=1)
+    first.submit(first.question_ids[2], pair_answer(5, 1, 1), revision=1)
     second.submit(second.question_ids[0])
     second.submit(second.question_ids[1], SKIP)
     return first, second

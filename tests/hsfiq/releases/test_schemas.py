@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from hsfiq.cli.reference import release_reference
+from hsfiq.kinds import RELEASE_KINDS
+from hsfiq.kinds.tables import TEXT, TYPE_NAMES, Column, Table
 from hsfiq.releases.croissant import DATA_TYPES
-from hsfiq.releases.kinds import RELEASE_KINDS
-from hsfiq.releases.schemas import TEXT, TYPE_NAMES, Column, Table
 from tests.studies import ROOT
 
 ALL_TABLES = [
@@ -26,7 +26,7 @@ def test_every_column_says_what_it_means(kind: str, table: Table) -> None:
         assert column.meaning
         assert not {"|", "\n"} & set(f"{column.meaning}{column.null}"), "the card has table cells"
         assert column.type in TYPE_NAMES
-        assert column.type in DATA_TYPES
+        assert column.arrow_type in DATA_TYPES
         assert ("seconds" in column.name) == (column.unit == "seconds")
         if column.refers_to:
             name, _, referred = column.refers_to.partition(".")

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from hsfiq.db.engine import open_database
+from hsfiq.kinds import KIND_OF_RELEASE, KINDS, RELEASE_KINDS
 from hsfiq.releases import folder as tables
-from hsfiq.releases.kinds import RELEASE_KINDS
 from hsfiq.releases.splits import Split
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_study_of, write_release
@@ -23,13 +23,13 @@ from tests.hsfiq.samples import hsfiq
 def releases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a release of every kind, under its name; `hp` has a split."""
     parent = tmp_path_factory.mktemp("releases")
-    for question_kind in dict.fromkeys(kind.question_kind for kind in RELEASE_KINDS.values()):
+    for question_kind in KINDS:
         path = parent / f"{question_kind}.db"
         path.write_bytes(migrated_sqlite())
         database = open_database(f"sqlite:///{path}")
         study = small_study_of(database, question_kind)
         for name, kind in RELEASE_KINDS.items():
-            if kind.question_kind == question_kind:
+            if KIND_OF_RELEASE[kind.name].name == question_kind:
                 split = Split("both", seed=1, test_share=0.5) if name == "hp" else None
                 write_release(database, study, name, parent / name, split)
         database.close()

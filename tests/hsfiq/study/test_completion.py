@@ -12,9 +12,9 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
 from hsfiq.study.config import Checks, Recruitment
 from hsfiq.study.recruiting import completion_code, completion_url, has_failed
-from tests.studies import GOOD, SMALL, Seat, draw, make_queries
+from tests.studies import GOOD, SMALL, Seat, draw, make_queries, pair_answer
 
-TIE = Answer(score_1=3, score_2=3, preferred=0)
+TIE = pair_answer(3, 3, 0)
 """Given to every question, it passes repeated pairs; GOOD fails them, because the sides change."""
 
 USUAL = Recruitment(

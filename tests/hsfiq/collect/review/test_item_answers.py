@@ -34,8 +34,8 @@ def test_answers_are_aligned_with_the_sets_of_the_question(database: Database) -
             name = f"{person.name}.{asked.form.name}.{asked.place}"
             answers = item_answers(session, study, name)
             assert answers[0].question_id == name
-            assert answers[0].scores == (GOOD.score_1, GOOD.score_2)
-            assert answers[0].preferred == GOOD.preferred
+            assert answers[0].scores == (4, 2)
+            assert answers[0].preferred == 1
             for other in answers[1:]:
                 sides = [session.get_one(Question, n) for n in seats[1].question_ids]
                 (their,) = (row for row in sides if row.pair_id == asked.pair_id)

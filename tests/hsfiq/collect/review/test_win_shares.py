@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from hsfiq.answer_rules import Answer, Times
+from hsfiq.answer_rules import Times
 from hsfiq.collect.review import UNKNOWN, WinShares, win_shares
 from hsfiq.collect.steps import load_question, shown_sets
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Response, Study
-from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries
+from tests.studies import GOOD, NOW, SMALL, Seat, changed, draw, make_queries, pair_answer
 
 PREFERRED = (1, 2, 2, 0)
 TIED = replace(SMALL, annotators_per_query=2, preference_ties=True)
@@ -28,7 +28,9 @@ def answer_questions(seat: Seat, hour: int, most: int = 4) -> None:
             seat.pass_check(step.check_id)
         if step is None:
             return
-        given = Answer(3, 3, PREFERRED[number % 4], irrelevant=False, times=Times(None, None, at))
+        given = pair_answer(
+            3, 3, PREFERRED[number % 4], irrelevant=False, times=Times(None, None, at)
+        )
         seat.submit(step.question_id, given)
 
 
@@ -98,7 +100,7 @@ def test_only_revisions_before_them_change_what_counts(database: Database, study
     before = read(database, study)
     question = first.question_ids[0]
     later = Times(None, None, NOW + timedelta(hours=9))
-    first.submit(question, replace(GOOD, preferred=2, times=later), revision=1)
+    first.submit(question, replace(changed(GOOD, preferred=2), times=later), revision=1)
     after = read(database, study)
     # The answer changes, but not the participant's place.
     assert sum(n for own in after.by_pair.values() for _, n in own) == 8

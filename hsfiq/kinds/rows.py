@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from hsfiq.answer_rules import ImageState, ImageStates
-from hsfiq.arrow_columns import Column
 from hsfiq.ids import set_id
-from hsfiq.releases.searching.rows import SearchRow
+from hsfiq.kinds.search_rows import SearchRow
+from hsfiq.kinds.tables import ANSWERED, ASKED
+
+if TYPE_CHECKING:  # importing pyarrow is left to what writes columns
+    from hsfiq.arrow_columns import Column
+
+Part = Literal["train", "test", "unused"]
+
+Rows = Sequence[Mapping[str, Any]]
+Columns: TypeAlias = "Mapping[str, Column]"
+TableRows: TypeAlias = "Rows | Columns"
+"""Rows of a table, or its columns, which is faster; a column that is missing is null."""
+Tables = Mapping[str, TableRows]
+"""By name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +181,86 @@ def by_rank(states: Sequence[ImageState], order: Sequence[int] | None) -> Sequen
     return [states[order.index(rank)] for rank in range(len(states))]
 
 
-Rows = Sequence[Mapping[str, Any]]
-Columns = Mapping[str, Column]
-TableRows = Rows | Columns
-"""Rows of a table, or its columns, which is faster; a column that is missing is null."""
-Tables = Mapping[str, TableRows]
-"""By name."""
+class Questions(Sequence[QuestionRow]):
+    """Questions in the study's order; the columns are the attributes of `QuestionRow`."""
+
+    @abstractmethod
+    def column(self, name: str) -> Column:
+        """A column to write into a table."""
+
+    @abstractmethod
+    def values(self, name: str) -> Sequence[Any]:
+        """A column as Python's values."""
+
+    @abstractmethod
+    def queries(self) -> dict[int, QueryRow]:
+        """The queries that the questions are about, by their keys."""
+
+    @abstractmethod
+    def participants(self) -> set[str]:
+        """The ids of the questions' participants."""
+
+    @abstractmethod
+    def having(self, name: str) -> Self:
+        """The questions in which the column is not null."""
+
+    @abstractmethod
+    def knows(self, name: str) -> bool:
+        """Whether the column is not null in any question."""
+
+    def scored_sets(self) -> TableRows:
+        """The table `sets` of questions about pairs."""
+        return [
+            row
+            for question in self
+            for row in set_rows(question, score=[question.score_1, question.score_2])
+        ]
 
 
-Part = Literal["train", "test", "unused"]
+class QuestionRows(list[QuestionRow], Questions):
+    """Questions as rows."""
+
+    def column(self, name: str) -> Column:
+        return self.values(name)
+
+    def values(self, name: str) -> list[Any]:
+        return [getattr(question, name) for question in self]
+
+    def queries(self) -> dict[int, QueryRow]:
+        return {question.query.key: question.query for question in self}
+
+    def participants(self) -> set[str]:
+        return {question.participant_id for question in self}
+
+    def having(self, name: str) -> QuestionRows:
+        return QuestionRows(each for each in self if getattr(each, name) is not None)
+
+    def knows(self, name: str) -> bool:
+        return any(getattr(question, name) is not None for question in self)
+
+
+# The rows of tables that several kinds share.
+
+
+def set_rows(question: QuestionRow, **judged: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """The rows of `sets`, one for each set as shown; by column, what was judged of each set."""
+    for side, retrieved in enumerate(question.sets, start=1):
+        yield {
+            "set_id": set_id(question.question_id, side),
+            "question_id": question.question_id,
+            "side": side,
+            "participant_id": question.participant_id,
+            "query_id": question.query_id,
+            "system": retrieved.system,
+            "image_ids": retrieved.image_ids,
+            "shown_order": question.orders[side - 1],
+            "image_states": question.image_states(side),
+            **{column: values[side - 1] for column, values in judged.items()},
+        }
+
+
+def answer_row(question: QuestionRow, **own: object) -> dict[str, Any]:
+    """A row with the shared columns, and its own between them."""
+    asked = {column.name: getattr(question, column.name) for column in ASKED}
+    answered = {column.name: getattr(question, column.name) for column in ANSWERED}
+    return {**asked, **own, **answered}

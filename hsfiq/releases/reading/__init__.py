@@ -1,1 +1,0 @@
-"""Reading a study's questions from the database, some participants at a time."""

@@ -1,1 +1,0 @@
-"""Searches over several turns in a release."""

@@ -1,1 +1,0 @@
-"""Writing the files of a release as their rows come."""
