@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hsfiq.kinds.kind import ReleaseKind, Row, Sets, Wrong, about_item, as_many_as_images
+from hsfiq.kinds.kind import ReleaseKind, RowCheck, as_many_as_images, is_of_query
 from hsfiq.kinds.rows import QuestionRow, Questions, TableRows, answer_row
 from hsfiq.kinds.search import (
     ANSWERED_IN_THE_END,
@@ -20,9 +20,11 @@ from hsfiq.kinds.search import (
     SEARCH,
     SEARCH_ID,
     SESSION,
+    TEXT_IS_STRUCK,
     TURN,
     ids_of,
     judgement,
+    nearest_is_in_list,
     searches_in,
     session_values,
     struck,
@@ -196,19 +198,25 @@ def vote_row(question: QuestionRow, search: SearchRow, turn: TurnRow) -> dict[st
     }
 
 
-def check_turns(row: Row, _sets: Sets) -> Wrong:
-    for side in SIDES:
-        yield from as_many_as_images(row, f"scores_{side}", f"image_ids_{side}")
-        yield from as_many_as_images(row, f"image_states_{side}", f"image_ids_{side}")
-    if row["both_bad"] and row["preference"]:
-        yield "both_bad", f"is true, with preference {row['preference']}"
-    place, side = row["nearest_place"], row["nearest_list"]
-    if place is not None and side in SIDES:
-        images = row[f"image_ids_{side}"] or []
-        if images[place - 1 : place] != [row["nearest_id"]]:
-            yield "nearest_id", f"{row['nearest_id']} is not image {place} of list {side}"
-    if row["struck"] and row["text"] is not None:
-        yield "text", "is there, and was struck"
+CHECKS_OF_TURNS = (
+    *(as_many_as_images(f"scores_{side}", f"image_ids_{side}") for side in SIDES),
+    *(as_many_as_images(f"image_states_{side}", f"image_ids_{side}") for side in SIDES),
+    RowCheck(
+        "both_bad",
+        "is true, with preference {preference}",
+        "both_bad and preference <> 0",
+        {"both_bad": "t.both_bad", "preference": "t.preference"},
+    ),
+    *(
+        nearest_is_in_list(
+            f"image_ids_{side}",
+            f"{{image}} is not image {{place}} of list {side}",
+            f"t.nearest_list = {side}",
+        )
+        for side in SIDES
+    ),
+    TEXT_IS_STRUCK,
+)
 
 
 ARENA = replace(
@@ -224,7 +232,7 @@ ARENA = replace(
             own_tables=(SESSIONS, TURNS, VOTES),
             tables=tables,
             judgement=judgement,
-            checks={"sessions": about_item, "turns": check_turns},
+            checks={"sessions": (is_of_query(),), "turns": CHECKS_OF_TURNS},
             struck=struck,
             sets_are="",
             tags=("human-feedback", "preference"),

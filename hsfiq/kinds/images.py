@@ -13,6 +13,7 @@ from typing import Any
 from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
 from hsfiq.kinds.kind import (
+    OF_SETS,
     SAME_WITHIN,
     Gold,
     GoldDraw,
@@ -21,16 +22,14 @@ from hsfiq.kinds.kind import (
     Practice,
     ReleaseKind,
     Row,
+    RowCheck,
     Rules,
     SeenQuestion,
-    Sets,
     ShownAnswer,
     SimulatedAnnotator,
-    Wrong,
     about_one_set,
     require_keys,
     require_whole_number,
-    retrieved,
     timed,
     whole_numbers,
 )
@@ -190,16 +189,27 @@ def judgement(_row: Row, parts: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     return {"relevance": [by_place[place] for place in order]}
 
 
-def check_relevance(row: Row, sets: Sets) -> Wrong:
-    own = sets.get(row["set_id"])
-    if own is None:
-        return
-    place = row["rank"] - 1
-    if not 0 <= place < len(own["image_ids"]):
-        yield "rank", f"is {row['rank']}, and {row['set_id']} has {len(own['image_ids'])} images"
-    elif own["image_ids"][place] != row["image_id"]:
-        what = f"is {row['image_id']}, and in sets.parquet {own['image_ids'][place]}"
-        yield "image_id", what
+CHECKS_OF_RELEVANCE = (
+    RowCheck(
+        "rank",
+        "is {rank}, and {set} has {images} images",
+        "rank not between 1 and images",
+        {"rank": "t.rank", "set": "t.set_id", "images": "coalesce(len(s.image_ids), 0)"},
+        sets="t.set_id",
+    ),
+    RowCheck(
+        "image_id",
+        "is {image}, and in sets.parquet {own}",
+        "own is distinct from image and rank between 1 and images",
+        {
+            "image": "t.image_id",
+            "own": "s.image_ids[t.rank]",
+            "rank": "t.rank",
+            "images": "len(s.image_ids)",
+        },
+        sets="t.set_id",
+    ),
+)
 
 
 IMAGES = Kind(
@@ -225,9 +235,9 @@ IMAGES = Kind(
             judgement=judgement,
             restored_from=("relevance",),
             checks={
-                "judgements": about_one_set,
-                "relevance": check_relevance,
-                "sets": retrieved,
+                "judgements": about_one_set("system"),
+                "relevance": CHECKS_OF_RELEVANCE,
+                "sets": OF_SETS,
             },
             files=("qrels.txt",),
             sets_are="sets with judged images",

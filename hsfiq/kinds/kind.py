@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hsfiq.answer_rules import Answer, Times
 from hsfiq.errors import Refused
-from hsfiq.ids import set_id
 from hsfiq.kinds.rows import Questions, TableRows
 from hsfiq.kinds.tables import SHARED_TABLES, Table
 
@@ -196,11 +195,30 @@ def timed(annotator: SimulatedAnnotator, rng: Random, **values: Any) -> Answer:
 
 Row = Mapping[str, Any]
 """A row of a table."""
-Sets = Mapping[str, Row]
-"""Rows of `sets` by set_id."""
-Wrong = Iterator[tuple[str, str]]
-"""Columns, and what is wrong in them."""
-Check = Callable[[Row, Sets], Wrong]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCheck:
+    """A query for rows of a table `t` that are wrong.
+
+    Attributes:
+        column: the column that is wrong.
+        what: what is wrong, with the names of `values` in braces.
+        where: the condition in SQL, about the names of `values`.
+        values: SQL by name.
+        sets: the SQL of a set's id: `s` is then its row in `sets`, and other rows are not checked.
+        each: further SQL after `t`, such as one row for each value of a list.
+    """
+
+    column: str
+    what: str
+    where: str
+    values: Mapping[str, str]
+    sets: str | None = None
+    each: str = ""
+
+
+Checks = tuple[RowCheck, ...]
 
 
 def nothing_struck(_kept: Questions) -> list[dict[str, Any]]:
@@ -220,7 +238,7 @@ class ReleaseKind:
             be left out.
         judgement: the judgement of a row of `main` and, by table, the question's rows in `sets` and
             `restored_from`; `import release` stores it.
-        checks: by table, what is wrong in a row; `release verify` lists it.
+        checks: by table, which rows contradict themselves or `sets`; `release verify` lists them.
         label: what a button that exports it says, before its name.
         files: the names of its further files (`hsfiq.releases.content.FURTHER_FILES`).
         other: what another release of the same study has, for the dataset card.
@@ -235,7 +253,7 @@ class ReleaseKind:
     own_tables: tuple[Table, ...]
     tables: Callable[[Questions], Mapping[str, TableRows]]
     judgement: Callable[[Row, Mapping[str, Sequence[Row]]], dict[str, Any]]
-    checks: Mapping[str, Check]
+    checks: Mapping[str, Checks]
     restored_from: tuple[str, ...] = ()
     label: str = "Answers"
     files: tuple[str, ...] = ()
@@ -360,45 +378,64 @@ def whole_numbers(text: str, highest: int) -> list[int]:
     return numbers
 
 
-# Checks of a row that several kinds share.
+# Checks of rows that several kinds share.
 
 
-def same(row: Row, column: str, value: object, other: str) -> Wrong:
-    """The row's value is that of another table."""
-    if column in row and row[column] != value:
-        yield column, f"is {row[column]}, and {other} {value}"
+def differs(
+    column: str, expected: str, what: str = "is {found}, not {expected}", sets: str | None = None
+) -> RowCheck:
+    """The column is not what it should be."""
+    values = {"found": f't."{column}"', "expected": expected}
+    return RowCheck(column, what, "found is distinct from expected", values, sets)
 
 
-def about_item(row: Row, _sets: Sets, column: str = "item_id") -> Wrong:
+def same_in_sets(column: str, in_sets: str, of_set: str) -> RowCheck:
+    """The column of a row about a set is that of the set's row; `of_set` has its id."""
+    what = "is {found}, and in sets.parquet ({set}) {expected}"
+    check = differs(column, f"s.{in_sets}", what, sets=f"t.{of_set}")
+    return replace(check, values={**check.values, "set": f"t.{of_set}"})
+
+
+def is_of_query(column: str = "item_id") -> RowCheck:
     """An item's id is that of its query and a number."""
-    value = row.get(column)
-    if value is not None and value.rpartition("/")[0] != row["query_id"]:
-        yield column, f"{value} is not of query {row['query_id']}"
+    return RowCheck(
+        column,
+        "{item} is not of query {query}",
+        "not starts_with(item, query || '/') or contains(substr(item, length(query) + 2), '/')",
+        {"item": f"t.{column}", "query": "t.query_id"},
+    )
 
 
-def about_one_set(row: Row, sets: Sets) -> Wrong:
-    """The row's set is the question's, and `sets` says the same of it."""
-    name, expected = row["set_id"], set_id(row["question_id"], 1)
-    if name != expected:
-        yield "set_id", f"is {name}, not {expected}"
-    if (own := sets.get(name)) is not None:
-        for column in ("score", "system"):
-            yield from same(row, column, own[column], f"in sets.parquet ({name})")
-    yield from about_item(row, sets)
+def is_set_of_question(column: str, side: str) -> RowCheck:
+    return differs(column, f"t.question_id || '.' || {side}")
 
 
-def retrieved(row: Row, _sets: Sets) -> Wrong:
-    """A row of `sets` agrees with itself."""
-    expected = set_id(row["question_id"], row["side"])
-    if row["set_id"] != expected:
-        yield "set_id", f"is {row['set_id']}, not {expected}"
-    yield from as_many_as_images(row, "image_states")
-    order, images = row.get("shown_order"), row["image_ids"] or []
-    if order is not None and sorted(order) != list(range(len(images))):
-        yield "shown_order", f"{order} is no order of {len(images)} images"
+def about_one_set(*columns: str) -> Checks:
+    """The row's set is the question's, and `sets` says the same of these columns."""
+    return (
+        is_set_of_question("set_id", "1"),
+        *(same_in_sets(column, column, "set_id") for column in columns),
+        is_of_query(),
+    )
 
 
-def as_many_as_images(row: Row, column: str, images: str = "image_ids") -> Wrong:
-    values = row.get(column)
-    if values is not None and row.get(images) and len(values) != len(row[images]):
-        yield column, f"has {len(values)} values, of {len(row[images])} images"
+def as_many_as_images(column: str, images: str = "image_ids") -> RowCheck:
+    return RowCheck(
+        column,
+        "has {values} values, of {images} images",
+        "values <> images and images > 0",
+        {"values": f"len(t.{column})", "images": f"len(t.{images})"},
+    )
+
+
+OF_SETS = (
+    is_set_of_question("set_id", "t.side"),
+    as_many_as_images("image_states"),
+    RowCheck(
+        "shown_order",
+        "{shown} is no order of {images} images",
+        "list_sort(shown) <> range(images)",
+        {"shown": "t.shown_order", "images": "coalesce(len(t.image_ids), 0)"},
+    ),
+)
+"""A row of `sets` agrees with itself."""

@@ -16,8 +16,8 @@ from hsfiq.answer_rules import (
     require_integer,
 )
 from hsfiq.errors import Refused
-from hsfiq.ids import set_id
 from hsfiq.kinds.kind import (
+    OF_SETS,
     Gold,
     GoldDraw,
     GoldQuestion,
@@ -27,15 +27,13 @@ from hsfiq.kinds.kind import (
     Row,
     Rules,
     SeenQuestion,
-    Sets,
     ShownAnswer,
     SimulatedAnnotator,
-    Wrong,
-    about_item,
+    is_of_query,
+    is_set_of_question,
     require_keys,
     require_whole_number,
-    retrieved,
-    same,
+    same_in_sets,
 )
 from hsfiq.kinds.rows import Questions, TableRows
 from hsfiq.kinds.tables import (
@@ -251,17 +249,15 @@ def judgement(row: Row, _parts: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     return {name: row.get(name) for name in VALUES}
 
 
-def check_preferences(row: Row, sets: Sets) -> Wrong:
-    for side in (1, 2):
-        name, expected = row[f"set_{side}"], set_id(row["question_id"], side)
-        if name != expected:
-            yield f"set_{side}", f"is {name}, not {expected}"
-        if (own := sets.get(name)) is not None:
-            yield from same(row, f"score_{side}", own["score"], f"in sets.parquet ({name})")
-            yield from same(row, f"system_{side}", own["system"], f"in sets.parquet ({name})")
-    yield from about_item(row, sets, "pair_id")
-
-
+CHECKS = (
+    is_set_of_question("set_1", "1"),
+    is_set_of_question("set_2", "2"),
+    same_in_sets("score_1", "score", "set_1"),
+    same_in_sets("system_1", "system", "set_1"),
+    same_in_sets("score_2", "score", "set_2"),
+    same_in_sets("system_2", "system", "set_2"),
+    is_of_query("pair_id"),
+)
 HS = ReleaseKind(
     name="hs",
     about="retrieved sets with the scores that people gave them, judged in pairs,",
@@ -272,7 +268,7 @@ HS = ReleaseKind(
     own_tables=(PREFERENCES, SETS, REPEATS),
     tables=tables,
     judgement=judgement,
-    checks={"preferences": check_preferences, "sets": retrieved},
+    checks={"preferences": CHECKS, "sets": OF_SETS},
     tasks=("image-to-image", "image-text-to-text"),
     label="Scores",
     tags=("human-feedback",),

@@ -16,7 +16,7 @@ from hsfiq.kinds.kind import (
     SeenQuestion,
     ShownAnswer,
     SimulatedAnnotator,
-    about_item,
+    is_of_query,
     require_keys,
     timed,
 )
@@ -115,7 +115,7 @@ QUERY = Kind(
             own_tables=(QUERY_RATINGS,),
             tables=tables,
             judgement=lambda row, _parts: {"verdict": row["verdict"]},
-            checks={"query_ratings": about_item},
+            checks={"query_ratings": (is_of_query(),)},
             sets_are="",
         ),
     ),

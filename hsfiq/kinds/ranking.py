@@ -10,23 +10,21 @@ from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
 from hsfiq.ids import set_id
 from hsfiq.kinds.kind import (
+    OF_SETS,
     Gold,
     GoldDraw,
     GoldQuestion,
     Kind,
     Practice,
     ReleaseKind,
-    Row,
+    RowCheck,
     Rules,
     SeenQuestion,
-    Sets,
     ShownAnswer,
     SimulatedAnnotator,
-    Wrong,
-    about_item,
+    is_of_query,
     require_keys,
     require_whole_number,
-    retrieved,
     timed,
     whole_numbers,
 )
@@ -158,20 +156,52 @@ def tables(kept: Questions) -> dict[str, TableRows]:
     }
 
 
-def check_rankings(row: Row, sets: Sets) -> Wrong:
-    names, ranks, systems = row["set_ids"] or [], row["ranks"] or [], row["systems"] or []
-    if not len(names) == len(ranks) == len(systems):
-        yield "ranks", f"are {len(ranks)}, of {len(names)} sets and {len(systems)} systems"
-        return
-    for side, (name, rank, system) in enumerate(zip(names, ranks, systems, strict=True), start=1):
-        expected = set_id(row["question_id"], side)
-        if name != expected:
-            yield "set_ids", f"has {name}, not {expected}"
-        if (own := sets.get(name)) is not None and own["rank"] != rank:
-            yield "ranks", f"{name} has {rank}, and in sets.parquet {own['rank']}"
-        if own is not None and own["system"] != system:
-            yield "systems", f"{name} is of {system}, and in sets.parquet of {own['system']}"
-    yield from about_item(row, sets)
+LENGTHS = {
+    "sets": "coalesce(len(t.set_ids), 0)",
+    "ranks": "coalesce(len(t.ranks), 0)",
+    "systems": "coalesce(len(t.systems), 0)",
+}
+OF_EACH_SET = {
+    **LENGTHS,
+    "name": "u.name",
+    "expected": "t.question_id || '.' || u.side",
+    "rank": "u.rank",
+    "system": "u.system",
+}
+AS_LONG = "sets = ranks and sets = systems"
+EACH_SET = """cross join lateral (
+    select unnest(t.set_ids) as name, unnest(t.ranks) as rank, unnest(t.systems) as system,
+           generate_subscripts(t.set_ids, 1) as side
+) u"""
+CHECKS = (
+    RowCheck(
+        "ranks", "are {ranks}, of {sets} sets and {systems} systems", f"not ({AS_LONG})", LENGTHS
+    ),
+    RowCheck(
+        "set_ids",
+        "has {name}, not {expected}",
+        f"name is distinct from expected and {AS_LONG}",
+        OF_EACH_SET,
+        each=EACH_SET,
+    ),
+    RowCheck(
+        "ranks",
+        "{name} has {rank}, and in sets.parquet {own}",
+        f"rank is distinct from own and {AS_LONG}",
+        {**OF_EACH_SET, "own": "s.rank"},
+        sets="u.name",
+        each=EACH_SET,
+    ),
+    RowCheck(
+        "systems",
+        "{name} is of {system}, and in sets.parquet of {own}",
+        f"system is distinct from own and {AS_LONG}",
+        {**OF_EACH_SET, "own": "s.system"},
+        sets="u.name",
+        each=EACH_SET,
+    ),
+    is_of_query(),
+)
 
 
 RANKING = Kind(
@@ -195,7 +225,7 @@ RANKING = Kind(
             own_tables=(RANKINGS, RANKED_SETS),
             tables=tables,
             judgement=lambda row, _parts: {"ranks": row["ranks"]},
-            checks={"rankings": check_rankings, "sets": retrieved},
+            checks={"rankings": CHECKS, "sets": OF_SETS},
             sets_are="ranked sets",
             tags=("human-feedback", "preference"),
         ),

@@ -15,12 +15,11 @@ from hsfiq.kinds.kind import (
     Kind,
     ReleaseKind,
     Row,
+    RowCheck,
     Rules,
-    Sets,
     ShownAnswer,
-    Wrong,
-    about_item,
     as_many_as_images,
+    is_of_query,
     require_keys,
     require_whole_number,
 )
@@ -445,15 +444,34 @@ def judgement(row: Row, _parts: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     return {**values, "why": stop if stop in WHYS else None}
 
 
-def check_turns(row: Row, _sets: Sets) -> Wrong:
-    yield from as_many_as_images(row, "scores")
-    yield from as_many_as_images(row, "image_states")
-    images, place = row["image_ids"] or [], row["nearest_place"]
-    if place is not None and images[place - 1 : place] != [row["nearest_id"]]:
-        yield "nearest_id", f"{row['nearest_id']} is not image {place} of the list"
-    if row["struck"] and row["text"] is not None:
-        yield "text", "is there, and was struck"
+def nearest_is_in_list(images: str, what: str, side: str = "true") -> RowCheck:
+    return RowCheck(
+        "nearest_id",
+        what,
+        "place is not null and own is distinct from image",
+        {
+            "place": f"case when {side} then t.nearest_place end",
+            "image": "t.nearest_id",
+            "own": f"t.{images}[t.nearest_place]",
+        },
+    )
 
+
+TEXT_IS_STRUCK = RowCheck(
+    "text",
+    "is there, and was struck",
+    "struck and said",
+    {
+        "struck": "t.struck",
+        "said": "t.text is not null",
+    },
+)
+CHECKS_OF_TURNS = (
+    as_many_as_images("scores"),
+    as_many_as_images("image_states"),
+    nearest_is_in_list("image_ids", "{image} is not image {place} of the list"),
+    TEXT_IS_STRUCK,
+)
 
 SEARCH_RELEASE = ReleaseKind(
     name="search",
@@ -462,7 +480,7 @@ SEARCH_RELEASE = ReleaseKind(
     own_tables=(SESSIONS, TURNS),
     tables=tables,
     judgement=judgement,
-    checks={"sessions": about_item, "turns": check_turns},
+    checks={"sessions": (is_of_query(),), "turns": CHECKS_OF_TURNS},
     files=(RECORDS_FILE,),
     struck=struck,
     sets_are="",

@@ -9,6 +9,7 @@ from typing import Any
 from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
 from hsfiq.kinds.kind import (
+    OF_SETS,
     SAME_WITHIN,
     Gold,
     GoldDraw,
@@ -23,7 +24,6 @@ from hsfiq.kinds.kind import (
     about_one_set,
     require_keys,
     require_whole_number,
-    retrieved,
     timed,
 )
 from hsfiq.kinds.rows import Questions, TableRows, answer_row, set_rows
@@ -145,7 +145,7 @@ SINGLE = Kind(
             own_tables=(SCORES, SETS),
             tables=tables,
             judgement=lambda row, _parts: {"score": row["score"]},
-            checks={"scores": about_one_set, "sets": retrieved},
+            checks={"scores": about_one_set("score", "system"), "sets": OF_SETS},
         ),
     ),
     practice=PRACTICE,

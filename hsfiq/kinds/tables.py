@@ -94,6 +94,10 @@ class Column:
         return f"null if {self.null}" if self.null else "never null"
 
     @property
+    def is_list(self) -> bool:
+        return self.type in (TEXTS, WHOLES, NUMBERS)
+
+    @property
     def arrow_type(self) -> pa.DataType:
         from hsfiq.arrow_columns import ARROW_TYPES  # noqa: PLC0415 -- imports pyarrow
 

@@ -134,5 +134,5 @@ def describe_column(table: Table, column: Column) -> dict[str, Any]:
             "fileObject": {"@id": f"{table.name}.parquet"},
             "extract": {"column": column.name},
         },
-        **({"repeated": True} if pa.types.is_list(column.arrow_type) else {}),
+        **({"repeated": True} if column.is_list else {}),
     }

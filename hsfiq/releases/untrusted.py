@@ -296,7 +296,7 @@ def is_plain(kind: pa.DataType) -> bool:
 def problem_of_values(file: pq.ParquetFile, most_bytes: int) -> str | None:
     """Values that are invalid, outside Python's range, or larger than `most_bytes` together."""
     n_bytes, start = 0, 1
-    for rows in file.iter_batches(ROWS_AT_ONCE, use_threads=False):
+    for rows in batches_of(file):
         rows.validate(full=True)
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             values = pc.list_flatten(column) if is_list(column.type) else column
@@ -308,6 +308,15 @@ def problem_of_values(file: pq.ParquetFile, most_bytes: int) -> str | None:
                 return f"column {shortened(name)}, rows from {start:,}: {problem}"
         start += rows.num_rows
     return None
+
+
+def batches_of(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """The rows, some at a time, each row group by itself.
+
+    One reader of all groups keeps every text so far in the dictionaries of each batch.
+    """
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(ROWS_AT_ONCE, row_groups=[group], use_threads=False)
 
 
 def decoded_bytes(values: Any) -> int:

@@ -47,17 +47,17 @@ from hsfiq.releases.untrusted import (
 )
 from hsfiq.releases.verify_rows import (
     Findings,
-    RowOwners,
-    Scratch,
+    Relations,
     check_alike,
     check_answers,
     check_counts,
     check_funnel,
+    check_keys,
+    check_owners,
     check_queries_are_used,
     check_references,
     check_split,
-    index_keys,
-    scratch,
+    relations,
 )
 
 # The files of a release against its manifest: their digests, and that none is missing or extra.
@@ -222,9 +222,10 @@ SPARE_EMPTY_SETS = 100
 OF_SYSTEMS = ("system", "system_1", "system_2")
 
 
-def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
+def check_further(tables: Relations, findings: Findings) -> None:
     """Compare each file with the tables that it repeats, if the release has them all."""
-    checks: dict[str, tuple[set[str], Callable[[ReleaseFolder, Scratch, Findings], None]]] = {
+    release = tables.release
+    checks: dict[str, tuple[set[str], Callable[[Relations, Findings], None]]] = {
         HPFIQ: ({"preferences", "queries", "sets"}, check_hpfiq),
         QRELS: ({"relevance"}, check_qrels),
         RECORDS: ({"sessions"}, check_records),
@@ -232,11 +233,11 @@ def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
     }
     if release.question_kind.is_live:
         checks[MANIFEST] = ({"sessions"}, check_searches)
-    for name, (tables, check) in checks.items():
-        if not (release.path / name).is_file() or not tables <= release.tables.keys():
+    for name, (needed, check) in checks.items():
+        if not (release.path / name).is_file() or not needed <= release.tables.keys():
             continue
         try:
-            check(release, ids, findings)
+            check(tables, findings)
         except HsfiqError as error:
             findings.add(name, f"is not in its layout ({error.what})")
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -246,14 +247,9 @@ def check_further(release: ReleaseFolder, ids: Scratch, findings: Findings) -> N
 # ------------------------------------------------------------------------------------------- hpfiq
 
 
-def check_hpfiq(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
+def check_hpfiq(tables: Relations, findings: Findings) -> None:
     """The published layout has the questions of `preferences`, in its order."""
-    images = {}
-    for batch in release.batches("queries", "query_id", "reference_id", "target_id"):
-        for _, row in batch.numbered("query_id", "reference_id", "target_id"):
-            images[row["query_id"]] = (row["reference_id"], row["target_id"])
-    rows = answers_in(release, ids, images)
-    for listed, row in zip_longest(published_answers(release), rows):
+    for listed, row in zip_longest(published_answers(tables.release), answers_in(tables)):
         if listed is None:
             findings.add(HPFIQ, f"lacks question {row['question']}")
             return
@@ -267,25 +263,30 @@ def check_hpfiq(release: ReleaseFolder, ids: Scratch, findings: Findings) -> Non
                 findings.add(HPFIQ, what, row=number, column=column)
 
 
-def answers_in(
-    release: ReleaseFolder, ids: Scratch, images: dict[str, tuple[str, str]]
-) -> Iterator[dict[str, Any]]:
+def answers_in(tables: Relations) -> Iterator[dict[str, Any]]:
     """Each row of `preferences` with what the published layout has of it."""
-    for batch in release.batches("preferences"):
-        rows = list(batch.numbered())
-        sets = ids.sets(row[name] for _, row in rows for name in ("set_1", "set_2"))
-        for number, row in rows:
-            reference, target = images.get(row["query_id"], (None, None))
-            yield {
-                "row": number,
-                "question": (row["participant_id"], row["form"]),
-                "ref_img_paths": reference,
-                "targ_img_paths": target,
-                "sentences": row["text"],
-                "retrieved_set1": (sets.get(row["set_1"], {}).get("image_ids"), row["score_1"]),
-                "retrieved_set2": (sets.get(row["set_2"], {}).get("image_ids"), row["score_2"]),
-                "preferred set": row["preferred"],
-            }
+    rows = tables.rows(
+        """
+        select p."#", p.participant_id, p.form, q.reference_id, q.target_id, p.text,
+               s1.image_ids, p.score_1, s2.image_ids, p.score_2, p.preferred
+        from preferences p
+        left join queries q on q.query_id = p.query_id
+        left join sets s1 on s1.set_id = p.set_1
+        left join sets s2 on s2.set_id = p.set_2
+        order by p."#"
+        """
+    )
+    for row, person, form, reference, target, text, first, score_1, second, score_2, best in rows:
+        yield {
+            "row": row,
+            "question": (person, form),
+            "ref_img_paths": reference,
+            "targ_img_paths": target,
+            "sentences": text,
+            "retrieved_set1": (first, score_1),
+            "retrieved_set2": (second, score_2),
+            "preferred set": best,
+        }
 
 
 def published_answers(release: ReleaseFolder) -> Iterator[dict[str, Any]]:
@@ -345,14 +346,13 @@ def set_of(value: dict[str, Any]) -> tuple[list[str], int]:
 # ---------------------------------------------------------------------------------------- the rest
 
 
-def check_qrels(release: ReleaseFolder, _ids: Scratch, findings: Findings) -> None:
+def check_qrels(tables: Relations, findings: Findings) -> None:
     """Each line has the median level that annotators gave the image for the query."""
     levels: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for batch in release.batches("relevance", "query_id", "image_id", "relevance"):
-        for _, row in batch.numbered("query_id", "image_id", "relevance"):
-            levels[row["query_id"], row["image_id"]].append(row["relevance"])
+    for row in tables.dicts("relevance", "query_id", "image_id", "relevance"):
+        levels[row["query_id"], row["image_id"]].append(row["relevance"])
     expected = (f"{query} 0 {image} {median_low(own)}" for (query, image), own in levels.items())
-    with (release.path / QRELS).open(encoding="utf-8") as file:
+    with (tables.release.path / QRELS).open(encoding="utf-8") as file:
         lines = (line.rstrip("\n") for line in file)
         for number, (line, own) in enumerate(zip_longest(lines, expected), start=1):
             if line != own:
@@ -360,37 +360,35 @@ def check_qrels(release: ReleaseFolder, _ids: Scratch, findings: Findings) -> No
                 findings.add(QRELS, what, row=number)
 
 
-def check_records(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
+def check_records(tables: Relations, findings: Findings) -> None:
     """Each session is a search, with its participant, its query and as many rounds as turns."""
-    turns = {}
-    for batch in release.batches("sessions", "question_id", "turns"):
-        for _, row in batch.numbered("question_id", "turns"):
-            turns[row["question_id"]] = row["turns"]
-    with (release.path / RECORDS).open(encoding="utf-8") as file:
+    names = ("question_id", "participant_id", "query_id", "turns")
+    searches = {row["question_id"]: row for row in tables.dicts("sessions", *names)}
+    with (tables.release.path / RECORDS).open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             record = parse_json(line, RECORDS, number)
-            own = record["session_id"]
-            asked = ids.asked([own]).get(own)
-            if asked is None:
-                findings.add(RECORDS, f"{own} is not in sessions.parquet", row=number)
+            own = searches.pop(record["session_id"], None)
+            if own is None:
+                what = f"{record['session_id']} is not in sessions.parquet, or twice here"
+                findings.add(RECORDS, what, row=number)
                 continue
-            facts = {
-                "participant": asked.participant,
-                "query_id": asked.query,
-                "rounds": turns.pop(own, None),
+            given = {
+                "participant": (record.get("participant"), own["participant_id"]),
+                "query_id": (record.get("query_id"), own["query_id"]),
+                "rounds": (len(record["rounds"]), own["turns"]),
             }
-            for name, value in facts.items():
-                given = len(record[name]) if name == "rounds" else record.get(name)
-                if given != value:
-                    what = f"is {given}, and in the tables {value}"
+            for name, (value, expected) in given.items():
+                if value != expected:
+                    what = f"is {value}, and in the tables {expected}"
                     findings.add(RECORDS, what, row=number, column=name)
-    for own, n_turns in turns.items():
-        if n_turns:
-            findings.add(RECORDS, f"lacks {own}, which has {n_turns} turns")
+    for name, own in searches.items():
+        if own["turns"]:
+            findings.add(RECORDS, f"lacks {name}, which has {own['turns']} turns")
 
 
-def check_searches(release: ReleaseFolder, _ids: Scratch, findings: Findings) -> None:
+def check_searches(tables: Relations, findings: Findings) -> None:
     """Each search has the settings of the manifest, and retrievers that it describes."""
+    release = tables.release
     if "retrievers" not in release.manifest:
         findings.note(f"{MANIFEST} does not say what the retrievers were: it is of an older hsfiq")
         return
@@ -413,17 +411,16 @@ def check_searches(release: ReleaseFolder, _ids: Scratch, findings: Findings) ->
                     findings.add("sessions.parquet", what, row=number, column=name)
 
 
-def check_text_versions(release: ReleaseFolder, _ids: Scratch, findings: Findings) -> None:
+def check_text_versions(tables: Relations, findings: Findings) -> None:
     """The versions of the texts that pages showed are in the file of their texts."""
-    main = release.kind.main
-    known = {number for number, _ in text_versions(release.path)}
-    if not release.has(main, "text_version"):
-        return
-    for batch in release.batches(main, "text_version"):
-        for number, row in batch.numbered("text_version"):
-            if row["text_version"] is not None and row["text_version"] not in known:
-                what = f"{row['text_version']} is not in {TEXTS}"
-                findings.add(f"{main}.parquet", what, row=number, column="text_version")
+    known = [number for number, _ in text_versions(tables.release.path)]
+    unknown = """
+        select "#", text_version from main_rows
+        where text_version is not null and not list_contains(?, text_version) order by "#"
+    """
+    for row, version in tables.rows(unknown, known):
+        what = f"{version} is not in {TEXTS}"
+        findings.add(f"{tables.main}.parquet", what, row=row, column="text_version")
 
 
 def text_versions(folder: Path) -> list[tuple[int, Any]]:
@@ -785,9 +782,6 @@ def listed(values: tuple[str | int, ...]) -> str:
     return " or ".join([", ".join(map(str, values[:-1])), str(values[-1])])
 
 
-OWNED = ("question_id", "participant_id")
-
-
 def verify(folder: Path) -> Findings:
     """What is wrong with the release in a folder: no finding if it is what it says.
 
@@ -809,26 +803,25 @@ def verify(folder: Path) -> Findings:
     release = replace(release, tables=comparable)
     if release.kind.main not in release.tables:
         return findings
-    with scratch() as ids:
-        check_between(release, ids, findings)
+    with relations(release) as tables:
+        check_between(tables, findings)
     if not findings.n:
         check_rebuilt(release, findings)
     return findings
 
 
-def check_between(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
+def check_between(tables: Relations, findings: Findings) -> None:
     """What the tables, the manifest and the further files say of each other."""
-    for table in release.tables.values():
-        index_keys(release, table, ids, findings)
-    for table in release.tables.values():
-        check_references(release, table, ids, findings)
-        if set(OWNED) & set(table.names):
-            RowOwners(release, table, ids, findings).check()
-    check_answers(release, ids, findings)
-    check_funnel(release, ids, findings)
-    check_counts(release, findings)
-    check_alike(release, findings)
-    check_queries_are_used(release, ids, findings)
-    check_split(release, ids, findings)
-    check_repeated_tables(release, findings)
-    check_further(release, ids, findings)
+    for table in tables.release.tables.values():
+        check_keys(tables, table, findings)
+    for table in tables.release.tables.values():
+        check_references(tables, table, findings)
+        check_owners(tables, table, findings)
+    check_answers(tables, findings)
+    check_funnel(tables, findings)
+    check_counts(tables, findings)
+    check_alike(tables, findings)
+    check_queries_are_used(tables, findings)
+    check_split(tables, findings)
+    check_repeated_tables(tables.release, findings)
+    check_further(tables, findings)

@@ -1,24 +1,32 @@
-"""Verifying a release's tables against each other: keys, references, counts, parts and answers."""
+"""Verifying a release's tables against each other: keys, references, counts, parts and answers.
+
+The checks are queries of DuckDB over the Parquet files, within a fixed memory: what does not fit is
+in temporary files.
+"""
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hsfiq.ids import question_id
+import pyarrow as pa
+
+from hsfiq.arrow_columns import TEXT
+from hsfiq.kinds.kind import RowCheck
 from hsfiq.kinds.tables import Table
-from hsfiq.releases.folder import MANIFEST, Batch, ReleaseFolder
+from hsfiq.releases.folder import MANIFEST, ReleaseFolder
 from hsfiq.releases.privacy import ALIKE, ASKED, TABLE, compared_fields, uniqueness
 from hsfiq.releases.splits import SPLITS_BY, SplitBy, triplet_of
 from hsfiq.releases.untrusted import shortened
 from hsfiq.text import count_text, one_line
+
+if TYPE_CHECKING:  # a tenth of a second to import
+    import duckdb
 
 # What is wrong with a release: the file, the row and the column, and what.
 
@@ -71,169 +79,303 @@ class Findings:
             self.notes.append(text)
 
 
-# The ids of a release in a temporary SQLite file, so that they need not be in memory.
+# The tables as relations. Each has the columns of its description, of which those that the file
+# lacks are null, and the row's number from 1 as "#".
 
-SEPARATOR = "\x1f"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question of the release: its row in the main table, and whose and about what it is."""
-
-    row: int
-    participant: str
-    query: str
+MEMORY = "160MB"
+THREADS = 2
+SQL_TYPES = {
+    "text": "varchar", "texts": "varchar[]", "flag": "boolean", "points": "integer",
+    "whole": "integer", "wholes": "integer[]", "number": "double", "numbers": "double[]",
+}  # fmt: skip
+"""Of the types of columns that checks compare."""
 
 
-class Scratch:
-    """Keys of tables, with the rows that have them."""
+TWICE = "select 1 from main_rows group by question_id having count(*) > 1 limit 1"
+FIRST_ROWS = 'select * from main_rows qualify "#" = min("#") over (partition by question_id)'
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+
+class Relations:
+    """The tables of a release in DuckDB; whatever columns are named, they are there."""
+
+    def __init__(self, release: ReleaseFolder, connection: duckdb.DuckDBPyConnection) -> None:
+        self.release, self.main = release, release.kind.main
         self.connection = connection
-        self.participants: set[str] = set()
-        connection.execute("pragma journal_mode = off")
-        connection.execute("pragma synchronous = off")
-        connection.execute("begin")
-        connection.execute(
-            "create table keys (place text, key text, row int, primary key (place, key))"
-            " without rowid"
-        )
-        connection.execute(
-            "create table questions (id text primary key, row int, participant text, query text)"
-            " without rowid"
-        )
-        connection.execute(
-            "create table sets (id text primary key, row int, question text, participant text,"
-            " query text, facts text) without rowid"
-        )
 
-    def add_keys(
-        self, place: str, keys: Iterable[tuple[int, str]]
-    ) -> Iterator[tuple[int, str, int]]:
-        """Keep keys of a table; those that an earlier row has, with both rows."""
-        for row, key in keys:
-            added = self.connection.execute(
-                "insert or ignore into keys values (?, ?, ?)", (place, key, row)
-            )
-            if not added.rowcount:
-                yield row, key, self.row_of(place, key)
+    def rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        cursor = self.connection.cursor()
+        cursor.execute(query, list(values))
+        while some := cursor.fetchmany(ROWS_AT_ONCE):
+            yield from some
 
-    def row_of(self, place: str, key: str) -> int:
-        (row,) = self.connection.execute(
-            "select row from keys where place = ? and key = ?", (place, key)
-        ).fetchone()
-        return int(row)
+    def has(self, table: str, *columns: str) -> bool:
+        return self.release.has(table, *columns)
 
-    def unknown(self, place: str, values: Sequence[str]) -> set[str]:
-        """Those of the values that are no key of the table."""
-        rows = self.connection.execute(
-            "select value from json_each(?) where not exists"
-            " (select 1 from keys where place = ? and key = value)",
-            (json.dumps(values), place),
-        )
-        return {value for (value,) in rows}
+    def dicts(self, table: str, *columns: str) -> Iterator[dict[str, Any]]:
+        """The rows of a table in their order; none if the release lacks a column."""
+        if self.has(table, *columns):
+            for values in self.rows(f'select {quoted(*columns)} from "{table}" order by "#"'):
+                yield dict(zip(columns, values, strict=True))
 
-    def add_questions(self, rows: Iterable[Sequence[Any]]) -> None:
-        self.connection.executemany("insert or ignore into questions values (?, ?, ?, ?)", rows)
 
-    def asked(self, ids: Iterable[str | None]) -> dict[str, Asked]:
-        """Those of the questions that the main table has."""
-        wanted = [id_ for id_ in dict.fromkeys(ids) if id_ is not None]
-        rows = self.connection.execute(
-            "select q.id, row, participant, query from questions q"
-            " join json_each(?) on q.id = value",
-            (json.dumps(wanted),),
-        )
-        return {id_: Asked(*facts) for id_, *facts in rows}
+ROWS_AT_ONCE = 1_000
 
-    def has_participant(self, participant: str) -> bool:
-        if not self.participants:
-            rows = self.connection.execute("select distinct participant from questions")
-            self.participants = {name for (name,) in rows}
-        return participant in self.participants
 
-    def add_sets(self, rows: Iterable[Sequence[Any]]) -> None:
-        self.connection.executemany("insert or ignore into sets values (?, ?, ?, ?, ?, ?)", rows)
-
-    def sets(self, ids: Iterable[str | None]) -> dict[str, dict[str, Any]]:
-        """The facts about those of the sets that the release has."""
-        wanted = [id_ for id_ in dict.fromkeys(ids) if id_ is not None]
-        rows = self.connection.execute(
-            "select s.id, question, facts from sets s join json_each(?) on s.id = value",
-            (json.dumps(wanted),),
-        )
-        return {id_: {"question_id": own, **json.loads(facts)} for id_, own, facts in rows}
+def quoted(*names: str) -> str:
+    return ", ".join(f'"{name}"' for name in names)
 
 
 @contextmanager
-def scratch() -> Iterator[Scratch]:
-    with TemporaryDirectory(prefix="hsfiq-verify-") as folder:
-        connection = sqlite3.connect(Path(folder) / "ids.db", isolation_level=None)
+def relations(release: ReleaseFolder) -> Iterator[Relations]:
+    """The comparable tables of a release."""
+    import duckdb  # noqa: PLC0415 -- see above
+
+    with TemporaryDirectory(prefix="hsfiq-verify-") as name:
+        folder = Path(name)
+        connection = duckdb.connect(
+            config={
+                "memory_limit": MEMORY,
+                "threads": THREADS,
+                "temp_directory": str(folder / "spilled"),
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            }
+        )
         try:
-            yield Scratch(connection)
+            for table in release.tables.values():
+                connection.execute(view_of(release, table, folder))
+            connection.execute(f'create view main_rows as from "{release.kind.main}"')
+            is_twice = connection.execute(TWICE).fetchone() is not None
+            asked = FIRST_ROWS if is_twice else "from main_rows"
+            connection.execute(f"create view asked as {asked}")
+            # The files of a stranger are read, and nothing else of this machine.
+            connection.execute(f"set allowed_directories = ['{folder}', '{release.path}']")
+            connection.execute("set enable_external_access = false")
+            connection.execute("set lock_configuration = true")
+            pa.default_memory_pool().release_unused()  # what comparing the files has left
+            yield Relations(release, connection)
         finally:
             connection.close()
+
+
+def view_of(release: ReleaseFolder, table: Table, folder: Path) -> str:
+    """The view of a table; a link to the file, whose name may have any characters, is made."""
+    file = folder / f"{table.name}.parquet"
+    file.symlink_to((release.path / file.name).resolve())
+    present = set(release.schema(table.name).names)
+    columns = [
+        f"cast({quoted(column.name) if column.name in present else 'null'}"
+        f" as {SQL_TYPES[column.type]}) as {quoted(column.name)}"
+        for column in table
+        if column.type in SQL_TYPES
+    ]
+    return (
+        f'create view "{table.name}" as select file_row_number + 1 as "#", {", ".join(columns)}'
+        f" from read_parquet({as_text(file)}, file_row_number = true)"
+    )
+
+
+def as_text(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+# Keys, references, and whose the rows are.
+
+IN_ANY_ORDER = ("exclusions", "repeats")
+"""Tables about questions that the main table does not have."""
+
+
+def check_keys(tables: Relations, table: Table, findings: Findings) -> None:
+    """No two rows have the same key."""
+    if not table.key or not tables.has(table.name, *table.key):
+        return
+    key = quoted(*table.key)
+    twice = f'''
+        with twice as (select {key}, min("#") as first from "{table.name}" group by {key}
+                       having count(*) > 1)
+        select t."#", t.first, {key} from (
+            select * from "{table.name}" join twice using ({key})
+        ) t where t."#" > t.first order by t."#"'''
+    for row, first, *values in tables.rows(twice):
+        what = f"{' '.join(map(str, values))} is in row {first:,}, too"
+        findings.add(f"{table.name}.parquet", what, row=row, column=", ".join(table.key))
+
+
+def check_references(tables: Relations, table: Table, findings: Findings) -> None:
+    """What a column refers to is there."""
+    for column in table:
+        if column.refers_to is None or not tables.has(table.name, column.name):
+            continue
+        target, _, name = column.refers_to.partition(".")
+        if not tables.has(target, name):
+            continue
+        each = f"unnest({quoted(column.name)})" if column.is_list else quoted(column.name)
+        unknown = f'''
+            select t."#", t.named from (select "#", {each} as named from "{table.name}") t
+            where t.named is not null
+              and not exists (select 1 from "{target}" where {quoted(name)} = t.named)
+            order by t."#"'''
+        for row, value in tables.rows(unknown):
+            what = f"{value} is not in {target}.parquet ({name})"
+            findings.add(f"{table.name}.parquet", what, row=row, column=column.name)
+
+
+def check_owners(tables: Relations, table: Table, findings: Findings) -> None:
+    """Whose the rows of a table are, and that they are in the order of the main table.
+
+    The rows of a participant come together, as do those of a form, whose places ascend. Other
+    tables have the order of the main one.
+    """
+    if table.name == tables.main:
+        check_order_of_questions(tables, findings)
+    elif "question_id" in table.names:
+        if table.name not in IN_ANY_ORDER and tables.has(table.name, "question_id"):
+            check_order_of_rows(tables, table, findings)
+    elif tables.has(table.name, "participant_id"):
+        missing = f'''
+            select "#", participant_id from "{table.name}" t
+            where not exists (select 1 from asked where participant_id = t.participant_id)
+            order by "#"'''
+        for row, person in tables.rows(missing):
+            what = f"{person} has no row in {tables.main}.parquet"
+            findings.add(f"{table.name}.parquet", what, row=row, column="participant_id")
+
+
+def check_order_of_questions(tables: Relations, findings: Findings) -> None:
+    main, file = tables.main, f"{tables.main}.parquet"
+    if not tables.has(main, "form", "place", "question_id", "participant_id"):
+        return
+    expected = "participant_id || '.' || form || '.' || place"
+    for row, own, right in tables.rows(
+        f'select "#", question_id, {expected} from main_rows where question_id <> {expected}'
+        ' order by "#"'
+    ):
+        findings.add(file, f"is {own}, not {right}", row=row, column="question_id")
+    for row, person in tables.rows(apart("participant_id")):
+        what = f"the rows of {person} do not come together"
+        findings.add(file, what, row=row, column="participant_id")
+    for row, _, form in tables.rows(apart("participant_id", "form")):
+        what = f"the rows of form {form} do not come together"
+        findings.add(file, what, row=row, column="form")
+    places = f'''
+        select "#", place, last from (
+            select "#", place, (participant_id, form) as own, {before("place")} as last,
+                   ({before("participant_id")}, {before("form")}) as own_before
+            from main_rows
+        ) where own = own_before and place <= last order by "#"'''
+    for row, place, last in tables.rows(places):
+        what = f"place {place} comes after place {last} of the form"
+        findings.add(file, what, row=row, column="place")
+
+
+def before(column: str) -> str:
+    """The column in the row before."""
+    return f'lag({quoted(column)}) over (order by "#")'
+
+
+def apart(*columns: str) -> str:
+    """The first rows of further groups of rows of the main table with the same values."""
+    own, last = quoted(*columns), ", ".join(map(before, columns))
+    return f'''
+        select "#", {own} from (
+            select "#", {own} from main_rows qualify "#" = 1 or ({own}) is distinct from ({last})
+        ) qualify "#" > min("#") over (partition by {own}) order by "#"'''
+
+
+def check_order_of_rows(tables: Relations, table: Table, findings: Findings) -> None:
+    main, file = tables.main, f"{table.name}.parquet"
+    owners = [name for name in ("participant_id", "query_id") if tables.has(table.name, name)]
+    columns = ", ".join(f"t.{name} as {name}, a.{name} as own_{name}" for name in owners)
+    differ = " or ".join(f"{name} is distinct from own_{name}" for name in owners) or "false"
+    named = ", ".join(f"{name}, own_{name}" for name in owners)
+    wrong = f'''
+        select "#", question_id, of_main, of_main < last as is_early, {named} from (
+            select *, last_value(of_main ignore nulls) over (
+                order by "#" rows between unbounded preceding and 1 preceding
+            ) as last
+            from (select t."#" as "#", t.question_id, a."#" as of_main, {columns}
+                  from "{table.name}" t left join asked a on a.question_id = t.question_id)
+        ) where of_main is null or of_main < last or {differ} order by "#"'''
+    for row, question, of_main, is_early, *values in tables.rows(wrong):
+        if of_main is None:
+            what = f"{question} is not in {main}.parquet"
+            findings.add(file, what, row=row, column="question_id")
+            continue
+        for name, given, own in zip(owners, values[::2], values[1::2], strict=True):
+            if given != own:
+                what = f"is {given}, and in {main}.parquet {own}"
+                findings.add(file, what, row=row, column=name)
+        if is_early:
+            what = f"{question} is not in the order of {main}"
+            findings.add(file, what, row=row, column="question_id")
 
 
 # What the tables of a kind say of the same answer: ids, scores, systems, images and counts.
 
 
-def check_answers(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
-    for table, check in release.kind.checks.items():
-        if table not in release.tables:
-            continue
-        file = f"{table}.parquet"
-        for batch in release.batches(table):
-            sets = ids.sets(ids_of_sets(batch))
-            for number, row in batch.numbered():
-                # A null, a type or a column that is wrong has a finding of its own.
-                with suppress(TypeError, KeyError, AttributeError):
-                    for column, what in check(row, sets):
-                        findings.add(file, what, row=number, column=column)
-    if "turns" in release.tables and release.has("sessions", "question_id", "turns"):
-        check_turns(release, findings)
+def check_answers(tables: Relations, findings: Findings) -> None:
+    present = tables.release.tables
+    for table, checks in tables.release.kind.checks.items():
+        for check in checks if table in present else ():
+            if check.sets is None or "sets" in present:
+                check_rows(tables, table, check, findings)
+    if "turns" in present and tables.has("sessions", "question_id", "turns"):
+        check_turns(tables, findings)
 
 
-def ids_of_sets(batch: Batch) -> Iterator[str]:
-    for name in ("set_id", "set_1", "set_2"):
-        yield from (value for value in batch.column(name) or () if value is not None)
-    for values in batch.column("set_ids") or ():
-        yield from values or ()
+def check_rows(tables: Relations, table: str, check: RowCheck, findings: Findings) -> None:
+    """Add the rows of a table that a check finds."""
+    values = "".join(f', {sql} as "{name}"' for name, sql in check.values.items())
+    source = f'"{table}" t {check.each}'
+    source += f" join sets s on s.set_id = {check.sets}" if check.sets else ""
+    wrong = (
+        f'select * from (select t."#" as "#"{values} from {source})'
+        f' where {check.where} order by "#"'
+    )
+    for row, *found in tables.rows(wrong):
+        what = check.what.format(**dict(zip(check.values, found, strict=True)))
+        findings.add(f"{table}.parquet", what, row=row, column=check.column)
 
 
-def check_turns(release: ReleaseFolder, findings: Findings) -> None:
+def check_turns(tables: Relations, findings: Findings) -> None:
     """Turns count from 1, and a search has as many as it says; votes are those of the turns."""
-    counts: Counter[str] = Counter()
-    voted: dict[tuple[str, int], tuple[Any, Any]] = {}
-    for batch in release.batches("turns", "question_id", "turn", "preference", "both_bad"):
-        for number, row in batch.numbered("question_id", "turn", "preference", "both_bad"):
-            counts[row["question_id"]] += 1
-            if row["turn"] != counts[row["question_id"]]:
-                what = f"is {row['turn']}, and the turn before {counts[row['question_id']] - 1}"
-                findings.add("turns.parquet", what, row=number, column="turn")
-            if row["preference"] is not None:
-                voted[row["question_id"], row["turn"]] = (row["preference"], row["both_bad"])
-    for batch in release.batches("sessions", "question_id", "turns"):
-        for number, row in batch.numbered("question_id", "turns"):
-            if row["turns"] != counts[row["question_id"]]:
-                what = f"is {row['turns']}, and turns.parquet has {counts[row['question_id']]}"
-                findings.add("sessions.parquet", what, row=number, column="turns")
-    if "votes" in release.tables:
-        check_votes(release, voted, findings)
+    numbers = '''
+        select "#", turn, expected from (
+            select "#", turn,
+                   row_number() over (partition by question_id order by "#") as expected
+            from turns
+        ) where turn is distinct from expected order by "#"'''
+    for row, turn, expected in tables.rows(numbers):
+        what = f"is {turn}, and the turn before {expected - 1}"
+        findings.add("turns.parquet", what, row=row, column="turn")
+    counts = '''
+        select s."#", s.turns, coalesce(t.n, 0) from sessions s
+        left join (select question_id, count(*) as n from turns group by question_id) t
+            on t.question_id = s.question_id
+        where s.turns is distinct from coalesce(t.n, 0) order by s."#"'''
+    for row, stated, own in tables.rows(counts):
+        what = f"is {stated}, and turns.parquet has {own}"
+        findings.add("sessions.parquet", what, row=row, column="turns")
+    if "votes" in tables.release.tables:
+        check_votes(tables, findings)
 
 
-def check_votes(
-    release: ReleaseFolder, voted: dict[tuple[str, int], tuple[Any, Any]], findings: Findings
-) -> None:
-    names = ("question_id", "turn", "preference", "both_bad")
-    for batch in release.batches("votes", *names):
-        for number, row in batch.numbered(*names):
-            own = voted.pop((row["question_id"], row["turn"]), None)
-            vote = (row["preference"], row["both_bad"])
-            if own != vote:
-                what = f"{vote} is not the vote in turns.parquet ({own})"
-                findings.add("votes.parquet", what, row=number, column="preference")
-    for question, number in list(voted)[:1]:
+def check_votes(tables: Relations, findings: Findings) -> None:
+    same_turn = "t.question_id = v.question_id and t.turn = v.turn and t.preference is not null"
+    votes = f'''
+        select v."#", v.preference, v.both_bad, t."#", t.preference, t.both_bad
+        from votes v left join turns t on {same_turn}
+        where t.preference is distinct from v.preference or t.both_bad is distinct from v.both_bad
+        order by v."#"'''
+    for row, preference, both_bad, turn, *own in tables.rows(votes):
+        in_turns = None if turn is None else tuple(own)
+        what = f"{(preference, both_bad)} is not the vote in turns.parquet ({in_turns})"
+        findings.add("votes.parquet", what, row=row, column="preference")
+    missing = f"""
+        select t.turn, t.question_id from turns t
+        where t.preference is not null and not exists (select 1 from votes v where {same_turn})
+        order by t."#" limit 1"""
+    for number, question in tables.rows(missing):
         findings.add("votes.parquet", f"lacks the vote in turn {number} of {question}")
 
 
@@ -243,12 +385,12 @@ STRUCK = "struck-text"
 """Rows of `exclusions` about a text that was struck; its question is kept."""
 
 
-def check_funnel(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
-    funnel = release.manifest.get("funnel")
+def check_funnel(tables: Relations, findings: Findings) -> None:
+    funnel = tables.release.manifest.get("funnel")
     if not isinstance(funnel, Mapping) or not isinstance(funnel.get("steps"), list):
         findings.add(MANIFEST, "has no funnel", column="funnel")
         return
-    dropped = dropped_by_rule(release, ids, findings)
+    dropped = dropped_by_rule(tables, findings)
     left = funnel.get("assigned")
     for place, step in enumerate(funnel["steps"]):
         where = f"funnel.steps[{place}]"
@@ -258,7 +400,7 @@ def check_funnel(release: ReleaseFolder, ids: Scratch, findings: Findings) -> No
             findings.add(MANIFEST, what, column=where)
         left = after
         in_table = dropped.pop(rule, 0)
-        if "exclusions" in release.tables and counted != in_table:
+        if "exclusions" in tables.release.tables and counted != in_table:
             rows = count_text(in_table, "row")
             what = f"{rule} dropped {counted:,}, and exclusions.parquet has {rows} of it"
             findings.add(MANIFEST, what, column=where)
@@ -269,46 +411,55 @@ def check_funnel(release: ReleaseFolder, ids: Scratch, findings: Findings) -> No
         findings.add("exclusions.parquet", f"rule {rule} is not in the funnel", column="rule")
 
 
-def dropped_by_rule(
-    release: ReleaseFolder, ids: Scratch, findings: Findings
-) -> Counter[str | None]:
+def dropped_by_rule(tables: Relations, findings: Findings) -> dict[str | None, int]:
     """Count the rows of `exclusions`; a question in it is not in the main table, nor twice."""
-    counts: Counter[str | None] = Counter()
-    if not release.has("exclusions", "question_id", "rule"):
-        return counts
-    file, main = "exclusions.parquet", release.kind.main
-    for batch in release.batches("exclusions", "question_id", "rule"):
-        asked = ids.asked(batch.column("question_id") or ())
-        dropped = []
-        for number, row in batch.numbered("question_id", "rule"):
-            question = row["question_id"]
-            if row["rule"] == STRUCK:
-                if question not in asked:
-                    what = f"{question} is not in {main}.parquet"
-                    findings.add(file, what, row=number, column="question_id")
-                continue
-            counts[row["rule"]] += 1
-            dropped.append((number, str(question)))
-            if question in asked:
-                row_in_main = asked[question].row
-                what = f"{question} was dropped, and is in {main}.parquet (row {row_in_main:,})"
-                findings.add(file, what, row=number, column="question_id")
-        for number, key, first in ids.add_keys("exclusions", dropped):
-            what = f"{key} is in row {first:,}, too"
-            findings.add(file, what, row=number, column="question_id")
-    return counts
+    if not tables.has("exclusions", "question_id", "rule"):
+        return {}
+    file, main = "exclusions.parquet", tables.main
+    for row, question in tables.rows(
+        """
+        select "#", question_id from exclusions e
+        where rule = ? and not exists (select 1 from asked a where a.question_id = e.question_id)
+        order by "#"
+        """,
+        STRUCK,
+    ):
+        findings.add(file, f"{question} is not in {main}.parquet", row=row, column="question_id")
+    for row, question, of_main in tables.rows(
+        """
+        select e."#", e.question_id, a."#" from exclusions e
+        join asked a on a.question_id = e.question_id
+        where e.rule is distinct from ? order by e."#"
+        """,
+        STRUCK,
+    ):
+        what = f"{question} was dropped, and is in {main}.parquet (row {of_main:,})"
+        findings.add(file, what, row=row, column="question_id")
+    for row, question, first in tables.rows(
+        """
+        select "#", question_id, min("#") over (partition by question_id) as first
+        from exclusions where rule is distinct from ? qualify "#" > first order by "#"
+        """,
+        STRUCK,
+    ):
+        what = f"{question} is in row {first:,}, too"
+        findings.add(file, what, row=row, column="question_id")
+    counted = "select rule, count(*) from exclusions where rule is distinct from ? group by rule"
+    return dict(tables.rows(counted, STRUCK))
 
 
-def check_counts(release: ReleaseFolder, findings: Findings) -> None:
+def check_counts(tables: Relations, findings: Findings) -> None:
+    release, main = tables.release, tables.main
     counts = release.manifest.get("counts")
     if not isinstance(counts, Mapping):
         findings.note(f"{MANIFEST} has no counts")
         return
     actual: dict[str, int] = {}
-    main = release.kind.main
     if release.has(main, "participant_id"):
         actual["questions"] = release.n_rows(main)
-        actual["participants"] = n_participants(release, main)
+        ((actual["participants"],),) = tables.rows(
+            "select count(distinct participant_id) from main_rows"
+        )
         kept = (release.manifest.get("funnel") or {}).get("kept")
         if kept != actual["questions"]:
             what = f"is {kept}, and {main}.parquet has {count_text(actual['questions'], 'row')}"
@@ -322,23 +473,16 @@ def check_counts(release: ReleaseFolder, findings: Findings) -> None:
             findings.add(MANIFEST, what, column=f"counts.{name}")
 
 
-def n_participants(release: ReleaseFolder, table: str) -> int:
-    people: set[Any] = set()
-    for batch in release.batches(table, "participant_id"):
-        people.update(batch.column("participant_id") or ())
-    return len(people)
-
-
-def check_alike(release: ReleaseFolder, findings: Findings) -> None:
+def check_alike(tables: Relations, findings: Findings) -> None:
     """How alike participants are, as the manifest says, is what their answers give."""
     asked = [
         (row["field"], row["type"])
-        for _, row in rows_of(release, "fields", "field", "asked", "type")
+        for row in tables.dicts("fields", "field", "asked", "type")
         if row["asked"] == ASKED["at_end"]
     ]
-    rows = (row for _, row in rows_of(release, TABLE, "participant_id", "field", "number", "value"))
+    rows = tables.dicts(TABLE, "participant_id", "field", "number", "value")
     alike = uniqueness(rows, compared_fields(asked))
-    expected, stated = alike.facts() if alike else None, release.manifest.get(ALIKE)
+    expected, stated = alike.facts() if alike else None, tables.release.manifest.get(ALIKE)
     if stated is None and expected is not None:
         findings.note(f"{MANIFEST} has no {ALIKE}, which this hsfiq writes")
     elif stated != expected:
@@ -346,31 +490,24 @@ def check_alike(release: ReleaseFolder, findings: Findings) -> None:
         findings.add(MANIFEST, what, column=ALIKE)
 
 
-def rows_of(
-    release: ReleaseFolder, table: str, *columns: str
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a table with their numbers; none if the release lacks a column."""
-    if release.has(table, *columns):
-        for batch in release.batches(table, *columns):
-            yield from batch.numbered(*columns)
-
-
-def check_queries_are_used(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
+def check_queries_are_used(tables: Relations, findings: Findings) -> None:
     """Each query has a question."""
-    if not release.has("queries", "query_id"):
+    if not tables.has("queries", "query_id"):
         return
-    used = {query for (query,) in ids.connection.execute("select distinct query from questions")}
-    for batch in release.batches("queries", "query_id"):
-        for number, row in batch.numbered("query_id"):
-            if row["query_id"] not in used:
-                what = f"no question is about {row['query_id']}"
-                findings.add("queries.parquet", what, row=number, column="query_id")
+    unused = """
+        select "#", query_id from queries q
+        where not exists (select 1 from asked where query_id = q.query_id) order by "#"
+    """
+    for row, query in tables.rows(unused):
+        what = f"no question is about {query}"
+        findings.add("queries.parquet", what, row=row, column="query_id")
 
 
 # The split: each question has a part, and no triplet or participant is in train and in test.
 
 
-def check_split(release: ReleaseFolder, ids: Scratch, findings: Findings) -> None:
+def check_split(tables: Relations, findings: Findings) -> None:
+    release = tables.release
     split = release.manifest.get("split")
     if "splits" not in release.tables:
         if split is not None and "splits" not in release.broken:
@@ -382,231 +519,74 @@ def check_split(release: ReleaseFolder, ids: Scratch, findings: Findings) -> Non
         return
     if not release.has("splits", "question_id", "part"):
         return
-    members = Members(release, ids, by)
-    counts = members.check(findings)
-    check_part_counts(release, ids, split.get("n"), counts, findings)
+    check_leaks(tables, by, findings)
+    check_part_counts(tables, split.get("n"), findings)
 
 
-class Members:
-    """The triplets and participants of each part, of which what is held out is in one only."""
+def check_leaks(tables: Relations, by: SplitBy, findings: Findings) -> None:
+    """What is held out is in train or in test only; both rows of a leak are named."""
+    triplets = triplets_of(tables) if by != "participant" else []
+    held = pa.table(
+        {
+            "query": pa.array([query for query, _ in triplets], TEXT),
+            "triplet": pa.array([triplet for _, triplet in triplets], TEXT),
+        }
+    )
+    tables.connection.register("held_triplets", held)
+    tables.connection.execute("create or replace temp table triplets as from held_triplets")
+    people = (
+        "union all by name select p.*, 'participant' as noun, participant_id as id from parts p"
+    )
+    leaks = f"""
+        with parts as (
+            select s."#", s.question_id, s.part, a.participant_id, a.query_id
+            from splits s join asked a on a.question_id = s.question_id
+            where s.part in ('train', 'test')
+        ), held as (
+            select p.*, 'triplet' as noun, t.triplet as id
+            from parts p join triplets t on t.query = p.query_id
+            {people if by != "triplet" else ""}
+        ), firsts as (
+            select noun, id, part, min("#") as "#", arg_min(question_id, "#") as question
+            from held group by noun, id, part
+        )
+        select h."#", h.noun, h.id, h.question_id, h.part, f.question, f."#", f.part
+        from held h join firsts f on f.noun = h.noun and f.id = h.id and f.part <> h.part
+        where f."#" < h."#" order by h."#", h.noun desc, h.id"""
+    for row, noun, id_, question, part, first, first_row, other in tables.connection.execute(
+        leaks
+    ).fetchall():
+        what = f"{question} is in {part}, {first} (row {first_row:,}) in {other}"
+        findings.add("splits.parquet", f"{noun} {id_} leaks: {what}", row=row, column="part")
 
-    def __init__(self, release: ReleaseFolder, ids: Scratch, by: SplitBy) -> None:
-        self.release, self.ids = release, ids
-        self.triplets = triplets_of(release) if by != "participant" else {}
-        self.holds_people = by != "triplet"
-        self.first: dict[tuple[str, str], dict[str, tuple[int, str]]] = {}
 
-    def check(self, findings: Findings) -> Counter[str]:
-        """Find what leaks; the number of questions of each part."""
-        counts: Counter[str] = Counter()
-        for batch in self.release.batches("splits", "question_id", "part"):
-            asked = self.ids.asked(batch.column("question_id") or ())
-            for number, row in batch.numbered("question_id", "part"):
-                counts[row["part"]] += 1
-                own = asked.get(row["question_id"])
-                if own is not None and row["part"] in ("train", "test"):
-                    for what in self.leaks(number, row["question_id"], row["part"], own):
-                        findings.add("splits.parquet", what, row=number, column="part")
-        return counts
-
-    def leaks(self, number: int, question: str, part: str, own: Asked) -> Iterator[str]:
-        held = [("triplet", id_) for id_ in sorted(self.triplets.get(own.query, ()))]
-        held += [("participant", own.participant)] if self.holds_people else []
-        for noun, id_ in held:
-            seen = self.first.setdefault((noun, id_), {})
-            seen.setdefault(part, (number, question))
-            other = "test" if part == "train" else "train"
-            if other in seen:
-                row, first = seen[other]
-                parts = f"{question} is in {part}, {first} (row {row:,}) in {other}"
-                yield f"{noun} {id_} leaks: {parts}"
-
-
-def check_part_counts(
-    release: ReleaseFolder, ids: Scratch, stated: object, counts: Counter[str], findings: Findings
-) -> None:
+def check_part_counts(tables: Relations, stated: object, findings: Findings) -> None:
     """Each question has a part, and the manifest says how many are in each."""
-    main = release.kind.main
-    for batch in release.batches(main, "question_id"):
-        questions = batch.column("question_id") or []
-        without = ids.unknown("splits", questions)
-        for place, question in enumerate(questions):
-            if question in without:
-                what = "has no part in splits.parquet"
-                findings.add(f"{main}.parquet", what, row=batch.start + place, column="question_id")
+    main = tables.main
+    without = """
+        select "#" from main_rows m
+        where not exists (select 1 from splits s where s.question_id = m.question_id)
+        order by "#"
+    """
+    for (row,) in tables.rows(without):
+        what = "has no part in splits.parquet"
+        findings.add(f"{main}.parquet", what, row=row, column="question_id")
+    counts = dict(tables.rows("select part, count(*) from splits group by part"))
     for part, number in stated.items() if isinstance(stated, Mapping) else ():
-        if counts[part] != number:
-            what = f"is {number}, and splits.parquet has {counts[part]:,}"
+        if counts.get(part, 0) != number:
+            what = f"is {number}, and splits.parquet has {counts.get(part, 0):,}"
             findings.add(MANIFEST, what, column=f"split.n.{part}")
 
 
-def triplets_of(release: ReleaseFolder) -> dict[str, set[str]]:
+def triplets_of(tables: Relations) -> list[tuple[str, str]]:
     """The triplets of each query: that of its own id, and the one that the table names."""
-    if not release.has("queries", "query_id", "triplet_id"):
-        return {}
-    named: dict[str, str] = {}
-    for batch in release.batches("queries", "query_id", "triplet_id"):
-        for _, row in batch.numbered("query_id", "triplet_id"):
-            named[row["query_id"]] = row["triplet_id"]
-    known = {*named, *named.values()}
-    return {
-        query: {triplet_of(query, known), triplet_of(triplet, known)}
-        for query, triplet in named.items()
+    named = {
+        row["query_id"]: row["triplet_id"]
+        for row in tables.dicts("queries", "query_id", "triplet_id")
     }
-
-
-FACTS_OF_SETS = ("side", "system", "score", "rank", "image_ids")
-IN_ANY_ORDER = ("exclusions", "repeats")
-"""Tables about questions that the main table does not have."""
-
-
-def index_keys(release: ReleaseFolder, table: Table, ids: Scratch, findings: Findings) -> None:
-    """Keep the keys of a table, and what the main table and the sets say; refuse keys twice."""
-    if not table.key or not release.has(table.name, *table.key):
-        return
-    is_main = table.name == release.kind.main
-    extra = ("participant_id", "query_id")
-    columns = [*table.key, *(extra if is_main else ())]
-    if table.name == "sets":
-        columns += ["question_id", *extra, *FACTS_OF_SETS]
-    for batch in release.batches(table.name, *dict.fromkeys(columns)):
-        rows = list(batch.numbered(*dict.fromkeys(columns)))
-        keys = (
-            (number, SEPARATOR.join(str(row[name]) for name in table.key)) for number, row in rows
-        )
-        for number, key, first in ids.add_keys(table.name, keys):
-            what = f"{key.replace(SEPARATOR, ' ')} is in row {first:,}, too"
-            findings.add(f"{table.name}.parquet", what, row=number, column=", ".join(table.key))
-        if is_main:
-            ids.add_questions(
-                (row["question_id"], number, row["participant_id"], row["query_id"])
-                for number, row in rows
-            )
-        if table.name == "sets":
-            ids.add_sets(set_facts(number, row) for number, row in rows)
-
-
-def set_facts(number: int, row: dict[str, Any]) -> tuple[Any, ...]:
-    facts = json.dumps({name: row[name] for name in FACTS_OF_SETS})
-    return (
-        row["set_id"], number, row["question_id"], row["participant_id"], row["query_id"], facts
-    )  # fmt: skip
-
-
-def check_references(
-    release: ReleaseFolder, table: Table, ids: Scratch, findings: Findings
-) -> None:
-    """What a column refers to is there."""
-    for column in table:
-        if column.refers_to is None or not release.has(table.name, column.name):
-            continue
-        target, _, name = column.refers_to.partition(".")
-        if not release.has(target, name):
-            continue
-        for batch in release.batches(table.name, column.name):
-            values = batch.column(column.name) or []
-            wanted = {each for value in values for each in as_list(value)}
-            if unknown := ids.unknown(target, sorted(wanted)):
-                for place, value in enumerate(values):
-                    for each in as_list(value):
-                        if each in unknown:
-                            findings.add(
-                                f"{table.name}.parquet",
-                                f"{each} is not in {target}.parquet ({name})",
-                                row=batch.start + place, column=column.name,
-                            )  # fmt: skip
-
-
-def as_list(value: Any) -> list[str]:
-    if value is None:
-        return []
-    return [each for each in value if each is not None] if isinstance(value, list) else [value]
-
-
-class RowOwners:
-    """Whose the rows of a table are, and whether they are in the order of the main table.
-
-    The rows of a participant come together, as do those of a form, whose places ascend. Other
-    tables have the order of the main one.
-    """
-
-    def __init__(
-        self, release: ReleaseFolder, table: Table, ids: Scratch, findings: Findings
-    ) -> None:
-        self.release, self.table, self.ids, self.findings = release, table, ids, findings
-        self.file = f"{table.name}.parquet"
-        self.is_main = table.name == release.kind.main
-        self.forms_seen: set[tuple[str, str]] = set()
-        self.people_seen: set[str] = set()
-        self.last: dict[str, Any] = {}
-        self.last_row = 0
-
-    def check(self) -> None:
-        columns = [name for name in ("question_id", "participant_id", "query_id", "form", "place")
-                   if name in self.table.names]  # fmt: skip
-        if not self.release.has(self.table.name, columns[0]):
-            return
-        for batch in self.release.batches(self.table.name, *columns):
-            if self.is_main:
-                self.check_main(batch)
-            elif "question_id" in columns:
-                self.check_other(batch)
-            else:
-                self.check_people(batch)
-
-    def wrong(self, row: int, column: str, what: str) -> None:
-        self.findings.add(self.file, what, row=row, column=column)
-
-    def check_main(self, batch: Batch) -> None:
-        for number, row in batch.numbered():
-            if not {"form", "place", "question_id", "participant_id"} <= row.keys():
-                return
-            person, form, place = row["participant_id"], row["form"], row["place"]
-            expected = question_id(person, form, place)
-            if row["question_id"] != expected:
-                self.wrong(number, "question_id", f"is {row['question_id']}, not {expected}")
-            if self.last.get("participant_id") != person:
-                if person in self.people_seen:
-                    what = f"the rows of {person} do not come together"
-                    self.wrong(number, "participant_id", what)
-                self.people_seen.add(person)
-            if (self.last.get("participant_id"), self.last.get("form")) != (person, form):
-                if (person, form) in self.forms_seen:
-                    self.wrong(number, "form", f"the rows of form {form} do not come together")
-                self.forms_seen.add((person, form))
-            elif is_not_after(place, self.last["place"]):
-                what = f"place {place} comes after place {self.last['place']} of the form"
-                self.wrong(number, "place", what)
-            self.last = row
-
-    def check_other(self, batch: Batch) -> None:
-        asked = self.ids.asked(batch.column("question_id") or ())
-        is_out = self.table.name in IN_ANY_ORDER
-        for number, row in batch.numbered():
-            known = asked.get(row["question_id"])
-            if is_out:
-                continue
-            if known is None:
-                what = f"{row['question_id']} is not in {self.release.kind.main}.parquet"
-                self.wrong(number, "question_id", what)
-                continue
-            for name, own in (("participant_id", known.participant), ("query_id", known.query)):
-                if name in row and row[name] != own:
-                    what = f"is {row[name]}, and in {self.release.kind.main}.parquet {own}"
-                    self.wrong(number, name, what)
-            if known.row < self.last_row:
-                what = f"{row['question_id']} is not in the order of {self.release.kind.main}"
-                self.wrong(number, "question_id", what)
-            self.last_row = known.row
-
-    def check_people(self, batch: Batch) -> None:
-        """Rows about participants, such as answers at the end."""
-        for number, row in batch.numbered():
-            person = row["participant_id"]
-            if not self.ids.has_participant(person):
-                what = f"{person} has no row in {self.release.kind.main}.parquet"
-                self.wrong(number, "participant_id", what)
-
-
-def is_not_after(place: object, last: object) -> bool:
-    return isinstance(place, int) and isinstance(last, int) and place <= last
+    known = {*named, *named.values()}
+    return [
+        (query, held)
+        for query, triplet in named.items()
+        for held in {triplet_of(query, known), triplet_of(triplet, known)}
+    ]

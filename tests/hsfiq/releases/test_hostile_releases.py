@@ -25,7 +25,7 @@ from hsfiq.model.preference.answers import read_answers
 from hsfiq.readers.hpfiq import KEYS
 from hsfiq.releases.layouts.layouts import Extras
 from hsfiq.releases.splits import Split
-from hsfiq.releases.untrusted import is_inside
+from hsfiq.releases.untrusted import batches_of, is_inside
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.parquet_footers import write_large_pages, write_sizes_of_no_texts
 from tests.hsfiq.releases.small_releases import OnDisk, small_study_at, write_release
@@ -758,3 +758,14 @@ def test_generated_mutations_end_in_one_line(
     ):
         pass  # what the first mutation broke cannot be changed by the second
     read_by_all(release.folder, sound, tmp_path)
+
+
+def test_a_batch_has_only_the_texts_of_its_row_group(tmp_path: Path) -> None:
+    """With those of the whole file in each batch, checking took the square of its size."""
+    ids = pa.table({"id": [f"question {number}" for number in range(30)]})
+    path = tmp_path / "ids.parquet"
+    pq.write_table(ids, path, row_group_size=10, use_dictionary=False)
+    with pq.ParquetFile(path, read_dictionary=["id"]) as file:
+        batches = list(batches_of(file))
+    assert [len(batch.column(0).dictionary) for batch in batches] == [10, 10, 10]
+    assert pa.Table.from_batches(batches).to_pydict() == ids.to_pydict()
