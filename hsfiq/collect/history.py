@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -30,29 +30,12 @@ from hsfiq.db.tables import (
 )
 from hsfiq.ids import question_id
 from hsfiq.kinds import KINDS
+from hsfiq.kinds.rows import Run
 from hsfiq.study.config import config_of
 from hsfiq.study.instrument import in_words
 from hsfiq.text import count_text
 
 # Answers of a form as `exported_forms` has them: runs of places with the same revision.
-
-Run = list[int]
-"""`[first place, last place, revision]`."""
-
-
-def runs_of(answers: Iterable[tuple[int, int]]) -> list[Run]:
-    """The runs of places with their revisions, which come in the order of the places.
-
-    >>> runs_of([(0, 1), (1, 1), (2, 3), (7, 1)])
-    [[0, 1, 1], [2, 2, 3], [7, 7, 1]]
-    """
-    runs: list[Run] = []
-    for place, revision in answers:
-        if runs and runs[-1][1] == place - 1 and runs[-1][2] == revision:
-            runs[-1][1] = place
-        else:
-            runs.append([place, place, revision])
-    return runs
 
 
 def revision_at(runs: Sequence[Run], place: int) -> int | None:

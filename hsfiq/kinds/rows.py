@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from hsfiq.answer_rules import ImageState, ImageStates
@@ -17,6 +19,12 @@ if TYPE_CHECKING:  # importing pyarrow is left to what writes columns
     from hsfiq.arrow_columns import Column
 
 Part = Literal["train", "test", "unused"]
+
+FormName = tuple[str, str]
+"""The pseudonym of a participant, and the name of one of their forms."""
+
+Run = list[int]
+"""`[first place, last place, revision]`."""
 
 Rows = Sequence[Mapping[str, Any]]
 Columns: TypeAlias = "Mapping[str, Column]"
@@ -127,6 +135,15 @@ class QuestionRow:
         return None if self.judgement is None else self.judgement[name]
 
     @property
+    def answer(self) -> Any:
+        """What was answered, as the page showed it; None without an answer."""
+        if self.judgement is not None:
+            return self.judgement
+        if self.preferred is None:
+            return None
+        return self.score_1, self.score_2, self.preferred
+
+    @property
     def is_left_search(self) -> bool:
         """Whether it is a search with turns that nobody has finished, and nobody will."""
         return not self.revision and self.search is not None and self.search.is_left
@@ -181,6 +198,21 @@ def by_rank(states: Sequence[ImageState], order: Sequence[int] | None) -> Sequen
     return [states[order.index(rank)] for rank in range(len(states))]
 
 
+def runs_of(answers: Iterable[tuple[int, int]]) -> list[Run]:
+    """The runs of places with their revisions, which come in the order of the places.
+
+    >>> runs_of([(0, 1), (1, 1), (2, 3), (7, 1)])
+    [[0, 1, 1], [2, 2, 3], [7, 7, 1]]
+    """
+    runs: list[Run] = []
+    for place, revision in answers:
+        if runs and runs[-1][1] == place - 1 and runs[-1][2] == revision:
+            runs[-1][1] = place
+        else:
+            runs.append([place, place, revision])
+    return runs
+
+
 class Questions(Sequence[QuestionRow]):
     """Questions in the study's order; the columns are the attributes of `QuestionRow`."""
 
@@ -207,6 +239,25 @@ class Questions(Sequence[QuestionRow]):
     @abstractmethod
     def knows(self, name: str) -> bool:
         """Whether the column is not null in any question."""
+
+    @abstractmethod
+    def filter(self, mask: Any) -> Self:
+        """The questions for which the Arrow array is true."""
+
+    @abstractmethod
+    def with_runs(self, runs: Sequence[int | None]) -> Self:
+        """The questions with these values of `run`."""
+
+    @abstractmethod
+    def given(self) -> list[Any]:
+        """Whose and what each answer is, in the order shown; None without an answer."""
+
+    def revisions(self) -> Iterator[tuple[FormName, list[Run]]]:
+        """The places of the questions, with the revisions of their answers, form by form."""
+        names = ("participant_id", "form", "place", "revision")
+        rows = zip(*(self.values(name) for name in names), strict=True)
+        for form, answers in groupby(rows, key=itemgetter(0, 1)):
+            yield form, runs_of((place, revision) for _, _, place, revision in answers)
 
     def scored_sets(self) -> TableRows:
         """The table `sets` of questions about pairs."""
@@ -237,6 +288,21 @@ class QuestionRows(list[QuestionRow], Questions):
 
     def knows(self, name: str) -> bool:
         return any(getattr(question, name) is not None for question in self)
+
+    def filter(self, mask: Any) -> QuestionRows:
+        return QuestionRows(compress(self, mask.to_pylist()))
+
+    def with_runs(self, runs: Sequence[int | None]) -> QuestionRows:
+        for question, run in zip(self, runs, strict=True):
+            question.run = run
+        return self
+
+    def given(self) -> list[Any]:
+        answers = (question.answer for question in self)
+        return [
+            None if answer is None else (question.participant_id, answer)
+            for question, answer in zip(self, answers, strict=True)
+        ]
 
 
 # The rows of tables that several kinds share.

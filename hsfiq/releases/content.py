@@ -20,21 +20,18 @@ from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 import hsfiq
-from hsfiq.collect.history import Run, runs_of
 from hsfiq.collect.stages import answers_by_participant
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Form, Question, Study
 from hsfiq.errors import NothingToDo
 from hsfiq.kinds import KINDS, RELEASE_KINDS, ReleaseKind
-from hsfiq.kinds.rows import Part, QueryRow, QuestionRows, Questions, TableRows
+from hsfiq.kinds.rows import FormName, Part, QueryRow, QuestionRows, Questions, Run, TableRows
 from hsfiq.kinds.search import RECORDS_FILE
 from hsfiq.releases.card import (
     NO_LICENCE,
@@ -54,13 +51,13 @@ from hsfiq.releases.files import (
     closed_on_error,
     repeat_rows,
 )
-from hsfiq.releases.filters import Filters, Kind
+from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import MANIFEST, content_digest
 from hsfiq.releases.layouts.csv_files import write_parts
 from hsfiq.releases.layouts.hpfiq import HpfiqFile
 from hsfiq.releases.layouts.layouts import Extras, layout_files, write_layouts
 from hsfiq.releases.layouts.pictures import Pictures, images_digest
-from hsfiq.releases.pair_questions import PairQuestions, PairReader
+from hsfiq.releases.pair_questions import PairReader
 from hsfiq.releases.privacy import WrittenTexts, answer_tables, field_rows
 from hsfiq.releases.questions import FormRow, QuestionReader, Revision, forms_together, read_forms
 from hsfiq.releases.searches import SearchReader, search_entries
@@ -116,9 +113,6 @@ class RowReader(QuestionReader):
 
 # Which answers a release has, gathered while it is written.
 
-FormName = tuple[str, str]
-"""The pseudonym of a participant, and the name of one of their forms."""
-
 
 @dataclass(slots=True)
 class FormAnswers:
@@ -139,42 +133,14 @@ class AnswersByForm:
 
     def add(self, kept: Questions, excluded: Sequence[Exclusion]) -> None:
         """Add the questions of whole participants."""
-        for form, runs in column_runs(kept) if isinstance(kept, PairQuestions) else row_runs(kept):
+        for form, runs in kept.revisions():
             self.forms[form].kept = runs
         answered = QuestionRows(each.question for each in excluded if each.question.revision)
-        for form, _ in row_runs(answered):
+        for form, _ in answered.revisions():
             self.forms.setdefault(form, FormAnswers())  # perhaps all of its answers are to checks
         judged = QuestionRows(each for each in answered if each.check is None)
-        for form, runs in row_runs(judged):
+        for form, runs in judged.revisions():
             self.forms[form].dropped = runs
-
-
-def row_runs(questions: Questions) -> Iterator[tuple[FormName, list[Run]]]:
-    """The places of the questions, with the revisions of their answers, form by form."""
-    names = ("participant_id", "form", "place", "revision")
-    rows = zip(*(questions.values(name) for name in names), strict=True)
-    for form, answers in groupby(rows, key=itemgetter(0, 1)):
-        yield form, runs_of((place, revision) for _, _, place, revision in answers)
-
-
-def column_runs(questions: PairQuestions) -> Iterator[tuple[FormName, list[Run]]]:
-    """The same by columns, with a step in Python for each run rather than for each question."""
-    if not questions:
-        return
-    names = ("form_place", "place", "revision")
-    forms, places, revisions = columns = [questions.data.column(name) for name in names]
-    is_next = pc.equal(places[1:], pc.add(places[:-1], 1))
-    for values in (forms, revisions):
-        is_next = pc.and_(is_next, pc.equal(values[1:], values[:-1]))
-    firsts = pc.indices_nonzero(pa.concat_arrays([pa.array([True]), pc.invert(is_next)]))
-    lasts = pa.concat_arrays(
-        [pc.subtract(firsts[1:], 1).cast(firsts.type), pa.array([len(questions) - 1], firsts.type)]
-    )
-    form, first, revision = (values.take(firsts).to_pylist() for values in columns)
-    rows = zip(form, first, places.take(lasts).to_pylist(), revision, strict=True)
-    for place, runs in groupby(rows, key=itemgetter(0)):
-        of_form = questions.part.forms[place]
-        yield (of_form.participant_id, of_form.form), [cast("Run", list(run[1:])) for run in runs]
 
 
 FIRST_VERSION = "1.0.0"
@@ -196,7 +162,7 @@ class Release:
 
     name: str
     version: str
-    kind: Kind
+    kind: str
     funnel: Funnel
     split: Mapping[str, Any] | None
     content_sha256: str
@@ -221,7 +187,7 @@ class Source:
 
     session: Session
     study: Study
-    kind: Kind
+    kind: str
     filters: Filters
     split: Split | None = None
     extras: Extras = PLAIN
@@ -301,7 +267,7 @@ def explain(source: Source) -> tuple[Funnel, Mapping[str, Any] | None]:
 def build(
     session: Session,
     study: Study,
-    kind: Kind,
+    kind: str,
     filters: Filters,
     split: Split | None = None,
     *,

@@ -28,8 +28,9 @@ from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Study
 from hsfiq.errors import Unavailable, UnreadableInput
 from hsfiq.kinds import RELEASE_KINDS, release_kinds_of, require_release_kind
-from hsfiq.releases.content import FIRST_VERSION, FormName, Release, Source, sha256_of, write_files
-from hsfiq.releases.filters import Filters, Kind
+from hsfiq.kinds.rows import FormName
+from hsfiq.releases.content import FIRST_VERSION, Release, Source, sha256_of, write_files
+from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import MANIFEST, read_exclusions, read_manifest, read_rows
 from hsfiq.releases.layouts.layouts import Extras, require_extras
 from hsfiq.releases.splits import Split
@@ -215,7 +216,7 @@ def participants_in(release: Path, kind: str) -> set[str]:
 def export_releases(
     session: Session,
     study: Study,
-    kinds: Sequence[Kind] | None,
+    kinds: Sequence[str] | None,
     filters: Filters,
     split: Split | None = None,
     extras: Extras | None = None,
@@ -257,7 +258,7 @@ def export_releases(
 def sources_of(
     session: Session,
     study: Study,
-    kinds: Sequence[Kind] | None,
+    kinds: Sequence[str] | None,
     filters: Filters,
     split: Split | None = None,
     extras: Extras | None = None,

@@ -15,9 +15,6 @@ from typing import Any
 
 from hsfiq.errors import UnreadableInput
 
-Kind = str
-"""A name in `hsfiq.releases.kinds`."""
-
 NOT_RECORDED = "not recorded"
 
 OPTION = "--filter"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import repeat
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import Any, overload
 
 import pyarrow as pa
@@ -32,7 +33,16 @@ from hsfiq.arrow_columns import (
 )
 from hsfiq.db.tables import Study
 from hsfiq.ids import question_id
-from hsfiq.kinds.rows import Columns, QueryRow, QuestionRow, Questions, RetrievedSetRow, by_rank
+from hsfiq.kinds.rows import (
+    Columns,
+    FormName,
+    QueryRow,
+    QuestionRow,
+    Questions,
+    RetrievedSetRow,
+    Run,
+    by_rank,
+)
 from hsfiq.releases.questions import (
     KEY,
     SELECTED,
@@ -202,7 +212,7 @@ class PairQuestions(Questions):
     def knows(self, name: str) -> bool:
         if name in OF_FORMS:
             return bool(self.of_forms(name).array.null_count < len(self))
-        return self.data.column(name).null_count < len(self)
+        return name in self.data.schema.names and self.data.column(name).null_count < len(self)
 
     def queries(self) -> dict[int, QueryRow]:
         of_questions: Array = pc.take(self.items.query_places, self.data.column("pair_place"))
@@ -212,6 +222,31 @@ class PairQuestions(Questions):
     def participants(self) -> set[str]:
         places: list[Any] = self.data.column("form_place").unique().to_pylist()
         return {self.part.forms[place].participant_id for place in places}
+
+    def given(self) -> list[Any]:
+        columns = ("participant_id", "score_1", "score_2", "preferred")
+        rows = zip(*map(self.values, columns), strict=True)
+        return [None if row[-1] is None else row for row in rows]
+
+    def revisions(self) -> Iterator[tuple[FormName, list[Run]]]:
+        """The same by columns, with a step in Python for each run rather than for each question."""
+        if not len(self):
+            return
+        names = ("form_place", "place", "revision")
+        forms, places, revisions = columns = [self.data.column(name) for name in names]
+        is_next = pc.equal(places[1:], pc.add(places[:-1], 1))
+        for values in (forms, revisions):
+            is_next = pc.and_(is_next, pc.equal(values[1:], values[:-1]))
+        firsts = pc.indices_nonzero(pa.concat_arrays([pa.array([True]), pc.invert(is_next)]))
+        last = pa.array([len(self) - 1], firsts.type)
+        lasts = pa.concat_arrays([pc.subtract(firsts[1:], 1).cast(firsts.type), last])
+        form, first, revision = (values.take(firsts).to_pylist() for values in columns)
+        rows: Iterator[Any] = zip(
+            form, first, places.take(lasts).to_pylist(), revision, strict=True
+        )
+        for place, runs in groupby(rows, key=itemgetter(0)):
+            of_form = self.part.forms[place]
+            yield (of_form.participant_id, of_form.form), [list(run[1:]) for run in runs]
 
     def with_runs(self, runs: Sequence[int | None]) -> PairQuestions:
         place = self.data.schema.get_field_index("run")
@@ -227,6 +262,8 @@ class PairQuestions(Questions):
 
     def column(self, name: str) -> Array | ByPlace:
         made: dict[str, Callable[[], Array | ByPlace]] = {
+            "check": self._checks,
+            "is_left_search": lambda: pa.repeat(pa.scalar(value=False), len(self)),
             "question_id": lambda: self.ids,
             "set_1": lambda: joined(self.ids, ".1"),
             "set_2": lambda: joined(self.ids, ".2"),
@@ -262,6 +299,11 @@ class PairQuestions(Questions):
         )
         straight, swapped = (first, second) if side == 1 else (second, first)
         return pc.if_else(self.data.column("swapped"), swapped, straight)
+
+    def _checks(self) -> Array:
+        kinds = self.part.source.checks
+        keys, names = pa.array(list(kinds), KEY), pa.array(list(kinds.values()), TEXT)
+        return names.take(pc.index_in(self.data["key"], value_set=keys))
 
     def _few(self, name: str) -> ByPlace:
         return distinct(self.data.column(name))

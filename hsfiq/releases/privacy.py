@@ -10,7 +10,6 @@ from typing import Any
 
 from hsfiq.kinds.rows import Columns, QuestionRow, Questions
 from hsfiq.kinds.tables import REASONS
-from hsfiq.releases.pair_questions import PairQuestions
 from hsfiq.study.config import Questionnaire
 from hsfiq.study.instrument import ExtraQuestion, parts_of
 from hsfiq.study.publication import LeftOut
@@ -224,10 +223,10 @@ class WrittenTexts:
                     self.look_at(text, f"the reason of {name}")
         return {name: with_reason.column(name) for name in REASONS.names}
 
-    def look_at_searches(self, kept: Iterable[QuestionRow]) -> None:
+    def look_at_searches(self, kept: Questions) -> None:
         """Look at what participants typed; `hsfiq study strike` leaves such a text out."""
-        if isinstance(kept, PairQuestions):
-            return  # they are no searches
+        if not kept.knows("search"):
+            return
         for question in kept:
             for turn in question.search.turns if question.search else ():
                 if not turn.from_query:

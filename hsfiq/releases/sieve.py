@@ -4,79 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hsfiq import answer_rules
-from hsfiq.arrow_columns import FLAG, Array
+from hsfiq.arrow_columns import FLAG, NUMBER, POINTS, TEXT, WHOLE, Array, ByPlace
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KIND_OF_RELEASE
 from hsfiq.kinds.rows import QuestionRow, QuestionRows, Questions
-from hsfiq.releases.filters import OPTION, Filters, Kind, NamedFilter
-from hsfiq.releases.pair_questions import PairQuestions
-
-# The rules as masks over columns; the same rules for single rows are below.
-
-Mask = Callable[[PairQuestions], Array]
-"""For each question whether it breaks a rule; null if it does not."""
-
-
-def reassigned_mask(questions: PairQuestions) -> Array:
-    return questions.data["reassigned"]
-
-
-def attention_check_mask(questions: PairQuestions) -> Array:
-    keys = pa.array(list(questions.part.source.checks), pa.int64())
-    return pc.is_in(questions.data["key"], value_set=keys)
-
-
-def unanswered_mask(questions: PairQuestions) -> Array:
-    return pc.equal(questions.data["revision"], pa.scalar(0))
-
-
-def skipped_mask(questions: PairQuestions) -> Array:
-    return questions.data["skipped"].is_valid()
-
-
-def excluded_participant_mask(questions: PairQuestions) -> Array:
-    return pc.equal(questions.of_forms("participant_status").array, pa.scalar("excluded"))
-
-
-def irrelevant_mask(questions: PairQuestions) -> Array:
-    return questions.data["irrelevant"]
-
-
-def contradicts_mask(questions: PairQuestions) -> Array:
-    score_1, score_2 = questions.data["score_1"], questions.data["score_2"]
-    preferred = questions.data["preferred"]
-    first = pc.and_(pc.equal(preferred, pa.scalar(1)), pc.less(score_1, score_2))
-    return pc.or_(first, pc.and_(pc.equal(preferred, pa.scalar(2)), pc.less(score_2, score_1)))
-
-
-def failed_checks_mask(questions: PairQuestions) -> Array:
-    return pc.greater(questions.of_forms("failed_checks").array, pa.scalar(0))
-
-
-def unseen_mask(questions: PairQuestions) -> Array:
-    return pc.invert(questions.of_images("images_painted").array)
-
-
-def faster_than_mask(seconds: float, questions: PairQuestions) -> Array:
-    return pc.less(questions.data["active_seconds"], pa.scalar(seconds))
-
-
-def in_a_run_of_mask(length: int, questions: PairQuestions) -> Array:
-    return pc.greater_equal(questions.data["run"], pa.scalar(length))
-
-
-def nobody_mask(questions: PairQuestions) -> Array:
-    """The mask of a rule whose filter is not chosen any more."""
-    return pa.repeat(pa.scalar(value=False), len(questions))
-
+from hsfiq.releases.filters import OPTION, Filters, NamedFilter
 
 # The rules that drop questions, in the order in which they are applied.
 #
@@ -84,8 +23,26 @@ def nobody_mask(questions: PairQuestions) -> Array:
 # releases drop questions flagged irrelevant, `hp` also those whose preferred set has the strictly
 # lower score.
 
-Judge = Callable[[QuestionRow], str | None]
-"""Returns the value for which a rule drops a question; None to keep the question."""
+TYPES = {
+    "active_seconds": NUMBER, "check": TEXT, "failed_checks": WHOLE, "images_painted": FLAG,
+    "irrelevant": FLAG, "is_left_search": FLAG, "participant_status": TEXT, "preferred": POINTS,
+    "reassigned": FLAG, "revision": WHOLE, "run": WHOLE, "score_1": POINTS, "score_2": POINTS,
+    "skipped": TEXT,
+}  # fmt: skip
+"""Of the columns that rules look at."""
+
+
+class Asked:
+    """The columns of some questions as Arrow's arrays, by name."""
+
+    def __init__(self, questions: Questions) -> None:
+        self._questions = questions
+
+    def __getitem__(self, name: str) -> Array:
+        column = self._questions.column(name)
+        if isinstance(column, ByPlace):
+            return column.array
+        return column if isinstance(column, pa.Array) else pa.array(column, TYPES[name])
 
 
 def always(_questions: Questions) -> bool:
@@ -101,122 +58,107 @@ class Rule:
     """A rule with its name in `exclusions` and in the funnel.
 
     Attributes:
-        mask: the same as `judge`, of questions by columns, where that is faster.
+        breaks: for each question whether it breaks the rule; null if it does not.
+        value: for what the rule drops a question that breaks it.
         is_recorded: for a rule that needs what some studies lack: whether a question has that.
         is_listed: whether it is in the funnel even if it drops nothing.
     """
 
     name: str
-    judge: Judge
-    mask: Mask | None = None
+    breaks: Callable[[Asked], Array]
+    value: Callable[[QuestionRow], str | None]
     is_recorded: Callable[[Questions], bool] = always
     is_listed: bool = True
 
-    def broken_by(self, questions: PairQuestions) -> Array:
+    def broken_by(self, questions: Questions) -> Array:
         """For each question whether it breaks the rule."""
-        if self.mask is None:
-            return pa.array([self.judge(question) is not None for question in questions], FLAG)
-        return self.mask(questions).fill_null(fill_value=False)
+        return self.breaks(Asked(questions)).fill_null(fill_value=False)
 
 
-def rules(kind: Kind, filters: Filters) -> Iterator[Rule]:
-    """Yield the rules in their order."""
-    yield Rule("handed-on", reassigned, reassigned_mask, is_listed=False)
-    yield Rule("check", attention_check, attention_check_mask, is_listed=False)
-    yield Rule("unanswered", unanswered, unanswered_mask)
-    yield Rule("skipped", skipped, skipped_mask)
-    yield Rule("excluded", excluded_participant, excluded_participant_mask, is_listed=False)
+def rules(kind: str, filters: Filters) -> Iterator[Rule]:
+    """Yield the rules of a kind of release in their order."""
+    yield Rule("handed-on", was_reassigned, lambda _: "left by its participant", is_listed=False)
+    # A gold question or a repeated one.
+    yield Rule(
+        "check", lambda asked: asked["check"].is_valid(), lambda asked: asked.check, is_listed=False
+    )
+    yield Rule("unanswered", is_unanswered, lambda _: "no response")
+    # Without an answer, because an image was missing.
+    yield Rule("skipped", lambda asked: asked["skipped"].is_valid(), lambda asked: asked.skipped)
+    yield Rule("excluded", is_of_excluded, why_excluded, is_listed=False)
     if filters.invalid:
-        yield Rule("irrelevant", irrelevant, irrelevant_mask, known("irrelevant"))
+        yield Rule(
+            "irrelevant",
+            lambda asked: asked["irrelevant"],
+            lambda _: "flagged",
+            known("irrelevant"),
+        )
     if filters.invalid and kind == "hp":
-        yield Rule("contradicts", contradicts, contradicts_mask)
+        yield Rule("contradicts", contradicts, how_contradicts)
     if filters.failed_checks:
-        yield Rule("failed-checks", failed_checks, failed_checks_mask, known("failed_checks"))
+        yield Rule(
+            "failed-checks",
+            lambda asked: pc.greater(asked["failed_checks"], pa.scalar(0)),
+            lambda asked: f"{asked.failed_checks} failed",
+            known("failed_checks"),
+        )
     if filters.unseen:
-        yield Rule("unseen", unseen, unseen_mask, known("images"))
+        yield Rule(
+            "unseen", lambda asked: pc.invert(asked["images_painted"]), n_unseen, known("images")
+        )
     if filters.min_seconds is not None:
-        name, least = str(NamedFilter.of(filters, "too-fast")), filters.min_seconds
-        mask = partial(faster_than_mask, least)
-        yield Rule(name, faster_than(least), mask, known("active_seconds"))
+        least = pa.scalar(filters.min_seconds)
+        yield Rule(
+            str(NamedFilter.of(filters, "too-fast")),
+            lambda asked: pc.less(asked["active_seconds"], least),
+            lambda asked: f"{asked.active_seconds} seconds",
+            known("active_seconds"),
+        )
     if filters.straight_run is not None:
-        name, run = str(NamedFilter.of(filters, "straight-lining")), filters.straight_run
-        yield Rule(name, in_a_run_of(run), partial(in_a_run_of_mask, run))
+        run = pa.scalar(filters.straight_run)
+        yield Rule(
+            str(NamedFilter.of(filters, "straight-lining")),
+            lambda asked: pc.greater_equal(asked["run"], run),
+            lambda asked: f"{asked.run} the same in a row",
+        )
 
 
-def reassigned(question: QuestionRow) -> str | None:
-    """Left by its participant, and now in another participant's form."""
-    if not question.reassigned or question.is_left_search:
-        return None
-    return "left by its participant"
+def was_reassigned(asked: Asked) -> Array:
+    """Left by its participant, and now in another participant's form.
+
+    A search with turns that its participant left is kept: what was searched is known.
+    """
+    return pc.and_(asked["reassigned"], pc.invert(asked["is_left_search"]))
 
 
-def attention_check(question: QuestionRow) -> str | None:
-    """A gold question or a repeated one."""
-    return question.check
+def is_unanswered(asked: Asked) -> Array:
+    is_open = pc.equal(asked["revision"], pa.scalar(0))
+    return pc.and_(is_open, pc.invert(asked["is_left_search"]))
 
 
-def excluded_participant(question: QuestionRow) -> str | None:
+def is_of_excluded(asked: Asked) -> Array:
     """Answered by a participant whom the owner, or the rule about checks, has excluded."""
-    if question.participant_status != "excluded":
-        return None
+    return pc.equal(asked["participant_status"], pa.scalar("excluded"))
+
+
+def why_excluded(question: QuestionRow) -> str:
     return ": ".join(filter(None, ("participant excluded", question.excluded_by_rule)))
 
 
-def unanswered(question: QuestionRow) -> str | None:
-    """A search with turns that its participant left is kept: what was searched is known."""
-    return None if question.revision or question.is_left_search else "no response"
-
-
-def skipped(question: QuestionRow) -> str | None:
-    """Without scores, because an image was missing."""
-    return question.skipped
-
-
-def irrelevant(question: QuestionRow) -> str | None:
-    return "flagged" if question.irrelevant else None
-
-
-def contradicts(question: QuestionRow) -> str | None:
+def contradicts(asked: Asked) -> Array:
     """The preferred set has the strictly lower score."""
-    score_1, score_2, preferred = question.score_1, question.score_2, question.preferred
-    if score_1 is None or score_2 is None or preferred is None:
-        return None
-    if not answer_rules.contradicts(preferred, score_1, score_2):
-        return None
-    return f"prefers set {preferred}, scores {score_1} and {score_2}"
+    score_1, score_2, preferred = (asked[name] for name in ("score_1", "score_2", "preferred"))
+    first = pc.and_(pc.equal(preferred, pa.scalar(1)), pc.less(score_1, score_2))
+    return pc.or_(first, pc.and_(pc.equal(preferred, pa.scalar(2)), pc.less(score_2, score_1)))
 
 
-def failed_checks(question: QuestionRow) -> str | None:
-    """A check of its form failed: a sum, a gold question or a repeated one."""
-    return f"{question.failed_checks} failed" if question.failed_checks else None
+def how_contradicts(asked: QuestionRow) -> str:
+    return f"prefers set {asked.preferred}, scores {asked.score_1} and {asked.score_2}"
 
 
-def unseen(question: QuestionRow) -> str | None:
-    """Answered without every image painted; answers whose images are unknown are kept."""
+def n_unseen(question: QuestionRow) -> str | None:
     images = question.images
-    if images is None or images.are_painted:
-        return None
-    return f"{images.n_painted} of {len(images)} images painted"
-
-
-def faster_than(seconds: float) -> Judge:
-    """Answered in less active time than this; answers without times are kept."""
-
-    def judge(question: QuestionRow) -> str | None:
-        spent = question.active_seconds
-        return f"{spent} seconds" if spent is not None and spent < seconds else None
-
-    return judge
-
-
-def in_a_run_of(length: int) -> Judge:
-    """Among so many of the same answers in a row, or more (`with_runs`)."""
-
-    def judge(question: QuestionRow) -> str | None:
-        run = question.run
-        return f"{run} the same in a row" if run is not None and run >= length else None
-
-    return judge
+    return f"{images.n_painted} of {len(images)} images painted" if images else None
 
 
 # Straight-lining: the same answer again and again, whatever is shown.
@@ -234,17 +176,7 @@ def with_runs(questions: Questions) -> Questions:
     repeated questions count; those without an answer are passed over. A run goes on from one form
     of a participant to the next.
     """
-    if isinstance(questions, PairQuestions):
-        columns = ("participant_id", "score_1", "score_2", "preferred")
-        rows = zip(*map(questions.values, columns), strict=True)
-        return questions.with_runs(runs([None if row[-1] is None else row for row in rows]))
-    answers = [
-        None if (answer := answer_of(question)) is None else (question.participant_id, answer)
-        for question in questions
-    ]
-    for question, run in zip(questions, runs(answers), strict=True):
-        question.run = run
-    return questions
+    return questions.with_runs(runs(questions.given()))
 
 
 def runs(answers: Sequence[Any]) -> list[int | None]:
@@ -256,15 +188,6 @@ def runs(answers: Sequence[Any]) -> list[int | None]:
         for place in places:
             lengths[place] = len(places)
     return lengths
-
-
-def answer_of(question: QuestionRow) -> Any:
-    """What was answered, as the page showed it; None without an answer."""
-    if question.judgement is not None:
-        return question.judgement
-    if question.preferred is None:
-        return None
-    return question.score_1, question.score_2, question.preferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +252,7 @@ class Sieve:
         UnreadableInput: answers of this kind cannot be filtered so.
     """
 
-    def __init__(self, kind: Kind, filters: Filters) -> None:
+    def __init__(self, kind: str, filters: Filters) -> None:
         if filters.straight_run is not None and KIND_OF_RELEASE[kind].is_live:
             what = f"straight-lining is not defined for answers of kind {kind}"
             raise UnreadableInput(OPTION, what, "leave it out")
@@ -341,7 +264,7 @@ class Sieve:
         """Count what rules dropped before the study was imported, by the steps of that funnel."""
         known = {count.rule.name: count for count in self.counts}
         new = [step["rule"] for step in steps if step["rule"] not in known]
-        known |= {name: Count(Rule(name, nothing, nobody_mask, never)) for name in new}
+        known |= {name: Count(Rule(name, nobody, nothing, never)) for name in new}
         self.counts = [*(known[name] for name in new), *self.counts]
         for step in steps:
             count = known[step["rule"]]
@@ -358,33 +281,27 @@ class Sieve:
             questions = with_runs(questions)
         self.n_assigned += len(questions)
         kept, dropped = self.parted(questions)
-        judges = [count.rule.judge for count in self.counts]
-        excluded = [self.drop(each, [judge(each) for judge in judges]) for each in dropped]
+        broken = [count.rule.broken_by(dropped).to_pylist() for count in self.counts]
+        excluded = [
+            self.drop(question, [place for place, of_rule in enumerate(broken) if of_rule[number]])
+            for number, question in enumerate(dropped)
+        ]
         self.note_recorded(kept, len(self.counts))
         return kept, excluded
 
     def parted(self, questions: Questions) -> tuple[Questions, Questions]:
         """The questions that break no rule, and the others."""
-        rules = [count.rule for count in self.counts]
-        if isinstance(questions, PairQuestions):
-            broken = [rule.broken_by(questions) for rule in rules]
-            is_dropped = reduce(pc.or_, broken)
-            return questions.filter(pc.invert(is_dropped)), questions.filter(is_dropped)
-        kept, dropped = QuestionRows(), QuestionRows()
-        for question in questions:
-            is_kept = all(rule.judge(question) is None for rule in rules)
-            (kept if is_kept else dropped).append(question)
-        return kept, dropped
+        is_dropped = reduce(pc.or_, [count.rule.broken_by(questions) for count in self.counts])
+        return questions.filter(pc.invert(is_dropped)), questions.filter(is_dropped)
 
-    def drop(self, question: QuestionRow, values: Sequence[str | None]) -> Exclusion:
-        broken = [place for place, value in enumerate(values) if value is not None]
+    def drop(self, question: QuestionRow, broken: Sequence[int]) -> Exclusion:
+        """Count a question that breaks these rules, by their places."""
         self.counts[broken[0]].dropped += 1
         for place in broken:
             self.counts[place].broken_by += 1
         self.note_recorded(QuestionRows([question]), broken[0] + 1)
-        return Exclusion(
-            question, tuple((self.counts[place].rule.name, values[place] or "") for place in broken)
-        )
+        rules = [self.counts[place].rule for place in broken]
+        return Exclusion(question, tuple((rule.name, rule.value(question) or "") for rule in rules))
 
     def note_recorded(self, questions: Questions, n_rules: int) -> None:
         """Note for which of the first rules the questions have what the rule needs."""
@@ -409,8 +326,13 @@ class Sieve:
                 yield FunnelStep(count.rule.name, dropped, left, broken_by)
 
 
+def nobody(asked: Asked) -> Array:
+    """What a rule drops whose filter is not chosen any more."""
+    return pc.is_null(asked["revision"])
+
+
 def nothing(_question: QuestionRow) -> None:
-    """The judge of a rule whose filter is not chosen any more."""
+    """Nothing is dropped."""
 
 
 def never(_questions: Questions) -> bool:

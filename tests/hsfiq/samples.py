@@ -18,7 +18,7 @@ from hsfiq.db.engine import Database
 from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import datasets, hpfiq
 from hsfiq.releases.content import Release, build
-from hsfiq.releases.filters import Filters, Kind
+from hsfiq.releases.filters import Filters
 
 FIXTURES = Path(__file__).parent / "fixtures"
 HPFIQ = FIXTURES / "hpfiq.json"
@@ -81,7 +81,7 @@ def import_hpfiq(database: Database, path: Path = HPFIQ, name: str = "hpfiq") ->
 
 
 def release_of(
-    database: Database, kind: Kind = "hp", filters: Filters | None = None, version: str = "1.0.0"
+    database: Database, kind: str = "hp", filters: Filters | None = None, version: str = "1.0.0"
 ) -> Release:
     """A release of the database's only study."""
     with database.reading() as session:

@@ -15,7 +15,7 @@ from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds.rows import QueryRow, QuestionRow, QuestionRows, RetrievedSetRow
 from hsfiq.releases.filters import Filters, parse_filters
-from hsfiq.releases.sieve import answer_of, with_runs
+from hsfiq.releases.sieve import with_runs
 from hsfiq.study.config import Design
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of, rows
@@ -92,7 +92,7 @@ def question(participant: str, place: int, value: int | None, *, judged: bool) -
 
 def run_by_definition(questions: list[QuestionRow], place: int) -> int | None:
     """Count the same answers before and after one, with those of its participant alone."""
-    own = answer_of(questions[place])
+    own = questions[place].answer
     if own is None:
         return None
     run = 1
@@ -100,7 +100,7 @@ def run_by_definition(questions: list[QuestionRow], place: int) -> int | None:
         for other in direction:
             if questions[other].participant_id != questions[place].participant_id:
                 break
-            answer = answer_of(questions[other])
+            answer = questions[other].answer
             if answer is None:
                 continue
             if answer != own:

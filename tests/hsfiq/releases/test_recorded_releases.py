@@ -16,13 +16,14 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import make_url
 
 from hsfiq.actors import OWNER
-from hsfiq.collect.history import ReleaseRecord, Run, records_of, revision_at, runs_of
+from hsfiq.collect.history import ReleaseRecord, records_of, revision_at
 from hsfiq.collect.owner import perform, prepare
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Response, Study
 from hsfiq.ids import question_id
 from hsfiq.kinds import KIND_OF_RELEASE, RELEASE_KINDS
+from hsfiq.kinds.rows import Run, runs_of
 from hsfiq.releases.content import Source
 from hsfiq.releases.export import Outcome, Recorder, export_releases
 from hsfiq.releases.filters import Filters
