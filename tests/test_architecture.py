@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from hsfiq.kinds import KINDS
 from tests.studies import ROOT, own_environment
 
 HEAVY = {
@@ -46,6 +47,31 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+KIND_NAMED_IN = {
+    "analysis/data/judged.py", "annotate/static/page/search_parts.js", "hsfiq/cli/release.py",
+    "hsfiq/db/tables.py", "hsfiq/demo/arena.py",
+}  # fmt: skip
+"""The files that tell question kinds apart by name, besides their modules, lists and texts."""
+
+
+def test_few_files_name_a_question_kind() -> None:
+    """A kind that is added needs no change in them."""
+    names = "|".join(KINDS)
+    named = re.compile(rf"""kind\b[^"'\n]*["']({names})["']""")
+    lists = {"analysis/kinds/__init__.py", "annotate/static/page/kinds.js"}
+    own = re.compile(r"hsfiq/kinds/|analysis/kinds/|annotate/static/page/kind_")
+    found = {
+        path
+        for folder in ("hsfiq", "annotate", "analysis", "model")
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in (".py", ".js", ".html")
+        and named.search(file.read_text(encoding="utf-8"))
+        and (path := file.relative_to(ROOT).as_posix()) not in lists
+        and not own.match(path)
+    }
+    assert found == KIND_NAMED_IN
 
 
 def test_the_import_contracts_hold(need: Callable[..., None]) -> None:
