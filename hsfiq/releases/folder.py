@@ -327,7 +327,7 @@ def require_shape(manifest: Mapping[str, Any], path: Path) -> None:
 
 # Reading the tables of a release folder as typed records, for `hsfiq` and `hsfiq.model`.
 #
-# Only the columns in use are read; `hsfiq.releases.schemas` lists all of them. A table that is
+# Only the columns in use are read; `hsfiq.kinds` lists all of them. A table that is
 # missing, unreadable or invalid raises `UnreadableInput`.
 
 PARTS: tuple[Part, ...] = get_args(Part)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hsfiq.arrow_columns import TEXT
+from hsfiq.errors import UnreadableInput
 from hsfiq.kinds.kind import RowCheck
 from hsfiq.kinds.tables import Table
 from hsfiq.releases.folder import MANIFEST, ReleaseFolder
@@ -83,13 +84,13 @@ class Findings:
 # lacks are null, and the row's number from 1 as "#".
 
 MEMORY = "160MB"
+"""Of DuckDB; a million answers are then verified in less than 500 MB altogether."""
 THREADS = 2
 SQL_TYPES = {
     "text": "varchar", "texts": "varchar[]", "flag": "boolean", "points": "integer",
     "whole": "integer", "wholes": "integer[]", "number": "double", "numbers": "double[]",
 }  # fmt: skip
 """Of the types of columns that checks compare."""
-
 
 TWICE = "select 1 from main_rows group by question_id having count(*) > 1 limit 1"
 FIRST_ROWS = 'select * from main_rows qualify "#" = min("#") over (partition by question_id)'
@@ -127,7 +128,11 @@ def quoted(*names: str) -> str:
 
 @contextmanager
 def relations(release: ReleaseFolder) -> Iterator[Relations]:
-    """The comparable tables of a release."""
+    """The comparable tables of a release.
+
+    Raises:
+        UnreadableInput: DuckDB cannot compare them, for example without space for its files.
+    """
     import duckdb  # noqa: PLC0415 -- see above
 
     with TemporaryDirectory(prefix="hsfiq-verify-") as name:
@@ -149,11 +154,15 @@ def relations(release: ReleaseFolder) -> Iterator[Relations]:
             asked = FIRST_ROWS if is_twice else "from main_rows"
             connection.execute(f"create view asked as {asked}")
             # The files of a stranger are read, and nothing else of this machine.
-            connection.execute(f"set allowed_directories = ['{folder}', '{release.path}']")
+            readable = ", ".join(map(sql_text, (folder.resolve(), release.path.resolve())))
+            connection.execute(f"set allowed_directories = [{readable}]")
             connection.execute("set enable_external_access = false")
             connection.execute("set lock_configuration = true")
             pa.default_memory_pool().release_unused()  # what comparing the files has left
             yield Relations(release, connection)
+        except duckdb.Error as error:  # such as no space for temporary files
+            what = f"cannot be compared ({shortened(one_line(str(error)))})"
+            raise UnreadableInput(str(release.path), what) from error
         finally:
             connection.close()
 
@@ -171,11 +180,11 @@ def view_of(release: ReleaseFolder, table: Table, folder: Path) -> str:
     ]
     return (
         f'create view "{table.name}" as select file_row_number + 1 as "#", {", ".join(columns)}'
-        f" from read_parquet({as_text(file)}, file_row_number = true)"
+        f" from read_parquet({sql_text(file)}, file_row_number = true)"
     )
 
 
-def as_text(path: Path) -> str:
+def sql_text(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 

@@ -61,6 +61,16 @@ def test_batches_of_few_rows_are_valid_too(
     assert (verified.code, verified.out) == (0, f"{releases / kind}: valid\n")
 
 
+def test_the_name_of_the_folder_may_have_any_characters(releases: Path, tmp_path: Path) -> None:
+    folder = tmp_path / 'it\'s [a] *"release"?'
+    shutil.copytree(releases / "hp", folder)
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    for name in (folder, link):
+        verified = hsfiq("release", "verify", name)
+        assert (verified.code, verified.err) == (0, "")
+
+
 def put(row: int, column: str, value: object) -> Callable[[Rows], None]:
     """Write a value into a row, counted from 1."""
 
