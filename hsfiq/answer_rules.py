@@ -150,6 +150,26 @@ class Answer:
     text_in_view: bool | None = None
 
 
+def pair_values(
+    score_1: int, score_2: int, preferred: int, confirmed: bool | None = None
+) -> dict[str, Any]:
+    """The judgement of a pair: two Likert scores, and the preferred set, 1 or 2, or 0 for a tie.
+
+    The scores are not higher than any scale allows; a study's own limit is checked when they are
+    stored. `confirmed` is True if the participant was asked whether a preference for the set scored
+    much lower is meant, and kept it; None if not asked, or unknown.
+
+    Raises:
+        InvalidRecord: a score or the preference is not a number of any scale.
+    """
+    require_integer("score 1", score_1, LOWEST_SCORE, MOST_POINTS)
+    require_integer("score 2", score_2, LOWEST_SCORE, MOST_POINTS)
+    require_integer("the preferred set", preferred, 0, 2)
+    return {
+        "score_1": score_1, "score_2": score_2, "preferred": preferred, "confirmed": confirmed,
+    }  # fmt: skip
+
+
 def contradicts(preferred: int, score_1: int, score_2: int, *, by: int = 1) -> bool:
     """Whether the preferred set (0 for a tie) has a score lower by so many points or more.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from hsfiq.answer_rules import Answer, ImageState, ImageStates
+from hsfiq.answer_rules import Answer, ImageState, ImageStates, pair_values
 from hsfiq.collect import participants
 from hsfiq.collect.answers import Skip, Submitted, submit
 from hsfiq.collect.checks import answer_check
@@ -22,7 +22,6 @@ from hsfiq.db.rows import execute
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.db.tables import Check, Participant, Response, Study
 from hsfiq.db.types import digest_of, new_token
-from hsfiq.kinds.pair import pair_values
 from hsfiq.study.config import Checks, Design, Presentation, Queries, Recruitment, StudyConfig
 from hsfiq.study.design import draw_study
 

@@ -175,11 +175,15 @@ def export(
 ) -> None:
     """Write a study's answers as releases (HS and HP of pairs), each with its funnel."""
     from hsfiq.actors import command_line
+    from hsfiq.kinds import RELEASE_KINDS
     from hsfiq.releases.export import Recorder, export_releases, sources_of
     from hsfiq.releases.filters import Filters, parse_filters
     from hsfiq.releases.layouts.layouts import Extras
     from hsfiq.study.config_file import read_publication
 
+    if release is not None and release not in RELEASE_KINDS:
+        what = f"{release!r} is not one of {', '.join(RELEASE_KINDS)}"
+        raise UnreadableInput("--release", what, "leave it out for all releases of the study")
     if min_seconds is not None and not math.isfinite(min_seconds):
         raise UnreadableInput("--min-seconds", f"{min_seconds} is not a number of seconds")
     chosen = parse_filters(

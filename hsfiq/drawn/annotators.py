@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE, Answer, Times
-from hsfiq.kinds.pair import pair_values
+from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE, Answer, Times, pair_values
 
 if TYPE_CHECKING:
     from random import Random

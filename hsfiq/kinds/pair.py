@@ -10,10 +10,8 @@ from typing import Any
 from hsfiq.answer_rules import (
     CONFIRMED_DIFFERENCE,
     LOWEST_SCORE,
-    MOST_POINTS,
     Answer,
     contradicts,
-    require_integer,
 )
 from hsfiq.errors import Refused
 from hsfiq.kinds.kind import (
@@ -55,24 +53,6 @@ from hsfiq.kinds.tables import (
 )
 
 VALUES = ("score_1", "score_2", "preferred", "confirmed")
-
-
-def pair_values(
-    score_1: int, score_2: int, preferred: int, confirmed: bool | None = None
-) -> dict[str, Any]:
-    """A judgement: two Likert scores, and the preferred set, 1 or 2, or 0 for a tie.
-
-    The scores are not higher than any scale allows; a study's own limit is checked when they are
-    stored. `confirmed` is True if the participant was asked whether a preference for the set scored
-    much lower is meant, and kept it; None if not asked, or unknown.
-
-    Raises:
-        InvalidRecord: a score or the preference is not a number of any scale.
-    """
-    require_integer("score 1", score_1, LOWEST_SCORE, MOST_POINTS)
-    require_integer("score 2", score_2, LOWEST_SCORE, MOST_POINTS)
-    require_integer("the preferred set", preferred, 0, 2)
-    return dict(zip(VALUES, (score_1, score_2, preferred, confirmed), strict=True))
 
 
 def read(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:

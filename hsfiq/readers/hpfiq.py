@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hsfiq.answer_rules import Answer
+from hsfiq.answer_rules import Answer, pair_values
 from hsfiq.errors import UnreadableInput
-from hsfiq.kinds.pair import pair_values
 from hsfiq.readers.files import Place, kind, open_place
 from hsfiq.records import JudgedPair, PublishedForm
 

@@ -76,9 +76,9 @@ def draw_release(
                         "set_2": f"{question}.2",
                         "system_1": sides[0].name,
                         "system_2": sides[1].name,
-                        "score_1": answer.score_1,
-                        "score_2": answer.score_2,
-                        "preferred": answer.preferred,
+                        "score_1": answer.values["score_1"],
+                        "score_2": answer.values["score_2"],
+                        "preferred": answer.values["preferred"],
                         "irrelevant": answer.irrelevant,
                         "active_seconds": answer.times.active_seconds,
                         "failed_checks": int(annotator == annotators[0]),
@@ -95,7 +95,7 @@ def draw_release(
                             "query_id": query,
                             "system": sides[side].name,
                             "image_ids": images[side],
-                            "score": (answer.score_1, answer.score_2)[side],
+                            "score": answer.values[f"score_{side + 1}"],
                         }
                     )
     release = Release(

@@ -42,7 +42,7 @@ def test_a_confirmation_is_asked_for_stored_and_released(place: Place) -> None:
         assert sent(client, **CONTRADICTING, confirmed=True) == 200
         assert sent(client, **SLIGHT) == 200
         assert [row.confirmed for row in stored(database)] == [True, None]
-        assert view(client, 1)["earlier"]["confirmed"] is True
+        assert view(client, 1)["earlier"]["judgement"]["confirmed"] is True
     check_release_and_pages(database)
     database.close()
 

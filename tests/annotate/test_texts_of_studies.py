@@ -18,6 +18,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Study
 from hsfiq.kinds import Rules
+from hsfiq.kinds.ranking import RANKING
 from hsfiq.study.config import SET_NAMES, Questionnaire, config_of, names_sets
 from hsfiq.study.instrument import ExtraQuestion
 from tests.annotate.page_requests import token_of, view
@@ -112,7 +113,7 @@ def test_every_set_is_shown_once(form: Any, n_sets: int) -> None:
         place = places[practice.BETTER[form]]
         assert shown[place - 1] == best
         rules = Rules(points=5, k=5, n_sets=n_sets, ties=False)
-        assert practice.expected_of("ranking", rules, place) == {"order": [place]}
+        assert practice.expected_of(RANKING, rules, place) == {"order": [place]}
 
 
 # ------------------------------------------------------------------------------------- the consent

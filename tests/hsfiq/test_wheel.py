@@ -192,7 +192,7 @@ def test_the_extras_of_the_wheel_are_documented(wheel: Path) -> None:
         if line.startswith("Requires-Dist:") and "extra ==" not in line
     ]
     assert sorted(line.split()[1].split(">")[0].split("<")[0] for line in core) == [
-        "alembic", "pyarrow", "rich", "sqlalchemy", "typer", "typing-extensions",
+        "alembic", "duckdb", "pyarrow", "rich", "sqlalchemy", "typer", "typing-extensions",
     ]  # fmt: skip
 
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from hsfiq.answer_rules import HIGHEST_SCORE, Answer
+from hsfiq.answer_rules import HIGHEST_SCORE, Answer, pair_values
 from hsfiq.db.tables import Study
-from hsfiq.kinds.pair import pair_values
 from hsfiq.kinds.rows import QuestionRow
 from hsfiq.readers import hpfiq
 from hsfiq.records import JudgedPair, PublishedForm

@@ -34,7 +34,7 @@ LONG = "9" * 6000
             ("account", "role", "kim", ": Value error, x"),
             "Invalid value for 'ROLE': ': Value error, x' is not one of",
         ),
-        (("export", "--release", "king"), "Invalid value for '--release': 'king' is not one of"),
+        (("export", "--release", "king"), "--release: 'king' is not one of hs, hp, single,"),
     ],
 )
 def test_the_message_names_what_is_wrong(words: tuple[str, ...], complaint: str) -> None:

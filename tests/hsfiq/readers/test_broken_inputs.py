@@ -263,7 +263,7 @@ NEED_DATA = [
     # export
     Broken("no-study", no_setup, "export --study no", "--study: no study is called 'no'"),
     Broken("version", no_setup, "export --version one", "--version: 'one' is not a version"),
-    Broken("kind", no_setup, "export --release xx", "Invalid value for '--release'"),
+    Broken("kind", no_setup, "export --release xx", "--release: 'xx' is not one of"),
     Broken("seconds", no_setup, "export --min-seconds -1", "Invalid value for '--min-seconds'"),
     Broken("no-seconds", no_setup, "export --min-seconds nan", "'--min-seconds'"),
     Broken("endless", no_setup, "export --min-seconds inf", "--min-seconds: inf is not a number"),

@@ -124,8 +124,8 @@ def test_the_drawn_annotators_are_recovered() -> None:
             answers.append(annotator.answer(rng, *worth))
             people.append(number)
     answers = answer_tensors(
-        [answer.preferred for answer in answers],
-        [(answer.score_1, answer.score_2) for answer in answers],
+        [answer.values["preferred"] for answer in answers],
+        [(answer.values["score_1"], answer.values["score_2"]) for answer in answers],
         people,
     )
     model = fit_answers(torch.tensor(sets, dtype=torch.float64), answers, OFFSET_SD)
