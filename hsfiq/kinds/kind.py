@@ -207,7 +207,7 @@ class RowCheck:
         where: the condition in SQL, about the names of `values`.
         values: SQL by name.
         sets: the SQL of a set's id: `s` is then its row in `sets`, and other rows are not checked.
-        each: further SQL after `t`, such as one row for each value of a list.
+        unnested: SQL after `t` that makes one row of each value of a list.
     """
 
     column: str
@@ -215,7 +215,7 @@ class RowCheck:
     where: str
     values: Mapping[str, str]
     sets: str | None = None
-    each: str = ""
+    unnested: str = ""
 
 
 Checks = tuple[RowCheck, ...]

@@ -182,7 +182,7 @@ CHECKS = (
         "has {name}, not {expected}",
         f"name is distinct from expected and {AS_LONG}",
         OF_EACH_SET,
-        each=EACH_SET,
+        unnested=EACH_SET,
     ),
     RowCheck(
         "ranks",
@@ -190,7 +190,7 @@ CHECKS = (
         f"rank is distinct from own and {AS_LONG}",
         {**OF_EACH_SET, "own": "s.rank"},
         sets="u.name",
-        each=EACH_SET,
+        unnested=EACH_SET,
     ),
     RowCheck(
         "systems",
@@ -198,7 +198,7 @@ CHECKS = (
         f"system is distinct from own and {AS_LONG}",
         {**OF_EACH_SET, "own": "s.system"},
         sets="u.name",
-        each=EACH_SET,
+        unnested=EACH_SET,
     ),
     is_of_query(),
 )

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hsfiq.kinds.rows import Columns, QuestionRow, Questions
+from hsfiq.kinds.rows import Columns, QuestionRow, Questions, Rows
 from hsfiq.kinds.tables import REASONS
 from hsfiq.study.config import Questionnaire
 from hsfiq.study.instrument import ExtraQuestion, parts_of
@@ -175,7 +175,6 @@ def uniqueness(rows: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> Uniq
     return Uniqueness(tuple(fields), len(answers), min(groups.values()), alone)
 
 
-Rows = Sequence[Mapping[str, Any]]
 MOST_NAMED = 5
 AT_THE_END = "answer at the end"
 PLURALS = {AT_THE_END: "answers at the end"}

@@ -104,7 +104,10 @@ def rules(kind: str, filters: Filters) -> Iterator[Rule]:
         )
     if filters.unseen:
         yield Rule(
-            "unseen", lambda asked: pc.invert(asked["images_painted"]), n_unseen, known("images")
+            "unseen",
+            lambda asked: pc.invert(asked["images_painted"]),
+            painted_of_all,
+            known("images"),
         )
     if filters.min_seconds is not None:
         least = pa.scalar(filters.min_seconds)
@@ -156,7 +159,7 @@ def how_contradicts(asked: QuestionRow) -> str:
     return f"prefers set {asked.preferred}, scores {asked.score_1} and {asked.score_2}"
 
 
-def n_unseen(question: QuestionRow) -> str | None:
+def painted_of_all(question: QuestionRow) -> str | None:
     images = question.images
     return f"{images.n_painted} of {len(images)} images painted" if images else None
 

@@ -84,7 +84,7 @@ def small_study_of(database: Database, kind: str) -> int:
         for _ in range(2):
             seat = Seat.taken(database, key)
             for number, question in enumerate(seat.question_ids):
-                seat.submit(question, Answer(JUDGEMENTS[kind](number)))  # type: ignore[arg-type]
+                seat.submit(question, Answer(JUDGEMENTS[kind](number)))
     set_status(database, key, "closed")
     return key
 
