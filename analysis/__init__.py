@@ -1,4 +1,6 @@
-"""The statistics: DataFrames in, frozen results and figures out. Imports no other package of hsfiq.
+"""The statistics: DataFrames in, frozen results and figures out.
+
+Imports of hsfiq only the reader of release folders, errors and texts.
 
 `analysis.report(release, metrics=["recall@5"])` computes everything at once. It is imported only
 when it is used, so that importing a single statistic loads nothing else.

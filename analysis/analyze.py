@@ -36,7 +36,6 @@ from hsfiq.analysis.data.provenance import (
 from hsfiq.analysis.data.release import Release, read_release, release_of_tables
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.equivalence import Equivalence, equivalences
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.kinds import STATISTICS, KindStatistics
 from hsfiq.analysis.people.agreement import IntraRater, intra_rater
 from hsfiq.analysis.people.judges import JudgeAgreement, judge_agreement
@@ -78,6 +77,7 @@ from hsfiq.analysis.statistics.preference import (
 )
 from hsfiq.analysis.systems.ranks import MetricRank, metric_ranks
 from hsfiq.analysis.systems.systems import Systems, duels_of, systems
+from hsfiq.text import count_text
 
 # What an analysis starts from: a release, metrics, and resamples for the intervals.
 
@@ -163,7 +163,7 @@ def load_inputs(
         few_clusters: widen the intervals as for few clusters with any number of them.
 
     Raises:
-        AnalysisError: a file cannot be read, or a metric, the part or the unit is unknown.
+        UnreadableInput: a file cannot be read, or a metric, the part or the unit is unknown.
     """
     if isinstance(metrics, str | Recall | ScoreColumn | GivenScores):
         metrics = [metrics]
@@ -444,7 +444,7 @@ def analyze(
         margin: test which systems and metrics are equivalent, with this margin.
 
     Raises:
-        AnalysisError: the release does not have a metric, or its scores file does not fit.
+        UnreadableInput: the release does not have a metric, or its scores file does not fit.
     """
     # All values are read before anything is computed, so a wrong name is reported at once.
     values = {str(metric): metric.values(release) for metric in metrics}
@@ -479,7 +479,7 @@ def analyze(
 
 
 def details(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Details:
-    """Compute the details; AnalysisError if a scores file with a system's name does not fit."""
+    """Compute the details; UnreadableInput if a scores file with a system's name does not fit."""
     numbers = {name: as_numbers(each) for name, each in values.items()}
     return Details(
         systems=systems(release, values, bootstrap),

@@ -20,12 +20,12 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.intervals import LEVEL, ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import Difference, holm
 from hsfiq.analysis.results import UNDEFINED, JsonRecord
 from hsfiq.analysis.statistics.comparison import STATISTICS, Comparison
 from hsfiq.analysis.systems.ranks import Duel
+from hsfiq.errors import UnreadableInput
 
 ALPHA = 0.05
 NEUTRAL = 0.5
@@ -67,7 +67,7 @@ def equivalences(
 ) -> list[Equivalence]:
     """Test every two systems, each pair once, and every two metrics by each statistic.
 
-    AnalysisError: the margin is not between 0 and 0.5.
+    UnreadableInput: the margin is not between 0 and 0.5.
     """
     require_margin(margin)
     families = [[_of_systems(duel, margin) for duel in duels if duel.system < duel.other]]
@@ -83,7 +83,7 @@ def equivalences(
 
 def require_margin(margin: float) -> None:
     if not 0 < margin < NEUTRAL:
-        raise AnalysisError("equivalence", f"{margin:g} is not between 0 and 0.5", "try 0.05")
+        raise UnreadableInput("equivalence", f"{margin:g} is not between 0 and 0.5", "try 0.05")
 
 
 def _of_systems(duel: Duel, margin: float) -> Equivalence:

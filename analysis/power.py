@@ -13,7 +13,6 @@ from scipy import stats
 
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.intervals import LEVEL
 from hsfiq.analysis.results import BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.sensitivity import SENSITIVE_STATISTICS, Statistic
@@ -22,6 +21,7 @@ from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.correlation import spearman, with_values
 from hsfiq.analysis.statistics.preference import preference_rates
 from hsfiq.analysis.systems.systems import compared_systems
+from hsfiq.errors import UnreadableInput
 
 # The population that simulated studies are drawn from: the variance components of impressions.
 #
@@ -61,7 +61,7 @@ class Population(JsonRecord):
         source: where these come from, in words.
 
     Raises:
-        AnalysisError: a share is outside [0, 1], or the shares add up to 1 or more.
+        UnreadableInput: a share is outside [0, 1], or the shares add up to 1 or more.
     """
 
     rho: float
@@ -79,14 +79,14 @@ class Population(JsonRecord):
     def __post_init__(self) -> None:
         parts = (self.participant, self.query, self.shared, self.metric_query)
         if not all(0 <= part <= 1 for part in parts) or sum(parts[:3]) >= 1:
-            raise AnalysisError("population", f"impossible shares of variance: {parts}")
+            raise UnreadableInput("population", f"impossible shares of variance: {parts}")
         if not (
             abs(self.rho) < 1
             and 0 < self.tie_half < 1
             and 0 <= self.between_metrics < 1
             and self.slope_spread >= 0
         ):
-            raise AnalysisError("population", "impossible correlations")
+            raise UnreadableInput("population", "impossible correlations")
 
 
 PUBLISHED = Population(
@@ -124,17 +124,17 @@ def estimate_population(
         other: a second one, for `between_metrics`.
 
     Raises:
-        AnalysisError: the release is too small, or its scores or the metric are all the same.
+        UnreadableInput: the release is too small, or its scores or the metric are all the same.
     """
     correlation = spearman(release.sets, values)
     if correlation.reason is not None or correlation.n_clusters < 2:
         reason = correlation.reason or "all scores are from one participant"
-        raise AnalysisError(
+        raise UnreadableInput(
             release.folder, f"does not determine the variances ({reason})", NO_RELEASE
         )
     rate = preference_rates(release.preferences, values).tie_half
     if rate.reason is not None:
-        raise AnalysisError(
+        raise UnreadableInput(
             release.folder, f"does not determine the accuracy ({rate.reason})", NO_RELEASE
         )
     table = with_values(release.sets, values).sort_values("question_id", kind="stable")
@@ -395,7 +395,7 @@ def calibrate(population: Population, seed: int) -> Slopes:
     rho takes precedence over the accuracy.
 
     Raises:
-        AnalysisError: the other shares of variance leave too little for such a rho.
+        UnreadableInput: the other shares of variance leave too little for such a rho.
     """
     draws = draw_numbers(population, SIZE, 1, np.random.default_rng((seed, 1)))
 
@@ -422,7 +422,7 @@ def calibrate(population: Population, seed: int) -> Slopes:
         within = _solve(lambda slope: rho(Slopes(part, query, slope)), population.rho, max_within)
         slopes = Slopes(part, query, within)
         if abs(within) == max_within:
-            raise AnalysisError(
+            raise UnreadableInput(
                 "population",
                 f"rho = {population.rho:.3f} cannot be reached with these shares of variance",
                 f"the largest possible value is {rho(slopes):.3f}",
@@ -540,7 +540,7 @@ def power(
     """Simulate studies with these numbers of participants, and of questions of each of them.
 
     A smaller study is part of the larger ones; `overlap` participants answer each question. The
-    targets are the `width` of the interval and the `difference` of two metrics. AnalysisError: a
+    targets are the `width` of the interval and the `difference` of two metrics. UnreadableInput: a
     number is too small, or the population's rho is out of reach.
     """
     require_possible(participants, questions, overlap, width, difference, n_studies)
@@ -579,7 +579,7 @@ def require_possible(
     difference: float,
     n_studies: int = STUDIES,
 ) -> None:
-    """Raise AnalysisError if `power` cannot simulate this, before anything else takes long."""
+    """Raise UnreadableInput if `power` cannot simulate this, before anything else takes long."""
     for name, numbers, least in (
         ("participants", participants, 2),
         ("questions", questions, 2),
@@ -587,10 +587,10 @@ def require_possible(
         ("studies", (n_studies,), 2),
     ):
         if not numbers or min(numbers) < least:
-            raise AnalysisError(name, f"{list(numbers)} is too few", f"use {least} or more")
+            raise UnreadableInput(name, f"{list(numbers)} is too few", f"use {least} or more")
     for name, target in (("width", width), ("difference", difference)):
         if not 0 < target < 1:
-            raise AnalysisError(name, f"{target} is not between 0 and 1", "try 0.05")
+            raise UnreadableInput(name, f"{target} is not between 0 and 1", "try 0.05")
 
 
 def _spreads(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -693,18 +693,18 @@ def stopping_plans(
 ) -> StoppingPlans:
     """Plan studies that compare so many systems.
 
-    AnalysisError: a rate is not above 0.5 and below 1, or there are fewer than two systems.
+    UnreadableInput: a rate is not above 0.5 and below 1, or there are fewer than two systems.
     """
     spread = ASSUMED_SPREAD if spread is None else spread
     for rate in rates:
         if not EQUAL < rate < 1:
-            raise AnalysisError("preference", f"{rate} is not between 0.5 and 1", "try 0.6")
+            raise UnreadableInput("preference", f"{rate} is not between 0.5 and 1", "try 0.6")
         if spread**2 >= rate * (1 - rate):
-            raise AnalysisError(
+            raise UnreadableInput(
                 "preference", f"{rate}: own rates cannot spread by {spread:g} around it", "lower it"
             )
     if systems < 2:
-        raise AnalysisError("systems", f"{systems} cannot be compared", "use 2 or more")
+        raise UnreadableInput("systems", f"{systems} cannot be compared", "use 2 or more")
     n_pairs = systems * (systems - 1) // 2
     return StoppingPlans(
         systems=systems,
@@ -790,7 +790,7 @@ def draw_rates(rate: float, spread: float, n: int, rng: np.random.Generator) -> 
 def estimate_spread(release: Release) -> float:
     """The spread of a release's participants, by the mean product of their answers about a pair.
 
-    AnalysisError: the release names no systems, or no participant compared two systems twice.
+    UnreadableInput: the release names no systems, or no participant compared two systems twice.
     """
     names = release.sets.get("system", pd.Series(dtype=object)).dropna().unique()
     compared = compared_systems(release.preferences, sorted(names))
@@ -809,7 +809,7 @@ def estimate_spread(release: Release) -> float:
     squares = table["deviation"].pow(2).groupby([table["pair"], table["person"]]).sum()
     products = float((sizes * (sizes - 1)).sum())
     if products == 0:
-        raise AnalysisError(
+        raise UnreadableInput(
             release.folder,
             "does not show how participants' preferences between systems differ",
             "no participant compared two named systems twice: leave out --from",

@@ -8,9 +8,9 @@ from math import log
 
 import numpy as np
 
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.intervals import LEVEL
 from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord
+from hsfiq.errors import UnreadableInput
 
 # A confidence sequence for a mean of values in [0, 1]: valid at every look, and at any stop.
 #
@@ -78,7 +78,7 @@ def confidence_sequence(values: FloatArray, level: float = LEVEL) -> ConfidenceS
     A mean that was excluded once stays excluded, so its capital is not followed any further: most
     means are excluded early, and memory does not grow with the number of values.
 
-    AnalysisError: a value is not in [0, 1].
+    UnreadableInput: a value is not in [0, 1].
     """
     require_shares(values)
     low, high = np.zeros(len(values) + 1), np.ones(len(values) + 1)
@@ -117,7 +117,7 @@ def looks_until_excluded(values: FloatArray, mean: float, level: float = LEVEL) 
 
 def require_shares(values: FloatArray) -> None:
     if not ((values >= 0) & (values <= 1)).all():
-        raise AnalysisError("sequence", "a value is not between 0 and 1")
+        raise UnreadableInput("sequence", "a value is not between 0 and 1")
 
 
 # Which of two systems people prefer, watched while the study runs.

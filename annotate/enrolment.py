@@ -55,8 +55,8 @@ from hsfiq.collect.studies import OtherPlatformStudy, list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import Forbidden, NotOpen, Refused
-from hsfiq.study.config import PLATFORM_ID, config_of
-from hsfiq.study.recruiting import PREVIEW, Hit
+from hsfiq.study.config import config_of
+from hsfiq.study.recruiting import PLATFORM_ID, PREVIEW, Hit
 
 # Enrolment in studies that are open to all, from the welcome page.
 

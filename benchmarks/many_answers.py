@@ -37,7 +37,8 @@ from hsfiq.db.engine import connect, open_database
 from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.db.types import Base, digest_of
-from hsfiq.study.config import Checks, Design, Presentation, Recruitment, StudyConfig, stored_config
+from hsfiq.study.config import Checks, Design, Presentation, StudyConfig, stored_config
+from hsfiq.study.recruiting import Recruitment
 
 FORMS, ASKED = 4, 25
 PER_FORM = ASKED + 2

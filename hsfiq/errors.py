@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 class HsfiqError(Exception):
@@ -30,8 +31,8 @@ class HsfiqError(Exception):
 class UnreadableInput(HsfiqError):
     """A file or an option that cannot be used as it is."""
 
-    def __init__(self, where: str, what: str, remedy: str = "") -> None:
-        super().__init__(what, where=where, remedy=remedy)
+    def __init__(self, where: Path | str, what: str, remedy: str = "") -> None:
+        super().__init__(what, where=str(where), remedy=remedy)
 
 
 class ConfigError(UnreadableInput):

@@ -54,7 +54,7 @@ def without_controls(text: str) -> str:
 
 
 def count_text(n: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun; `hsfiq.analysis.errors.count_text` is the same.
+    """A number with its noun in the singular or the plural, which ends in -s unless it is given.
 
     >>> count_text(1, "set"), count_text(1200, "set"), count_text(2, "query", "queries")
     ('1 set', '1,200 sets', '2 queries')
@@ -92,7 +92,6 @@ def spreadsheet_text(text: str) -> str:
     Each of its parts that would be a formula gets an apostrophe in front, and so does each that
     begins with one: to have the text again, remove one apostrophe from each part that begins with
     one. For texts that people wrote, not for numbers.
-    `hsfiq.analysis.reports.tables.spreadsheet_text` is the same.
 
     >>> spreadsheet_text("=1+1"), spreadsheet_text("'tis red"), spreadsheet_text("red; =1+1")
     ("'=1+1", "''tis red", "red; '=1+1")

@@ -22,8 +22,9 @@ from hsfiq.db.rows import execute
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.db.tables import Check, Participant, Response, Study
 from hsfiq.db.types import digest_of, new_token
-from hsfiq.study.config import Checks, Design, Presentation, Queries, Recruitment, StudyConfig
+from hsfiq.study.config import Checks, Design, Presentation, Queries, StudyConfig
 from hsfiq.study.design import draw_study
+from hsfiq.study.recruiting import Recruitment
 
 ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

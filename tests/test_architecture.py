@@ -28,9 +28,9 @@ HEAVY = {
 VIOLATIONS = {
     "hsfiq/ids.py": "import hsfiq.readers",
     "hsfiq/annotate/cookies.py": "import hsfiq.annotate.app",
-    "hsfiq/analysis/errors.py": "import hsfiq.analysis.reports",
+    "hsfiq/analysis/results.py": "import hsfiq.analysis.reports",
     "hsfiq/model/runtime.py": "import hsfiq.model.scorer",
-    "hsfiq/study/design.py": "import hsfiq.analysis.errors",
+    "hsfiq/study/design.py": "import hsfiq.analysis.results",
     "hsfiq/text.py": "import torch",
 }
 """One violation for each contract, in their order."""
@@ -79,6 +79,21 @@ def test_the_import_contracts_hold(need: Callable[..., None]) -> None:
     process = lint_imports(ROOT)
     assert process.returncode == 0, process.stdout + process.stderr
     assert f"{len(VIOLATIONS)} kept, 0 broken" in process.stdout
+
+
+def test_analysis_uses_of_hsfiq_only_the_reader_of_release_folders() -> None:
+    imported = re.compile(r"^\s*(?:from|import) (hsfiq\.(?!analysis)[\w.]+)", re.MULTILINE)
+    names = {
+        name
+        for file in (ROOT / "analysis").rglob("*.py")
+        for name in imported.findall(file.read_text(encoding="utf-8"))
+    }
+    assert names == {"hsfiq.errors", "hsfiq.releases.folder", "hsfiq.text"}
+
+
+def test_a_release_folder_is_read_without_a_database() -> None:
+    code = "import sys, hsfiq.releases.folder; sys.exit('sqlalchemy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], env=own_environment(), check=True)
 
 
 def test_each_contract_can_fail(need: Callable[..., None], tmp_path: Path) -> None:

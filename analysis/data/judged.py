@@ -11,25 +11,24 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.data.columns import list_sizes
-from hsfiq.analysis.data.provenance import SPLITS, parts_of, require_part
+from hsfiq.analysis.data.provenance import parts_of, require_part
 from hsfiq.analysis.data.release import (
-    EXPORT_AGAIN,
     Release,
     column_problem,
-    points_of,
-    read_manifest,
-    read_table,
+    read_described,
+    read_frame,
     score_problem,
 )
 from hsfiq.analysis.data.scores import find_scores
-from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse, first_few
 from hsfiq.analysis.results import JsonRecord
+from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.releases.folder import EXPORT_AGAIN, SPLITS, TURNS, points_of
+from hsfiq.text import first_few
 
 # The turns of a release of searches; a turn's list is a retrieved set, with its satisfaction.
 #
 # `score` is the satisfaction, so that everything that relates metrics to scores applies to lists.
 
-TURNS = "turns.parquet"
 COLUMNS = (
     *("question_id", "turn", "query_id", "reference_id", "image_ids", "satisfaction"),
     *("system", "rank", "ties", "retriever_seconds", "active_seconds", "nearest_place"),
@@ -45,10 +44,10 @@ def has_turns(folder: Path, kind: str) -> bool:
 
 def read_turns(folder: Path) -> pd.DataFrame:
     """The turns, one row each, with the columns of `with_lists`."""
-    turns = read_table(folder / TURNS)
+    turns = read_frame(folder / TURNS)
     problem = turn_problem(turns)
     if problem is not None:
-        raise AnalysisError(folder / TURNS, problem, EXPORT_AGAIN)
+        raise UnreadableInput(folder / TURNS, problem, EXPORT_AGAIN)
     text = {name: object for name in turns.columns if turns[name].dtype == "str"}
     return with_lists(turns.astype(text))
 
@@ -158,8 +157,8 @@ class AnalysedRelease(JsonRecord):
 
 
 def kind_of(folder: Path) -> str:
-    """The kind of a release; AnalysisError if the folder is not a release."""
-    return str(read_manifest(folder / "manifest.json")["kind"])
+    """The kind of a release; UnreadableInput if the folder is not a release."""
+    return str(read_described(folder)["kind"])
 
 
 def read_judged(
@@ -177,9 +176,9 @@ def read_judged(
         nullable: columns that it has, too, and that may hold nulls.
         of_sets: the same of the table `sets`.
 
-    AnalysisError: a file is missing or unreadable, or the tables do not fit.
+    UnreadableInput: a file is missing or unreadable, or the tables do not fit.
     """
-    manifest = read_manifest(folder / "manifest.json")
+    manifest = read_described(folder)
     tables = {name: _with_objects(folder / f"{name}.parquet") for name in (main, "queries")}
     turns = read_turns(folder) if has_turns(folder, str(manifest["kind"])) else NO_TURNS
     sets = read_lists(folder, turns)
@@ -191,7 +190,7 @@ def read_judged(
     for name, table, wanted in ((main, tables[main], nullable), ("sets", sets, of_sets)):
         if missing := [column for column in wanted if column not in table]:
             what = f"column {', '.join(missing)} is missing"
-            raise AnalysisError(folder / f"{name}.parquet", what, EXPORT_AGAIN)
+            raise UnreadableInput(folder / f"{name}.parquet", what, EXPORT_AGAIN)
     answers, queries = tables[main], tables["queries"]
     require_known(folder, "queries", "query", answers["query_id"], queries["query_id"])
     if has_sets:
@@ -202,7 +201,7 @@ def read_judged(
     if "score" in columns:
         problem = score_problem(answers, "question_id", ("score",), points_of(manifest))
         if problem is not None:
-            raise AnalysisError(folder / f"{main}.parquet", problem, EXPORT_AGAIN)
+            raise UnreadableInput(folder / f"{main}.parquet", problem, EXPORT_AGAIN)
     return JudgedRelease(
         folder=folder,
         name=str(manifest["name"]),
@@ -229,29 +228,29 @@ def read_lists(folder: Path, turns: pd.DataFrame) -> pd.DataFrame:
 
 def _with_objects(path: Path) -> pd.DataFrame:
     """Read a table; text is held as Python objects, which are looked up faster."""
-    table = read_table(path)
+    table = read_frame(path)
     return table.astype({name: object for name in table.columns if table[name].dtype == "str"})
 
 
 def require_known(
     folder: Path, table: str, kind: str, named: pd.Series[str], present: pd.Series[str]
 ) -> None:
-    """Raise AnalysisError unless a table has all ids that another one names."""
+    """Raise UnreadableInput unless a table has all ids that another one names."""
     unknown = sorted(set(named.astype(str)) - set(present.astype(str)))
     if unknown:
         what = f"lacks the {kind} that other tables name: {first_few(unknown)}"
-        raise AnalysisError(folder / f"{table}.parquet", what, EXPORT_AGAIN)
+        raise UnreadableInput(folder / f"{table}.parquet", what, EXPORT_AGAIN)
 
 
 def require_columns(
     folder: Path, name: str, table: pd.DataFrame, columns: Sequence[str], key: str | None = None
 ) -> None:
-    """Raise AnalysisError unless the columns exist and hold no null, and the key no value twice."""
+    """Raise UnreadableInput unless the columns exist without nulls and the key's values differ."""
     if key is None:
         table, key = table.assign(_row=range(len(table))), "_row"
     problem = column_problem(table, columns, key)
     if problem is not None:
-        raise AnalysisError(folder / f"{name}.parquet", problem, EXPORT_AGAIN)
+        raise UnreadableInput(folder / f"{name}.parquet", problem, EXPORT_AGAIN)
 
 
 def take_judged_part(release: JudgedRelease, name: str) -> JudgedRelease:
@@ -261,7 +260,7 @@ def take_judged_part(release: JudgedRelease, name: str) -> JudgedRelease:
     parts = parts_of(release.folder, questions)
     kept = set(questions[parts == name])
     if not kept:
-        raise NothingToAnalyse(release.folder / SPLITS, f"no question is in part {name}")
+        raise NothingToDo(f"{release.folder / SPLITS}: no question is in part {name}")
     return replace(
         release,
         answers=release.answers[release.answers["question_id"].isin(kept)],

@@ -13,7 +13,7 @@ from hsfiq.analysis.data.columns import ImageNumbers, list_sizes, looked_up
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.data.scores import RECALL, read_scores, scores_of_table, set_ids
-from hsfiq.analysis.errors import AnalysisError
+from hsfiq.errors import UnreadableInput
 
 MetricValues = Mapping[str, "pd.Series[float]"]
 """By metric name, its values, indexed by set_id, NaN where a set has none."""
@@ -32,7 +32,7 @@ class Recall:
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise AnalysisError(str(self), "k must be 1 or more")
+            raise UnreadableInput(str(self), "k must be 1 or more")
 
     def __str__(self) -> str:
         return f"recall@{self.k}"
@@ -40,11 +40,11 @@ class Recall:
     def values(self, release: Release | JudgedRelease) -> pd.Series[float]:
         """(n,) of 0.0 and 1.0, indexed by set_id; NaN if the query has no target.
 
-        AnalysisError if a set has fewer than k images.
+        UnreadableInput if a set has fewer than k images.
         """
         smallest = smallest_set(release)
         if smallest is not None and self.k > smallest:
-            raise AnalysisError(
+            raise UnreadableInput(
                 str(self),
                 f"needs {self.k} images, but release {release.name} has sets of {smallest}",
                 f"use recall@{smallest} or a smaller k",
@@ -65,9 +65,9 @@ class ScoreColumn:
 
     def __post_init__(self) -> None:
         if not self.name.strip():
-            raise AnalysisError("--metric", "the name is empty", "try recall@5")
+            raise UnreadableInput("--metric", "the name is empty", "try recall@5")
         if RECALL.fullmatch(self.name):
-            raise AnalysisError(self.name, "is counted from the sets, not read from a file")
+            raise UnreadableInput(self.name, "is counted from the sets, not read from a file")
 
     def __str__(self) -> str:
         return self.name
@@ -75,7 +75,7 @@ class ScoreColumn:
     def values(self, release: Release | JudgedRelease) -> pd.Series[float]:
         """(n,) float64, indexed by set_id; NaN for sets that the file does not score.
 
-        Its scores of other parts of the release are ignored. AnalysisError: no file has the name,
+        Its scores of other parts of the release are ignored. UnreadableInput: no file has the name,
         or the file does not fit the release.
         """
         if self.name in release.scores:
@@ -83,12 +83,12 @@ class ScoreColumn:
         known = ", ".join(known_metrics(release)) or "none"
         if self.name in SCORERS:
             folder = shlex.quote(str(release.folder))
-            raise AnalysisError(
+            raise UnreadableInput(
                 self.name,
                 f"release {release.name} has no such scores (known: {known})",
                 f"`hsfiq score {folder} --scorer CKPT --name {self.name}` writes them",
             )
-        raise AnalysisError(
+        raise UnreadableInput(
             self.name,
             f"no such metric for release {release.name}",
             f"use one of {known}, or name a scores file with --scores FILE",
@@ -116,15 +116,15 @@ Metric = Recall | ScoreColumn | GivenScores
 def parse_metric(name: str) -> Metric:
     """Parse a metric's name: `recall@k` (in any case) or the name of a scores file.
 
-    Whether a release has the metric is checked when its values are read. AnalysisError: the name is
-    empty, or `recall@` is not followed by a whole number from 1.
+    Whether a release has the metric is checked when its values are read. UnreadableInput: the name
+    is empty, or `recall@` is not followed by a whole number from 1.
     """
     recall = RECALL.fullmatch(name)
     if recall is None:
         return ScoreColumn(name)
     k = recall[1]
     if not (k.isascii() and k.isdigit() and not k.startswith("0")):
-        raise AnalysisError(name, "k must be a whole number from 1", "try recall@5")
+        raise UnreadableInput(name, "k must be a whole number from 1", "try recall@5")
     return Recall(int(k))
 
 

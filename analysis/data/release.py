@@ -10,22 +10,21 @@ Columns used (a release has more):
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hsfiq.analysis.data.columns import are_lists, as_categories, is_among, numbered, set_units
 from hsfiq.analysis.data.scores import find_scores
-from hsfiq.analysis.errors import AnalysisError, first_few
+from hsfiq.errors import UnreadableInput
+from hsfiq.releases.folder import EXPORT_AGAIN, OF_A_RELEASE, manifest_of, points_of, read_table
+from hsfiq.text import first_few
 
 COLUMNS = {
     "preferences": (
@@ -45,9 +44,7 @@ SCORES = {"preferences": ("score_1", "score_2"), "sets": ("score",)}
 MOST_POINTS = 7
 """Of any scale, where the manifest does not say how many a study's has."""
 NULLABLE = {"target_id"}
-MANIFEST_TYPES = {"name": str, "version": str, "kind": str, "study": str, "simulated": bool}
 KINDS = ("hs", "hp")
-EXPORT_AGAIN = "export the release again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +66,7 @@ class Release:
         is_checked: the tables are part of those of a release, so they need not be checked again.
 
     Raises:
-        AnalysisError: the tables lack columns, hold impossible values, or do not fit together.
+        UnreadableInput: the tables lack columns, hold impossible values, or do not fit together.
     """
 
     folder: Path
@@ -95,7 +92,7 @@ class Release:
         if is_checked:
             return
         if self.kind not in KINDS:
-            raise AnalysisError(
+            raise UnreadableInput(
                 self.folder, f'kind is "{self.kind}", not "hs" or "hp"', EXPORT_AGAIN
             )
         for table, columns in COLUMNS.items():
@@ -162,8 +159,8 @@ class Release:
     def _table(self, table: str) -> pd.DataFrame:
         return cast("pd.DataFrame", getattr(self, table))
 
-    def _error(self, table: str, what: str) -> AnalysisError:
-        return AnalysisError(self.folder / f"{table}.parquet", what, EXPORT_AGAIN)
+    def _error(self, table: str, what: str) -> UnreadableInput:
+        return UnreadableInput(self.folder / f"{table}.parquet", what, EXPORT_AGAIN)
 
     def _check_answers(self) -> None:
         """Preferred sets are 1, 2 or 0, scores are whole numbers, and sets are lists of images."""
@@ -223,11 +220,11 @@ def release_of_tables(
 ) -> Release:
     """Make a release of DataFrames: `preferences`, `sets` and `queries`, with the columns above.
 
-    AnalysisError: a table is missing, or the tables do not fit together.
+    UnreadableInput: a table is missing, or the tables do not fit together.
     """
     missing = [table for table in COLUMNS if table not in tables]
     if missing:
-        raise AnalysisError(name, f"no table {', '.join(missing)}", f"give {', '.join(COLUMNS)}")
+        raise UnreadableInput(name, f"no table {', '.join(missing)}", f"give {', '.join(COLUMNS)}")
     return Release(
         folder=Path(name),
         name=name,
@@ -245,10 +242,10 @@ def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Releas
     """Read a release folder, as written by `hsfiq export`, and find its scores files.
 
     Each further scores file (Parquet, CSV or JSONL) is the metric of its name; none is read until a
-    metric needs it. AnalysisError: a file is missing or unreadable, or the tables do not fit.
+    metric needs it. UnreadableInput: a file is missing or unreadable, or the tables do not fit.
     """
     folder = Path(folder)
-    manifest = read_manifest(folder / "manifest.json")
+    manifest = read_described(folder)
     digest, chosen_by = manifest.get("content_sha256"), manifest.get("chosen_by")
     release = Release(
         folder=folder,
@@ -257,9 +254,9 @@ def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Releas
         kind=str(manifest["kind"]),
         study=str(manifest["study"]),
         simulated=bool(manifest["simulated"]),
-        preferences=read_table(folder / "preferences.parquet"),
-        sets=read_table(folder / "sets.parquet"),
-        queries=read_table(folder / "queries.parquet"),
+        preferences=read_frame(folder / "preferences.parquet"),
+        sets=read_frame(folder / "sets.parquet"),
+        queries=read_frame(folder / "queries.parquet"),
         scores=find_scores(folder, score_files),
         content_sha256=digest if isinstance(digest, str) else None,
         repeats=_read_repeats(folder / "repeats.parquet"),
@@ -274,18 +271,11 @@ def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Releas
 def _read_repeats(path: Path) -> pd.DataFrame | None:
     if not path.is_file():
         return None
-    table = read_table(path)
+    table = read_frame(path)
     problem = column_problem(table, REPEAT_COLUMNS, "question_id")
     if problem is not None:
-        raise AnalysisError(path, problem, EXPORT_AGAIN)
+        raise UnreadableInput(path, problem, EXPORT_AGAIN)
     return table
-
-
-def points_of(manifest: Mapping[str, object]) -> int | None:
-    """The number of points of the scale; None if unknown."""
-    scale = manifest.get("scale")
-    points = scale.get("points") if isinstance(scale, dict) else None
-    return points if isinstance(points, int) else None
 
 
 def score_range(points: int | None) -> tuple[float, float]:
@@ -327,23 +317,14 @@ def score_problem(
     return None
 
 
-def read_table(path: Path) -> pd.DataFrame:
+def read_frame(path: Path) -> pd.DataFrame:
     """Read a Parquet file. Lists stay in Arrow's memory: as Python objects they need ten times it.
 
-    AnalysisError: the file is missing or unreadable.
+    UnreadableInput: the file is missing or unreadable.
     """
-    if path.exists() and not path.is_file():  # to read a FIFO is to wait for its writer
-        raise AnalysisError(path, "is not a regular file", EXPORT_AGAIN)
-    try:
-        # Other tools' metadata, such as that of pandas, could be wrong and is not needed.
-        table = pq.read_table(path).replace_schema_metadata(None)
-        frame: pd.DataFrame = table.to_pandas(types_mapper=_list_dtype)
-    except FileNotFoundError:
-        raise AnalysisError(path, "no such file", EXPORT_AGAIN) from None
-    except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-        raise AnalysisError(
-            path, f"is not a readable Parquet file ({_one_line(error)})", EXPORT_AGAIN
-        ) from error
+    # Other tools' metadata, such as that of pandas, could be wrong and is not needed.
+    table = read_table(path).replace_schema_metadata(None)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_list_dtype)
     return frame
 
 
@@ -351,58 +332,6 @@ def _list_dtype(kind: pa.DataType) -> pd.ArrowDtype | None:
     return pd.ArrowDtype(kind) if pa.types.is_list(kind) else None
 
 
-def read_manifest(path: Path) -> dict[str, object]:
-    if path.exists() and not path.is_file():
-        raise AnalysisError(path, "is not a regular file", EXPORT_AGAIN)
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise AnalysisError(
-            path, "no such file", "name a release folder, as `hsfiq export` writes it"
-        ) from None
-    except NotADirectoryError:
-        raise AnalysisError(
-            path.parent, "is a file", "name the release's folder, as `hsfiq export` writes it"
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise AnalysisError(path, f"cannot be read ({_one_line(error)})", EXPORT_AGAIN) from error
-    if not isinstance(manifest, dict):
-        raise AnalysisError(path, "is not a JSON object", EXPORT_AGAIN)
-    for key, kind in MANIFEST_TYPES.items():
-        if not isinstance(manifest.get(key), kind):
-            raise AnalysisError(path, f'key "{key}" is missing or no {kind.__name__}', EXPORT_AGAIN)
-    return manifest
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
-# Whether a release's tables are still those that its manifest lists.
-
-
-class AlteredRelease(AnalysisError):
-    """A table differs from the one that was exported; the command line exits with 1."""
-
-    exit_code = 1
-
-
-def verify_tables(folder: Path) -> None:
-    """Raise `AlteredRelease` unless each Parquet file has the digest that the manifest lists.
-
-    A manifest without digests, such as another tool's, is accepted.
-    """
-    listed = read_manifest(folder / "manifest.json").get("files")
-    for name, facts in listed.items() if isinstance(listed, dict) else ():
-        path, digest = folder / name, facts.get("sha256") if isinstance(facts, dict) else None
-        if path.suffix != ".parquet" or digest is None:
-            continue
-        if not path.is_file():
-            raise AlteredRelease(path, "is missing, but the manifest lists it", EXPORT_AGAIN)
-        with path.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise AlteredRelease(
-                    path,
-                    "differs from the file that the manifest lists",
-                    f"{EXPORT_AGAIN}, or add --no-verify",
-                )
+def read_described(folder: Path) -> dict[str, Any]:
+    """The manifest of a release to analyse, which another tool may have made."""
+    return manifest_of(folder, {**OF_A_RELEASE, "study": str, "simulated": bool})

@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.data.columns import places_of
-from hsfiq.analysis.errors import AnalysisError, first_few
+from hsfiq.errors import UnreadableInput
+from hsfiq.text import first_few
 
 PER_IMAGE = ".images"  # `<name>.images.parquet` has the image scores behind `<name>.parquet`
 NO_SCORE = {"", "nan", "null"}
@@ -37,19 +38,19 @@ def scores_folder(release_folder: Path) -> Path:
 def find_scores(release_folder: Path, extra_files: Sequence[Path] = ()) -> dict[str, Path]:
     """Find the scores files of a release, and extra ones, sorted by metric name; no file is read.
 
-    AnalysisError: an extra file does not exist or has an unknown ending, or two files have the same
-    name.
+    UnreadableInput: an extra file does not exist or has an unknown ending, or two files have the
+    same name.
     """
     stored = sorted(scores_folder(release_folder).glob("*.parquet"))
     files = {path.stem: path for path in stored if not path.stem.endswith(PER_IMAGE)}
     for path in extra_files:
         name = _metric_name(path)
         if name in files and not files[name].samefile(path):
-            raise AnalysisError(path, f"{files[name]} already gives {name}", "rename one of them")
+            raise UnreadableInput(path, f"{files[name]} already gives {name}", "rename one of them")
         files[name] = path
     for name, path in files.items():
         if RECALL.fullmatch(name):
-            raise AnalysisError(
+            raise UnreadableInput(
                 path, f"{name} is counted from the sets, not read from a file", "rename the file"
             )
     return dict(sorted(files.items()))
@@ -62,8 +63,8 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
     `set_score` in `hsfiq.model.scorer.scorer`), and a set with an unscored image has none.
 
     Raises:
-        AnalysisError: the file cannot be read, or a row (named in the error) has an unknown set or
-            image, occurs twice, or has no finite number.
+        UnreadableInput: the file cannot be read, or a row (named in the error) has an unknown set
+            or image, occurs twice, or has no finite number.
     """
     columns = _plain_columns(path, sets)
     if columns is not None:
@@ -75,7 +76,7 @@ def read_image_scores(path: Path, sets: pd.DataFrame) -> dict[tuple[str, str], f
     """The scores of single images by set_id and image_id, without those that are undefined.
 
     From `<name>.images.parquet` beside `<name>.parquet`, or from the file itself; empty if neither
-    has any. AnalysisError as in `read_scores`.
+    has any. UnreadableInput as in `read_scores`.
     """
     beside = path.with_name(f"{path.stem.removesuffix(PER_IMAGE)}{PER_IMAGE}.parquet")
     images = _images_of(sets)
@@ -96,11 +97,11 @@ def read_scores_by_row(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
 def scores_of_table(name: str, table: pd.DataFrame, sets: pd.DataFrame) -> pd.Series[float]:
     """The same from a DataFrame with the columns of a scores file.
 
-    AnalysisError: a column is missing, or as in `read_scores`.
+    UnreadableInput: a column is missing, or as in `read_scores`.
     """
     missing = [column for column in ("set_id", "score") if column not in table]
     if missing:
-        raise AnalysisError(f"scores {name}", f"no column {', '.join(missing)}")
+        raise UnreadableInput(f"scores {name}", f"no column {', '.join(missing)}")
     records = enumerate(table.to_dict("records"), start=1)
     rows = (
         (f"scores {name}, row {number}", {str(column): value for column, value in record.items()})
@@ -116,7 +117,7 @@ def _by_set(rows: Iterable[tuple[str, Row]], sets: pd.DataFrame) -> pd.Series[fl
     for where, row in rows:
         key = _key(row, images, where)
         if key in scores:
-            raise AnalysisError(where, f"{' '.join(key)} occurs twice", "keep one row")
+            raise UnreadableInput(where, f"{' '.join(key)} occurs twice", "keep one row")
         scores[key] = _number(row.get("score"), where)
     if any(len(key) > 1 for key in scores):
         values = [
@@ -164,11 +165,11 @@ def set_ids(sets: pd.DataFrame) -> pd.Index[str]:
 
 def _metric_name(path: Path) -> str:
     if path.suffix not in READERS:
-        raise AnalysisError(
+        raise UnreadableInput(
             path, "is not a scores file", f"its name must end in {', '.join(READERS)}"
         )
     if not path.is_file():
-        raise AnalysisError(path, "no such file")
+        raise UnreadableInput(path, "no such file")
     return path.stem.removesuffix(PER_IMAGE)
 
 
@@ -176,14 +177,14 @@ def _key(row: Row, images: Mapping[str, Sequence[str]], where: str) -> tuple[str
     """What a row scores: (set_id,) or (set_id, image_id), both known to the release."""
     set_id = row.get("set_id")
     if not isinstance(set_id, str) or set_id not in images:
-        raise AnalysisError(
+        raise UnreadableInput(
             where, f"unknown set_id {set_id}", "score the sets of this very release"
         )
     if "image_id" not in row:
         return (set_id,)
     image_id = row["image_id"]
     if not isinstance(image_id, str) or image_id not in images[set_id]:
-        raise AnalysisError(
+        raise UnreadableInput(
             where,
             f"set {set_id} has no image {image_id}",
             f"its images are {first_few(list(images[set_id]), len(images[set_id]))}",
@@ -200,7 +201,7 @@ def _number(value: object, where: str) -> float:
     except ValueError:
         number = math.inf
     if math.isinf(number):
-        raise AnalysisError(
+        raise UnreadableInput(
             where, f'score "{value}" is not a finite number', "leave it empty if unknown"
         )
     return number
@@ -211,17 +212,17 @@ def _rows(path: Path) -> Iterator[tuple[str, Row]]:
     per_image: bool | None = None
     try:
         if path.stat().st_size == 0:
-            raise AnalysisError(path, "is empty", "write set_id and score of each set")
+            raise UnreadableInput(path, "is empty", "write set_id and score of each set")
         for place, row in READERS[path.suffix](path):
             per_image = "image_id" in row if per_image is None else per_image
             columns = ("set_id", "image_id", "score") if per_image else ("set_id", "score")
             missing = [name for name in columns if name not in row]
             if missing or ("image_id" in row) != per_image:
                 what = f"no {', '.join(missing)}" if missing else "image_id, which rows before lack"
-                raise AnalysisError(f"{path}, {place}", what, f"columns are {', '.join(columns)}")
+                raise UnreadableInput(f"{path}, {place}", what, f"columns are {', '.join(columns)}")
             yield place, row
     except (OSError, ValueError, csv.Error) as error:
-        raise AnalysisError(path, f"cannot be read ({' '.join(str(error).split())})") from error
+        raise UnreadableInput(path, f"cannot be read ({' '.join(str(error).split())})") from error
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -235,7 +236,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
         reader = csv.DictReader(lines)
         for row in reader:
             if None in row:
-                raise AnalysisError(
+                raise UnreadableInput(
                     f"{path}, line {reader.line_num}", "more fields than the header names"
                 )
             yield f"line {reader.line_num}", dict(row)
@@ -249,9 +250,9 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[str, Row]]:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise AnalysisError(f"{path}, line {number}", f"is not JSON ({error})") from error
+                raise UnreadableInput(f"{path}, line {number}", f"is not JSON ({error})") from error
             if not isinstance(row, dict):
-                raise AnalysisError(f"{path}, line {number}", "is not a JSON object")
+                raise UnreadableInput(f"{path}, line {number}", "is not a JSON object")
             yield f"line {number}", row
 
 

@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hsfiq.analysis.data.judged import AnalysedRelease, read_judged, take_judged_part
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.bootstrap import (
     DEFAULT_RESAMPLES,
     Bootstrap,
@@ -29,6 +28,7 @@ from hsfiq.analysis.statistics.preference import PositionBias, position_bias
 from hsfiq.analysis.systems.ranks import Duel, RankRange, RankRanges, rank_ranges, win_matrix
 from hsfiq.analysis.systems.strengths import StrengthsAndSide, strengths_and_side
 from hsfiq.analysis.systems.systems import compared_systems, win_rates
+from hsfiq.errors import UnreadableInput
 
 # The votes of an arena, as its statistics use them.
 #
@@ -61,13 +61,13 @@ class Votes:
     def of(cls, votes: pd.DataFrame, names: Sequence[str] | None = None) -> Votes:
         """The votes of a table with `COLUMNS`; the systems are those of the table unless named.
 
-        AnalysisError: a column is missing, or a preference is not 0, 1 or 2.
+        UnreadableInput: a column is missing, or a preference is not 0, 1 or 2.
         """
         missing = [name for name in COLUMNS if name not in votes]
         if missing:
-            raise AnalysisError("votes", f"column {missing[0]} is missing", "export it again")
+            raise UnreadableInput("votes", f"column {missing[0]} is missing", "export it again")
         if not votes["preference"].isin([0, 1, 2]).all():
-            raise AnalysisError("votes", "a preference is not 0, 1 or 2", "export it again")
+            raise UnreadableInput("votes", "a preference is not 0, 1 or 2", "export it again")
         if names is None:
             names = sorted({*votes["system_1"].astype(str), *votes["system_2"].astype(str)})
         rows = votes.assign(
@@ -328,10 +328,10 @@ def arena(
             votes before, so the first ones alone compare the systems on the same searches.
 
     Raises:
-        AnalysisError: the table lacks a column, or `turns` or `unit` is unknown.
+        UnreadableInput: the table lacks a column, or `turns` or `unit` is unknown.
     """
     if turns not in TURNS:
-        raise AnalysisError("turns", f"no such turns: {turns}", f"use {' or '.join(TURNS)}")
+        raise UnreadableInput("turns", f"no such turns: {turns}", f"use {' or '.join(TURNS)}")
     all_votes = Votes.of(votes, names)
     taken = all_votes.taken(turns)
     bootstrap = Bootstrap.of_rows(
@@ -472,7 +472,7 @@ def analyze_arena(
 ) -> ArenaAnalysis:
     """Read the votes of a release folder and compute their figures.
 
-    AnalysisError: a file is missing or unreadable, or the part is unknown.
+    UnreadableInput: a file is missing or unreadable, or the part is unknown.
     """
     columns = [name for name in COLUMNS if name not in ("question_id", "query_id")]
     release = read_judged(folder, TABLE, columns)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from hsfiq.analysis.data.judged import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
-from hsfiq.analysis.data.release import read_table
+from hsfiq.analysis.data.release import read_frame
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_query, system_names
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, group_means
 from hsfiq.analysis.resampling.intervals import RATE
@@ -38,7 +38,7 @@ def figures(
 
 def relevance_of(release: JudgedRelease) -> pd.DataFrame:
     """The table `relevance` of the questions analysed, with the system's name."""
-    table = read_table(release.folder / "relevance.parquet")
+    table = read_frame(release.folder / "relevance.parquet")
     table = table[table["question_id"].isin(release.answers["question_id"])]
     return table.assign(system=system_names(table))
 

@@ -9,11 +9,11 @@ import pandas as pd
 
 from hsfiq.analysis.data.judged import AnalysedRelease, JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.people.agreement import Level, agreement
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.results import JsonRecord
 from hsfiq.analysis.sessions.measure import SessionAnalysis
+from hsfiq.errors import UnreadableInput
 
 UNNAMED = "(no system named)"
 
@@ -103,10 +103,10 @@ def analyze_judged(
     metrics: Sequence[Metric],
     bootstrap: Bootstrap,
 ) -> KindAnalysis:
-    """Compute a kind's figures; AnalysisError if the release does not have a metric."""
+    """Compute a kind's figures; UnreadableInput if the release does not have a metric."""
     if metrics and not statistics.has_metrics:
         what = f"people gave no scores of sets in releases of kind {release.kind}"
-        raise AnalysisError("--metric", what, "leave it out")
+        raise UnreadableInput("--metric", what, "leave it out")
     tables = statistics.figures(release, metrics, bootstrap)
     measures = statistics.measures(release, bootstrap) if statistics.measures else None
     return KindAnalysis(KindSummary.of(release), tables, measures)

@@ -8,7 +8,6 @@ from itertools import combinations
 from math import isnan
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.kinds.arena import FEWEST_PARTICIPANTS, Arena, ArenaAnalysis, Standing
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.document import (
@@ -30,6 +29,7 @@ from hsfiq.analysis.reports.html import report_files
 from hsfiq.analysis.reports.systems import rank_cells, win_matrix_table
 from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.systems.ranks import Duel
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

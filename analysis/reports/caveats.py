@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from math import isnan
@@ -13,7 +12,6 @@ import pandas as pd
 from hsfiq.analysis.analyze import Analysis, Details
 from hsfiq.analysis.data.columns import contradicts, has_preference, looked_up
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.document import (
     DASH,
@@ -42,6 +40,9 @@ from hsfiq.analysis.sensitivity import (
     Statistic,
 )
 from hsfiq.analysis.statistics.comparison import Comparison
+from hsfiq.errors import UnreadableInput
+from hsfiq.releases.folder import manifest_of
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -162,10 +163,10 @@ def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
 def _exclusions(release: Release) -> Iterator[Caveat]:
     """What the release's filters removed, if its manifest says so."""
     try:
-        manifest = json.loads((release.folder / "manifest.json").read_text(encoding="utf-8"))
-        steps = {str(step["rule"]): step["dropped"] for step in manifest["funnel"]["steps"]}
+        funnel = manifest_of(release.folder, {})["funnel"]
+        steps = {str(step["rule"]): step["dropped"] for step in funnel["steps"]}
         dropped = {rule: int(n) for rule, n in steps.items() if n}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (UnreadableInput, OSError, ValueError, KeyError, TypeError):
         return
     unknown = [EXCLUSION_RULES.get(rule, rule) for rule, n in steps.items() if n is None]
     counts = ", ".join(f"{n:,} {EXCLUSION_RULES.get(rule, rule)}" for rule, n in dropped.items())

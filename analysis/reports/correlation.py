@@ -14,7 +14,6 @@ from hsfiq.analysis.analyze import Analysis, Categories
 from hsfiq.analysis.data.metrics import bounds_of
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.equivalence import Equivalence
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.caveats import sentence
 from hsfiq.analysis.reports.document import (
@@ -47,6 +46,7 @@ from hsfiq.analysis.statistics.correlation import (
     WithinQuery,
     with_values,
 )
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,12 +11,12 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from hsfiq.analysis.answer_model import AnswerModel, Effect
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import Difference
 from hsfiq.analysis.statistics.correlation import Correlation
 from hsfiq.analysis.statistics.preference import Rate
+from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -396,11 +396,11 @@ VENUES = {
 
 
 def venue_of(style: str | None) -> Venue:
-    """The venue of this name; None is the report's page. AnalysisError if there is none."""
+    """The venue of this name; None is the report's page. UnreadableInput if there is none."""
     if style is None:
         return PAGE
     if style not in VENUES:
-        raise AnalysisError("style", f"no such style: {style}", f"use one of {', '.join(VENUES)}")
+        raise UnreadableInput("style", f"no such style: {style}", f"use one of {', '.join(VENUES)}")
     return VENUES[style]
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.reports.caveats import FIGURE_METHODS, METHOD_NUMBERS
 from hsfiq.analysis.reports.charts import chart_files, to_inline
 from hsfiq.analysis.reports.document import (
@@ -17,6 +16,7 @@ from hsfiq.analysis.reports.document import (
     venue_of,
 )
 from hsfiq.analysis.reports.tables import fit, to_csv, to_latex
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -89,7 +89,7 @@ def report_files(
     """The content of all files, by their paths in the folder.
 
     `style` is the venue whose widths the PDF figures and the LaTeX tables have; None for none.
-    AnalysisError: there is no such style.
+    UnreadableInput: there is no such style.
     """
     venue, simulated = venue_of(style), document.simulated
     charts = {

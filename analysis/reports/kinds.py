@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from math import isnan
 from typing import TYPE_CHECKING
 
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.kinds import KindAnalysis
 from hsfiq.analysis.kinds.kind import REFERENCES, Figures, KindSummary
 from hsfiq.analysis.reports.caveats import intervals_text
@@ -31,6 +30,7 @@ from hsfiq.analysis.reports.html import report_files
 from hsfiq.analysis.reports.sessions import methods_of, sections, session_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.sessions.measure import SessionAnalysis
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.people.agreement import MIN_UNITS, IntraRater
 from hsfiq.analysis.people.judges import MARGIN, JudgeAgreement
 from hsfiq.analysis.people.participants import (
@@ -37,6 +36,7 @@ from hsfiq.analysis.reports.document import (
     table,
 )
 from hsfiq.analysis.statistics.preference import PositionBias
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,6 @@ from math import ceil, isnan
 from typing import TYPE_CHECKING
 
 from hsfiq.analysis.analyze import Analysis
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.document import (
     MANY,
@@ -36,6 +35,7 @@ from hsfiq.analysis.statistics.preference import (
     base_rates,
     rates_by_rule,
 )
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,6 @@ from hsfiq.analysis.analyze import (
     load_inputs,
 )
 from hsfiq.analysis.data.metrics import Metric
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.reports.caveats import caveats, methods_section, sensitivity_section, sentence
 from hsfiq.analysis.reports.charts import draw, to_svg
 from hsfiq.analysis.reports.correlation import (
@@ -53,6 +52,7 @@ from hsfiq.analysis.reports.tables import to_csv
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
 from hsfiq.analysis.results import UNDEFINED, json_value
 from hsfiq.analysis.statistics.preference import base_rates
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -170,7 +170,7 @@ def report(
         margin: add tests of equivalence with this margin.
 
     Raises:
-        AnalysisError: the release or a scores file cannot be read, or a metric is unknown.
+        UnreadableInput: the release or a scores file cannot be read, or a metric is unknown.
     """
     inputs = load_inputs(release, metrics, scores, part=part, n_resamples=n_resamples, seed=seed)
     inputs = inputs if bootstrap is None else replace(inputs, bootstrap=bootstrap)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.reports.charts import draw_legend, panels, panels_size, shorten, style_of_series
 from hsfiq.analysis.reports.document import (
     Block,
@@ -29,6 +28,7 @@ from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.sessions.measure import Differences, SessionAnalysis, SystemMeasures
 from hsfiq.analysis.sessions.people import Compared, Comparison, Order, PeopleAndSimulators
 from hsfiq.analysis.sessions.ranks import Rules
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

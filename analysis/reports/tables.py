@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +23,10 @@ from hsfiq.analysis.reports.document import (
     cell_text,
     value_and_interval,
 )
+from hsfiq.text import spreadsheet_text
 
 # Tables as CSV, in full precision, with how each interval was computed.
 
-FORMULA = re.compile(r"""(^|[;\t\r\n])(["\s]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20'])|^(?=[\t\r\n])""")
 PROVENANCE = ("n_clusters", "unit", "method", "n_resamples", "seed")
 
 
@@ -75,11 +74,6 @@ def _fields(cell: Cell) -> dict[str, str]:
     if cell.ci is not None:
         fields |= {name: str(getattr(cell.ci, name)) for name in PROVENANCE}
     return fields
-
-
-def spreadsheet_text(text: str) -> str:
-    """A text that spreadsheets show and do not run; `hsfiq.text.spreadsheet_text` is equal."""
-    return FORMULA.sub(r"\1\2'", text)
 
 
 def _number(value: float) -> str:

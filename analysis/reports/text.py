@@ -11,7 +11,6 @@ from textwrap import TextWrapper
 from hsfiq.analysis.analyze import Analysis, Categories, Details, MetricAnalysis
 from hsfiq.analysis.answer_model import AnswerModel
 from hsfiq.analysis.equivalence import Equivalence
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.people.agreement import Agreement, IntraRater
 from hsfiq.analysis.people.judges import MARGIN, JudgeAgreement
 from hsfiq.analysis.people.participants import TOO_LITTLE_OVERLAP, Participants, PlaceAndTime, Trend
@@ -35,6 +34,7 @@ from hsfiq.analysis.statistics.preference import RULES, Rate, base_rates, rates_
 from hsfiq.analysis.systems.pair_agreement import SIGNIFICANT, SpaDifference
 from hsfiq.analysis.systems.ranks import MetricRank
 from hsfiq.analysis.systems.systems import Systems
+from hsfiq.text import count_text
 
 # The model of the scores as plain text.
 

@@ -24,7 +24,6 @@ from scipy import sparse
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.provenance import SharedTriplets, triplets_of
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.intervals import (
     FEW_CLUSTERS,
     Bounds,
@@ -37,6 +36,7 @@ from hsfiq.analysis.resampling.intervals import (
     two_way_spread,
 )
 from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord
+from hsfiq.errors import UnreadableInput
 
 # Clusters of rows: the answers of a participant, those about a triplet, or those of both.
 
@@ -85,14 +85,14 @@ class Clusters:
         return self.size
 
     def codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
-        """The cluster number of each row; AnalysisError if an id is in none of the clusters."""
+        """The cluster number of each row; UnreadableInput if an id is in none of the clusters."""
         return self._last.of(rows, self._codes_of)
 
     def _codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
         numbers = looked_up(rows[self.column], self.numbers)
         if numbers.isna().any():
             unknown = rows[self.column].iloc[int(numbers.isna().to_numpy().argmax())]
-            raise AnalysisError(
+            raise UnreadableInput(
                 self.column,
                 f"{unknown} is in none of the clusters",
                 "make the bootstrap from this release",
@@ -330,16 +330,16 @@ class Bootstrap:
 
         `triplets` maps query_id to triplet; if None, each query is a cluster of its own. Without a
         unit, participants and triplets are resampled if several participants judged a triplet, and
-        else participants. AnalysisError: there would be no resample, or the unit is unknown.
+        else participants. UnreadableInput: there would be no resample, or the unit is unknown.
         """
         if n_resamples < 1:
-            raise AnalysisError("resamples", f"{n_resamples} is too few", "use 1 or more")
+            raise UnreadableInput("resamples", f"{n_resamples} is too few", "use 1 or more")
         if unit is None:
             unit = "participant"
             if SharedTriplets.of(rows, triplets).n_shared:
                 unit = "participant-triplet"
         if unit not in UNITS:
-            raise AnalysisError("unit", f"no such unit: {unit}", f"use one of {', '.join(UNITS)}")
+            raise UnreadableInput("unit", f"no such unit: {unit}", f"use one of {', '.join(UNITS)}")
         clusters = _clusters(unit, rows, triplets)
         parts = tuple(
             Resamples(n_resamples, (seed, place), each, len(rows) if each is None else each.n)
@@ -372,7 +372,7 @@ class Bootstrap:
     def weights(self, rows: pd.DataFrame) -> Iterator[FloatArray]:
         """Yield how often each row counts, in blocks (b, n): once, then in each resample.
 
-        Whole numbers, `length` rows in total, the same at every call. AnalysisError: a row's
+        Whole numbers, `length` rows in total, the same at every call. UnreadableInput: a row's
         participant or query is not in the resampled release.
         """
         yield np.ones((1, len(rows)))

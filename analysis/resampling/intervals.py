@@ -10,8 +10,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_number, with_reason
+from hsfiq.text import count_text
 
 # The variance of a statistic from its resamples, and Student's interval and test with it.
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.errors import count_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.resampling.intervals import RATE, SATISFACTION, Bounds
 from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.sessions.ranks import RankRange, Rules, SystemSessions
+from hsfiq.text import count_text
 
 UNKNOWN = "the rank of {sessions} is not recorded"
 ONE_ROUND = "needs two rounds or more"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from hsfiq.analysis.errors import AnalysisError, count_text
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap, Estimate
 from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.sessions.figures import (
@@ -26,6 +25,8 @@ from hsfiq.analysis.sessions.ranks import (
     SystemSessions,
     allowed_ks,
 )
+from hsfiq.errors import UnreadableInput
+from hsfiq.text import count_text
 
 # Differences between systems on the queries that both were asked, paired by query.
 
@@ -159,10 +160,10 @@ def measure(
         notes: what the caller has to say about the sessions.
 
     Raises:
-        AnalysisError: there is no session, or a stop censors a wanted K.
+        UnreadableInput: there is no session, or a stop censors a wanted K.
     """
     if not len(sessions):
-        raise AnalysisError("sessions", "there are none")
+        raise UnreadableInput("sessions", "there are none")
     stop_at = sessions["stop_at"].max()
     rules = replace(rules, ks=allowed_ks(rules.ks, None if pd.isna(stop_at) else int(stop_at)))
     bootstrap = bootstrap or bootstrap_of(sessions, triplets, n_resamples, seed)

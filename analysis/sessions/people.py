@@ -98,7 +98,7 @@ def compare_rows(
     which system. K are those of the rules and the number of images that people saw.
 
     Raises:
-        AnalysisError: a stop of the simulated sessions censors a wanted K.
+        UnreadableInput: a stop of the simulated sessions censors a wanted K.
     """
     session_table, round_table = tables_of(sessions, rounds)
     people = {system: name for name, (simulator, system) in sides.items() if simulator is None}

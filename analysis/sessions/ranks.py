@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.results import BoolArray, FloatArray, JsonRecord
+from hsfiq.errors import UnreadableInput
 
 # The rules by which sessions are measured, where papers differ or leave them open.
 
@@ -51,13 +51,13 @@ class Rules(JsonRecord):
 
     def __post_init__(self) -> None:
         if any(k < 1 for k in self.ks):
-            raise AnalysisError("--k", "every K is 1 or more", "such as --k 1 --k 10")
+            raise UnreadableInput("--k", "every K is 1 or more", "such as --k 1 --k 10")
         for option, value, known in (
             ("--after-stop", self.after_stop, AFTER_STOP),
             ("--ties", self.ties, TIES),
         ):
             if value not in known:
-                raise AnalysisError(
+                raise UnreadableInput(
                     option, f"{value!r} is not known", f"use one of {', '.join(known)}"
                 )
 
@@ -77,11 +77,11 @@ def allowed_ks(wanted: Sequence[int], stop_at: int | None) -> tuple[int, ...]:
     what later rounds would have found among the first K < `stop_at`.
 
     Raises:
-        AnalysisError: a stop censors a wanted K.
+        UnreadableInput: a stop censors a wanted K.
     """
     least = stop_at or 1
     if censored := [k for k in wanted if k < least]:
-        raise AnalysisError(
+        raise UnreadableInput(
             "--k",
             f"the sessions stop once the target is among the first {least}, which censors "
             f"Hits@{censored[0]}",

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse.csgraph import connected_components
 
-from hsfiq.analysis.errors import first_few
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix
 from hsfiq.analysis.resampling.intervals import CORRELATION, LEVEL, ConfidenceInterval
 from hsfiq.analysis.results import (
@@ -36,6 +35,7 @@ from hsfiq.analysis.results import (
     json_number,
     with_reason,
 )
+from hsfiq.text import first_few
 
 # Bradley-Terry strengths of systems, from how often each was preferred to each other.
 #

@@ -213,6 +213,4 @@ def explain_others(error: Exception) -> tuple[str | None, int]:
             return f"the database cannot be used ({one_line(str(orig))})", 2
     if package == "alembic" and type(error).__name__ == "CommandError":
         return f"the database's schema cannot be changed ({one_line(str(error))})", 2
-    if package == "hsfiq" and hasattr(error, "exit_code"):
-        return one_line(str(error)), int(error.exit_code)
     return None, 1

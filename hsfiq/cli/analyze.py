@@ -49,10 +49,10 @@ class Output:
     verify: bool
 
     def verify_tables(self, folder: Path) -> None:
-        from hsfiq.analysis.data.release import verify_tables
+        from hsfiq.releases.folder import read_manifest, require_listed_digests
 
         if self.verify:
-            verify_tables(folder)
+            require_listed_digests(folder, read_manifest(folder) or {})
 
     def write_report(self, files: Mapping[str, bytes]) -> None:
         from hsfiq.atomic_files import write_report

@@ -308,7 +308,8 @@ def bind(
 ) -> None:
     """Bind a study to a study on Prolific: links from any other one are turned away."""
     from hsfiq.collect.studies import bind_platform_study, lock_study
-    from hsfiq.study.config import PLATFORM_ID, config_of
+    from hsfiq.study.config import config_of
+    from hsfiq.study.recruiting import PLATFORM_ID
 
     if not PLATFORM_ID.fullmatch(platform_study_id):
         raise UnreadableInput("STUDY_ID", f"{platform_study_id!r} is not an id of Prolific")

@@ -29,7 +29,8 @@ from hsfiq.errors import FileErrors, Forbidden, Refused, Unavailable, Unreadable
 from hsfiq.processes import repeated
 from hsfiq.readers.files import read_text
 from hsfiq.study.capacity import require_enough_forms
-from hsfiq.study.config import PLATFORM_ID, config_of, stored_recruitment
+from hsfiq.study.config import config_of, stored_recruitment
+from hsfiq.study.recruiting import PLATFORM_ID
 
 # A limit on how many enrol from one address in an hour: a script cannot take all places.
 #

@@ -10,7 +10,7 @@ croissant.json, docs/release-tables.md, and the checks of a release. To use it:
 - `table.columns` are in the order of the files; `table["score"]` is a column by name.
 - `table.key` identifies a row, `column.refers_to` ("queries.query_id") names the column that has
   the value, and `column.values`, `lowest` and `highest` say which values there can be; of a column
-  with `on_scale`, the highest is `points_of(folder)` (`hsfiq.releases.folder`). Of a list they
+  with `on_scale`, the highest is the manifest's `scale.points`. Of a list they
   are about its members.
 
 A column is added here or in the module of a kind, and nowhere else. Releases that were exported

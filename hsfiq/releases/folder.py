@@ -23,7 +23,9 @@ from hsfiq.readers.files import Place
 from hsfiq.readers.files import kind as found
 from hsfiq.releases.filters import NamedFilter
 from hsfiq.releases.untrusted import (
+    REGULAR_ALONE,
     ROWS_AT_ONCE,
+    bounded_json,
     files_in,
     is_inside,
     is_list,
@@ -34,8 +36,8 @@ from hsfiq.releases.untrusted import (
     table_problem,
     unopened,
 )
-from hsfiq.study.config import Mode
 from hsfiq.study.publication import LeftOut, Publication
+from hsfiq.study.recruiting import Mode
 from hsfiq.text import first_few
 
 # The manifest, which makes a folder a release.
@@ -47,40 +49,59 @@ LONGEST_KEY = 250
 NAME_A_RELEASE = "name the folder of a release, made by hsfiq export"
 
 
+OF_A_RELEASE = {"name": str, "version": str, "kind": str}
+OF_OURS = {**OF_A_RELEASE, "content_sha256": str}
+
+
+def manifest_of(folder: Path, keys: Mapping[str, type] = OF_OURS) -> dict[str, Any]:
+    """Read the manifest of a folder that is to be a release, which has these keys at least.
+
+    Raises:
+        UnreadableInput: the folder is none, or its manifest cannot be read or lacks a key.
+    """
+    path = folder / MANIFEST
+    if folder.is_file():
+        raise UnreadableInput(folder, "is a file", f"name the release's folder{of_file(folder)}")
+    if not folder.is_dir():
+        raise UnreadableInput(folder, "there is no such folder", NAME_A_RELEASE)
+    if not path.exists() and (inside := releases_in(folder)):
+        what = f"is no release; it has {len(inside)}: {first_few(inside)}"
+        raise UnreadableInput(folder, what, f"name one of them, such as {folder / inside[0]}")
+    if not path.is_file():
+        what = "is not a regular file" if path.exists() else "there is no such file"
+        raise UnreadableInput(path, what, NAME_A_RELEASE)
+    manifest = bounded_json(path)
+    if not isinstance(manifest, dict):
+        raise UnreadableInput(path, "is not a JSON object", NAME_A_RELEASE)
+    for key, kind in keys.items():
+        if not isinstance(manifest.get(key), kind):
+            what = f'key "{key}" is missing or no {kind.__name__}'
+            raise UnreadableInput(path, what, NAME_A_RELEASE)
+    return manifest
+
+
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """Read the manifest of a folder; None if the folder is not a release of ours.
 
     Other programs also write files named manifest.json.
     """
     try:
-        manifest = read_bounded_json(folder / MANIFEST)
+        return manifest_of(folder)
     except (UnreadableInput, OSError):
         return None
-    texts = ("name", "version", "kind", "content_sha256")
-    if isinstance(manifest, dict) and all(isinstance(manifest.get(key), str) for key in texts):
-        return manifest
-    return None
 
 
 def require_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a folder that is to be a release.
+    """Read the manifest of a folder that is to be a release; anybody may have made it.
 
     Raises:
-        UnreadableInput: the folder is none, or its manifest has other values than ours.
+        UnreadableInput: the folder is none, or its manifest is a link or has other values than
+            ours.
     """
     path = folder / MANIFEST
-    if folder.is_file():
-        raise UnreadableInput(
-            str(folder), "is a file", f"name the release's folder{of_file(folder)}"
-        )
-    if not folder.is_dir():
-        raise UnreadableInput(str(folder), "there is no such folder", NAME_A_RELEASE)
-    if not path.exists() and (inside := releases_in(folder)):
-        what = f"is no release; it has {len(inside)}: {first_few(inside)}"
-        raise UnreadableInput(str(folder), what, f"name one of them, such as {folder / inside[0]}")
-    manifest = read_manifest(folder)
-    if manifest is None:
-        raise UnreadableInput(str(path), "is no release's manifest", NAME_A_RELEASE)
+    if path.is_symlink():
+        raise UnreadableInput(path, "is a symbolic link", REGULAR_ALONE)
+    manifest = manifest_of(folder)
     require_shape(manifest, path)
     return manifest
 
@@ -95,11 +116,11 @@ def releases_in(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}"))
 
 
-def points_of(folder: Path) -> int:
-    """The points of the scale for sets; releases older than other scales have the standard one."""
-    scale = (read_manifest(folder) or {}).get("scale")
+def points_of(manifest: Mapping[str, Any]) -> int | None:
+    """The points of the scale for sets; None in releases older than other scales."""
+    scale = manifest.get("scale")
     points = scale.get("points") if isinstance(scale, dict) else None
-    return points if isinstance(points, int) else HIGHEST_SCORE
+    return points if isinstance(points, int) else None
 
 
 def has_packed_images(folder: Path) -> bool:
@@ -139,6 +160,33 @@ def options_of(manifest: Mapping[str, Any]) -> Iterator[Any]:
     stated = {name: value for name, value in manifest["publication"].items() if value is not None}
     if stated:
         yield asdict(Publication()) | stated
+
+
+def require_listed_digests(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise `NothingToDo` unless each Parquet file has the digest that the manifest lists.
+
+    A manifest without digests, such as another tool's, is accepted.
+    """
+    listed = manifest.get("files")
+    for name, facts in listed.items() if isinstance(listed, dict) else ():
+        path, digest = folder / name, facts.get("sha256") if isinstance(facts, dict) else None
+        if path.suffix != ".parquet" or digest is None:
+            continue
+        if not path.is_file():
+            raise NothingToDo(
+                "is missing, but the manifest lists it", where=str(path), remedy=EXPORT_AGAIN
+            )
+        if digest_of(path) != digest:
+            raise NothingToDo(
+                "differs from the file that the manifest lists",
+                where=str(path),
+                remedy=f"{EXPORT_AGAIN}, or add --no-verify",
+            )
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # ------------------------------------------------------------------------------------------- shape
@@ -458,7 +506,8 @@ def read_lists(release: Path) -> list[ReleasedSet]:
 
 
 def read_preferences(release: Path) -> list[ReleasedPreference]:
-    path, points = release / PREFERENCES, points_of(release)
+    path = release / PREFERENCES
+    points = points_of(read_manifest(release) or {}) or HIGHEST_SCORE
     columns = (
         *("question_id", "participant_id", "query_id", "set_1", "set_2"),
         *("score_1", "score_2", "preferred"),
@@ -490,10 +539,12 @@ def read_parts(release: Path) -> dict[str, Part]:
     for row in read_rows(path, ("question_id", "part"), remedy=EXPORT_WITH_SPLIT):
         question, part = row["question_id"], row["part"]
         if part not in PARTS:
-            what = f"question {question} has part {part!r}"
+            what = f"part is {part} in question {question}, not {', '.join(PARTS)}"
             raise UnreadableInput(str(path), what, EXPORT_WITH_SPLIT)
         if question in parts:
-            raise UnreadableInput(str(path), f"holds question {question} twice", EXPORT_WITH_SPLIT)
+            raise UnreadableInput(
+                str(path), f"question_id occurs twice: {question}", EXPORT_WITH_SPLIT
+            )
         parts[question] = part
     return parts
 
@@ -506,22 +557,35 @@ def read_rows(
     remedy: str = NAME_A_RELEASE,
 ) -> list[dict[str, Any]]:
     """Read columns of a Parquet file as rows; only the `nullable` ones may contain nulls."""
-    if not path.is_file():
-        raise UnreadableInput(str(path), "there is no such file", remedy)
-    try:
-        with pq.ParquetFile(path) as file:
-            for name in columns:
-                if name not in file.schema_arrow.names:
-                    raise UnreadableInput(str(path), f"has no column {name}", remedy)
-            table = file.read(columns=list(columns))
-    except (pa.ArrowException, OSError) as error:
-        what = f"cannot be read ({' '.join(str(error).split())})"
-        raise UnreadableInput(str(path), what, remedy) from error
+    table = read_table(path, columns, remedy=remedy)
     for name in columns:
         if name not in nullable and table[name].null_count:
-            raise UnreadableInput(str(path), f"column {name} holds nulls", remedy)
+            row = table[name].is_null().index(True).as_py() + 1
+            raise UnreadableInput(path, f"column {name} is null in row {row}", remedy)
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
+
+
+def read_table(
+    path: Path, columns: Sequence[str] | None = None, *, remedy: str = EXPORT_AGAIN
+) -> pa.Table:
+    """Read columns of a Parquet file, or all.
+
+    Raises:
+        UnreadableInput: the file is missing, no regular file or unreadable, or lacks a column.
+    """
+    if not path.is_file():  # to read a FIFO is to wait for its writer
+        what = "is not a regular file" if path.exists() else "there is no such file"
+        raise UnreadableInput(path, what, remedy)
+    try:
+        with pq.ParquetFile(path) as file:
+            for name in columns or ():
+                if name not in file.schema_arrow.names:
+                    raise UnreadableInput(path, f"column {name} is missing", remedy)
+            return file.read(columns=None if columns is None else list(columns))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        what = f"cannot be read ({' '.join(str(error).split())})"
+        raise UnreadableInput(path, what, remedy) from error
 
 
 FEW_ROWS = 1000

@@ -126,6 +126,11 @@ def read_bounded_json(path: Path) -> Any:
     if not is_regular(path):
         what = irregular(path) if os.path.lexists(path) else "there is no such file"
         raise UnreadableInput(str(path), what or "cannot be read", REGULAR_ALONE)
+    return bounded_json(path)
+
+
+def bounded_json(path: Path) -> Any:
+    """The JSON value of a small file, which may be a link; `UnreadableInput` if it is not one."""
     if (size := path.stat().st_size) > LARGEST_JSON:
         what = f"has {size:,} bytes, and such a file has at most {LARGEST_JSON:,}"
         raise UnreadableInput(str(path), what)

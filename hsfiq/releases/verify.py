@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import tempfile
 from collections import defaultdict
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from hsfiq.answer_rules import HIGHEST_SCORE
 from hsfiq.arrow_columns import json_lines
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.kinds.tables import Column
@@ -31,6 +31,7 @@ from hsfiq.releases.folder import (
     ReleaseFolder,
     as_it_is,
     content_digest,
+    digest_of,
     is_ours,
     open_release,
     points_of,
@@ -117,11 +118,6 @@ def check_tables_are_there(release: ReleaseFolder, findings: Findings) -> None:
                 findings.add(f"{name}.jsonl", f"is missing beside {name}.parquet")
         elif has_lines or not table.present:
             findings.add(f"{name}.parquet", "is missing")
-
-
-def digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # --------------------------------------------------------------------------------------- croissant
@@ -685,7 +681,7 @@ def own_columns(release: ReleaseFolder, table: str) -> set[str] | None:
 
 def check_values(release: ReleaseFolder, table: str, findings: Findings) -> bool:
     """Check types, nulls and values; whether the table has the types that comparing it needs."""
-    file, points = f"{table}.parquet", points_of(release.path)
+    file, points = f"{table}.parquet", points_of(release.manifest) or HIGHEST_SCORE
     unlike: set[str] = set()
     for batch in release.batches(table):
         for column in release.tables[table]:

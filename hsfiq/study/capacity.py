@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 from hsfiq.errors import ConfigError
-from hsfiq.study.config import Recruitment, StudyConfig, config_of
+from hsfiq.study.config import StudyConfig, config_of
+from hsfiq.study.recruiting import Recruitment
 
 
 @dataclass(frozen=True, slots=True)

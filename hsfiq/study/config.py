@@ -25,6 +25,7 @@ from hsfiq.kinds import DEFAULT_KIND, KINDS, KindName, KindOptions, Rules
 from hsfiq.kinds.search_rows import Searches
 from hsfiq.study.instrument import ExtraQuestion, Wording, is_line, question_errors
 from hsfiq.study.publication import Publication
+from hsfiq.study.recruiting import Recruitment
 
 # `[questionnaire]`: the owner's extra questions.
 
@@ -67,16 +68,11 @@ def questionnaire_errors(questionnaire: Questionnaire) -> Iterator[tuple[str, st
 
 T = TypeVar("T")
 
-PLATFORM_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
-"""The form of the platforms' ids; nothing else is accepted."""
-
 SET_NAMES = ("Shopping Mall 1", "Shopping Mall 2")
 """The names of a pair's sets; other kinds have others, unless the owner gives some."""
 
 GARMENTS = frozenset({"fashioniq", "drawn"})
 """The datasets of garments, whose studies speak of shops and practise with garments."""
-
-Mode = Literal["open", "invitation", "prolific", "mturk"]
 
 CHOSEN_BY = "chosen_by"
 """The key beside the stored config that says how `hsfiq study next` chose the pairs."""
@@ -209,41 +205,6 @@ class Queries:
     splits: tuple[str, ...] = ()
     systems: tuple[str, ...] = ()
     sample: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Recruitment:
-    """`[recruitment]`: how participants enrol, and the completion code that they get.
-
-    `participants` limits the enrolments (0: as many as there are forms). `platform_study_id` is the
-    STUDY_ID of the study on Prolific ("": any, until `hsfiq study bind`).
-
-    `quotas` limits the participants who get forms of a category; without one, there are as many as
-    there are forms.
-
-    `enrolments_per_address` limits how many enrol from one address in an hour, openly or by a
-    platform's link (0: no limit). `unbegun_minutes` is when a place goes back whose participant has
-    not agreed to take part (0: when the lease ends). With `signed_links`, a platform's ids are
-    accepted only in the links of `hsfiq participant links`.
-
-    Other outcomes may have codes of their own. Who fails more than `max_failed_checks` gold and
-    repeated questions (-1: no limit) gets `failed_checks_code`, who arrives too late `full_code`
-    (both "": the usual code), and who declines or is screened out `declined_code` ("": none).
-    """
-
-    mode: Mode = "open"
-    participants: int = 0
-    quotas: Mapping[str, int] = field(default_factory=dict)
-    enrolments_per_address: int = 20
-    unbegun_minutes: int = 15
-    signed_links: bool = False
-    platform_study_id: str = ""
-    completion_code: str = ""
-    completion_url: str = ""
-    max_failed_checks: int = -1
-    failed_checks_code: str = ""
-    full_code: str = ""
-    declined_code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

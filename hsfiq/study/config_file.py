@@ -17,11 +17,9 @@ from hsfiq.kinds import KINDS
 from hsfiq.kinds.search_rows import Searches, retriever_errors
 from hsfiq.readers.files import read_text
 from hsfiq.study.config import (
-    PLATFORM_ID,
     SET_NAMES,
     Practice,
     Presentation,
-    Recruitment,
     StudyConfig,
     Translation,
     expected_at_practice,
@@ -32,6 +30,7 @@ from hsfiq.study.config import (
 from hsfiq.study.instrument import wording_errors
 from hsfiq.study.languages import LANGUAGES, is_tag, read_language_file
 from hsfiq.study.publication import Publication, publication_errors
+from hsfiq.study.recruiting import PLATFORM_ID, Recruitment
 
 # Read `[release]` from a TOML file of its own, for studies whose file did not have it.
 

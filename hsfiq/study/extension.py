@@ -32,7 +32,7 @@ from hsfiq.images.check import Track
 from hsfiq.kinds import KINDS
 from hsfiq.readers.files import read_text
 from hsfiq.study.capacity import Capacity, capacity_of, planned_judgements
-from hsfiq.study.config import Recruitment, StudyConfig, config_of, n_sets_of, stored_recruitment
+from hsfiq.study.config import StudyConfig, config_of, n_sets_of, stored_recruitment
 from hsfiq.study.creation import (
     begin,
     go_on,
@@ -51,6 +51,7 @@ from hsfiq.study.forms import (
     query_facts,
     ranked_lists,
 )
+from hsfiq.study.recruiting import Recruitment
 from hsfiq.text import count_text
 
 # What a study asks about already.

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from hsfiq.db.tables import Study
+if TYPE_CHECKING:
+    from hsfiq.db.tables import Study
 
 # What a study keeps of the release that it was imported from, in its design.
 #

@@ -1,15 +1,56 @@
-"""Completion codes of platforms, and a study as an ExternalQuestion of Mechanical Turk."""
+"""How participants come to a study, completion codes, and ExternalQuestions of Mechanical Turk."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Self
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from hsfiq.public_url import PublicUrl
-from hsfiq.study.config import PLATFORM_ID, Recruitment
+
+PLATFORM_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+"""The form of the platforms' ids; nothing else is accepted."""
+
+Mode = Literal["open", "invitation", "prolific", "mturk"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recruitment:
+    """`[recruitment]`: how participants enrol, and the completion code that they get.
+
+    `participants` limits the enrolments (0: as many as there are forms). `platform_study_id` is the
+    STUDY_ID of the study on Prolific ("": any, until `hsfiq study bind`).
+
+    `quotas` limits the participants who get forms of a category; without one, there are as many as
+    there are forms.
+
+    `enrolments_per_address` limits how many enrol from one address in an hour, openly or by a
+    platform's link (0: no limit). `unbegun_minutes` is when a place goes back whose participant has
+    not agreed to take part (0: when the lease ends). With `signed_links`, a platform's ids are
+    accepted only in the links of `hsfiq participant links`.
+
+    Other outcomes may have codes of their own. Who fails more than `max_failed_checks` gold and
+    repeated questions (-1: no limit) gets `failed_checks_code`, who arrives too late `full_code`
+    (both "": the usual code), and who declines or is screened out `declined_code` ("": none).
+    """
+
+    mode: Mode = "open"
+    participants: int = 0
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    enrolments_per_address: int = 20
+    unbegun_minutes: int = 15
+    signed_links: bool = False
+    platform_study_id: str = ""
+    completion_code: str = ""
+    completion_url: str = ""
+    max_failed_checks: int = -1
+    failed_checks_code: str = ""
+    full_code: str = ""
+    declined_code: str = ""
+
 
 # The completion code and the address to return to, by the outcome of a participation.
 

@@ -42,7 +42,7 @@ class SystemRates:
 
 
 def rates_of(folder: Path, systems: Sequence[str], *, intervals: bool, seed: int) -> SystemRates:
-    """The rates by `RELEASE.scores/SYSTEM.parquet`; AnalysisError for an unreadable release."""
+    """The rates by `RELEASE.scores/SYSTEM.parquet`; UnreadableInput for an unreadable release."""
     release = read_release(folder)
     bootstrap = Bootstrap.of_release(release, seed=seed) if intervals else None
     rates = {

@@ -18,15 +18,14 @@ from hsfiq.model.preference.answer_model import AnswerTensors
 from hsfiq.releases.folder import (
     EXPORT_AGAIN,
     MANIFEST,
-    NAME_A_RELEASE,
     PREFERENCES,
     QUERIES,
     SETS,
     SPLITS,
     ReleasedSet,
+    manifest_of,
     points_of,
     read_exclusions,
-    read_manifest,
     read_preferences,
     read_queries,
     read_sets,
@@ -108,7 +107,7 @@ def read_answers(release: Path) -> ReleaseAnswers:
 
 
 def require_standard_scale(release: Path) -> None:
-    points = points_of(release)
+    points = points_of(manifest_of(release)) or HIGHEST_SCORE
     if points != HIGHEST_SCORE:
         raise UnreadableInput(
             str(release / MANIFEST),
@@ -119,11 +118,7 @@ def require_standard_scale(release: Path) -> None:
 
 def about_release(release: Path) -> dict[str, Any]:
     """What a checkpoint records about a release, with the sha256 of the tables that were read."""
-    manifest = read_manifest(release)
-    if manifest is None:
-        raise UnreadableInput(
-            str(release / MANIFEST), "is not a release's manifest", NAME_A_RELEASE
-        )
+    manifest = manifest_of(release)
     keys = ("name", "version", "kind", "simulated", "split", "content_sha256")
     tables = (QUERIES, SETS, PREFERENCES, SPLITS)
     return {

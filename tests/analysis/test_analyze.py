@@ -12,9 +12,9 @@ from hypothesis import example, given
 
 from hsfiq.analysis.analyze import CHOSEN_PAIRS, Analysis, analyze
 from hsfiq.analysis.data.metrics import Recall, ScoreColumn
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.reports.text import analysis_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.errors import UnreadableInput
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
 RATE = {"rate", "n", "coverage"}
@@ -92,7 +92,7 @@ def test_no_metric_is_not_an_error() -> None:
 
 
 def test_an_unknown_name_among_others_is_an_error() -> None:
-    with pytest.raises(AnalysisError, match="no such metric"):
+    with pytest.raises(UnreadableInput, match="no such metric"):
         analyze(make_release([Question(1)]), [Recall(5), ScoreColumn("recal")])
 
 

@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 from hsfiq.analysis.equivalence import Equivalence, equivalences
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval, percentile_interval
 from hsfiq.analysis.resampling.permutation import Difference, Swaps, holm
 from hsfiq.analysis.statistics.comparison import Comparison
 from hsfiq.analysis.systems.ranks import Duel
+from hsfiq.errors import UnreadableInput
 
 Z = stats.norm.ppf(0.975)
 
@@ -119,5 +119,5 @@ def test_no_spread_gives_no_test() -> None:
 
 @pytest.mark.parametrize("margin", [0.0, -0.1, 0.5, math.nan])
 def test_impossible_margins_are_refused(margin: float) -> None:
-    with pytest.raises(AnalysisError, match="is not between"):
+    with pytest.raises(UnreadableInput, match="is not between"):
         equivalences(margin, [], [])

@@ -9,7 +9,7 @@ import pytest
 
 from hsfiq import analysis
 from hsfiq.analysis.data.metrics import Recall
-from hsfiq.analysis.errors import AnalysisError
+from hsfiq.errors import UnreadableInput
 from tests.analysis.studies import Question, bootstrap_of, make_release, write_release
 
 STUDY = [Question(1, (4, 2)), Question(2, (1, 3), participant="p2")]
@@ -63,6 +63,6 @@ def test_only_one_part_of_the_split_is_kept(tmp_path: Path) -> None:
 
 
 def test_an_unknown_part_is_an_error() -> None:
-    with pytest.raises(AnalysisError) as error_info:
+    with pytest.raises(UnreadableInput) as error_info:
         analysis.load_inputs(make_release(STUDY), ["recall@5"], part="validation")
     assert error_info.value.where == "part"

@@ -45,10 +45,10 @@ from hsfiq.study.config import (
     Presentation,
     Queries,
     Questionnaire,
-    Recruitment,
     StudyConfig,
 )
 from hsfiq.study.design import draw_study
+from hsfiq.study.recruiting import Recruitment
 from tests.annotate.page_requests import begin_form
 from tests.databases import migrated_sqlite
 from tests.processes import Fork, run_command_line

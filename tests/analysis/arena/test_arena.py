@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.kinds.arena import Arena, arena, rating_of
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.systems.strengths import strengths_and_side
+from hsfiq.errors import UnreadableInput
 from tests.analysis.arena.votes_by_hand import drawn, table
 
 TRUTH = {"a": 2.5, "b": 0.0, "c": -2.5}
@@ -220,5 +220,5 @@ def test_json_has_a_reason_for_each_undefined_figure(result: Arena) -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused(votes: pd.DataFrame, turns: str, what: str) -> None:
-    with pytest.raises(AnalysisError, match=what):
+    with pytest.raises(UnreadableInput, match=what):
         arena(votes, turns=turns)  # type: ignore[arg-type]

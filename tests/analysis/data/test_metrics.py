@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.data.metrics import Metric, Recall, ScoreColumn, known_metrics, parse_metric
-from hsfiq.analysis.errors import AnalysisError
+from hsfiq.errors import UnreadableInput
 from tests.analysis import reference
 from tests.analysis.studies import Question, few, make_release, studies
 
@@ -47,7 +47,7 @@ def test_alternative_spellings_of_names(name: str, metric: Metric) -> None:
     "name", ["recall@", "recall@0", "recall@-1", "recall@05", "recall@5x", "recall@²"]
 )
 def test_an_invalid_k_is_an_error(name: str) -> None:
-    with pytest.raises(AnalysisError, match="k must be a whole number from 1"):
+    with pytest.raises(UnreadableInput, match="k must be a whole number from 1"):
         parse_metric(name)
 
 
@@ -60,7 +60,7 @@ def test_an_invalid_k_is_an_error(name: str) -> None:
     ],
 )
 def test_impossible_metrics_cannot_be_made(make_metric: Callable[[], Metric], message: str) -> None:
-    with pytest.raises(AnalysisError, match=message):
+    with pytest.raises(UnreadableInput, match=message):
         make_metric()
 
 
@@ -80,7 +80,7 @@ def test_recall_counts_in_rank_order() -> None:
 
 
 def test_recall_beyond_the_size_of_the_sets_is_an_error() -> None:
-    with pytest.raises(AnalysisError) as error_info:
+    with pytest.raises(UnreadableInput) as error_info:
         Recall(7).values(make_release([Question(1)]))
     assert str(error_info.value) == (
         "recall@7: needs 7 images, but release small has sets of 5; use recall@5 or a smaller k"
@@ -95,7 +95,7 @@ def test_known_metrics() -> None:
 
 def test_an_unknown_name_lists_what_is_known() -> None:
     release = make_release([Question(1)], scores={"mine": Path("mine.csv")})
-    with pytest.raises(AnalysisError) as error_info:
+    with pytest.raises(UnreadableInput) as error_info:
         ScoreColumn("yours").values(release)
     assert str(error_info.value) == (
         "yours: no such metric for release small; use one of recall@1, recall@2, recall@3, "
@@ -105,7 +105,7 @@ def test_an_unknown_name_lists_what_is_known() -> None:
 
 def test_a_scorer_without_scores_names_the_command() -> None:
     release = make_release([Question(1)], folder=Path("my releases/small"))
-    with pytest.raises(AnalysisError) as error_info:
+    with pytest.raises(UnreadableInput) as error_info:
         ScoreColumn("cirqrs").values(release)
     assert str(error_info.value).endswith(
         "`hsfiq score 'my releases/small' --scorer CKPT --name cirqrs` writes them"

@@ -19,10 +19,10 @@ from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import parse_metric
 from hsfiq.analysis.data.provenance import take_part, training_notes
 from hsfiq.analysis.data.release import Release, read_release
-from hsfiq.analysis.errors import AnalysisError, NothingToAnalyse
 from hsfiq.analysis.reports.text import analysis_text
 from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
 from hsfiq.cli import run
+from hsfiq.errors import NothingToDo, UnreadableInput
 from tests.analysis.studies import Question, bootstrap_of, make_release, write_release
 
 METRICS = ("recall@5", "mine")
@@ -166,7 +166,7 @@ def test_an_empty_part_exits_with_1(
 ) -> None:
     release = replace(read_release(folder), folder=tmp_path)
     write_parts(tmp_path, dict.fromkeys(release.preferences["question_id"], "train"))
-    with pytest.raises(NothingToAnalyse, match=r"splits\.parquet: no question is in part test$"):
+    with pytest.raises(NothingToDo, match=r"splits\.parquet: no question is in part test$"):
         take_part(release, "test")
     copy = filtered(folder, "test", tmp_path / "hp")
     write_parts(
@@ -240,15 +240,15 @@ def test_a_split_with_invalid_columns_is_an_error(
 
 def test_a_missing_or_unreadable_split_is_an_error(folder: Path, tmp_path: Path) -> None:
     release = replace(read_release(folder), folder=tmp_path)
-    assert_told(release, "no such file: the release has no split; export the release again, with -")
+    assert_told(release, "there is no such file; export the release again, with --split")
     (tmp_path / "splits.parquet").write_bytes(b"PAR1 no")
-    assert_told(release, "is not a readable Parquet file")
-    with pytest.raises(AnalysisError, match="no such part: dev; use one of train, test, unused"):
+    assert_told(release, "cannot be read (")
+    with pytest.raises(UnreadableInput, match="no such part: dev; use one of train, test, unused"):
         take_part(release, "dev")
 
 
 def assert_told(release: Release, message: str) -> None:
-    with pytest.raises(AnalysisError) as error_info:
+    with pytest.raises(UnreadableInput) as error_info:
         take_part(release, "test")
     assert str(error_info.value).startswith(f"{release.folder / 'splits.parquet'}: {message}")
     assert error_info.value.exit_code == 2

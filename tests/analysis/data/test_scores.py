@@ -10,7 +10,7 @@ import pytest
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import ScoreColumn
 from hsfiq.analysis.data.scores import find_scores, read_scores, read_scores_by_row, scores_folder
-from hsfiq.analysis.errors import AnalysisError
+from hsfiq.errors import UnreadableInput
 from tests.analysis.studies import Question, make_release
 
 RELEASE = make_release([Question(1), Question(2, participant="p2")])
@@ -45,7 +45,7 @@ def test_scores_per_set(tmp_path: Path, ending: str) -> None:
 def test_an_empty_file_is_an_error(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"mine.{ending}"
     path.touch()
-    with pytest.raises(AnalysisError) as error_info:
+    with pytest.raises(UnreadableInput) as error_info:
         read_scores(path, RELEASE.sets)
     assert (error_info.value.where, error_info.value.what) == (str(path), "is empty")
     assert "\n" not in str(error_info.value)
@@ -112,14 +112,14 @@ def test_a_trailing_dot_still_matches_the_scores(
 
 
 def test_invalid_scores_files_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(AnalysisError, match=r"must end in \.parquet, \.csv, \.jsonl"):
+    with pytest.raises(UnreadableInput, match=r"must end in \.parquet, \.csv, \.jsonl"):
         find_scores(tmp_path, [tmp_path / "mine.txt"])
-    with pytest.raises(AnalysisError, match=r"mine\.csv: no such file"):
+    with pytest.raises(UnreadableInput, match=r"mine\.csv: no such file"):
         find_scores(tmp_path, [tmp_path / "mine.csv"])
     paths = [write(tmp_path / name, per_set(1.0)) for name in ("mine.csv", "mine.jsonl")]
-    with pytest.raises(AnalysisError, match=r"mine\.csv already gives mine; rename one"):
+    with pytest.raises(UnreadableInput, match=r"mine\.csv already gives mine; rename one"):
         find_scores(tmp_path, paths)
-    with pytest.raises(AnalysisError, match=r"recall@5 is counted from the sets"):
+    with pytest.raises(UnreadableInput, match=r"recall@5 is counted from the sets"):
         find_scores(tmp_path, [write(tmp_path / "recall@5.csv", per_set(1.0))])
 
 
@@ -159,7 +159,7 @@ def test_invalid_scores_files_are_errors(tmp_path: Path) -> None:
 def test_errors_name_the_place(tmp_path: Path, name: str, text: str, message: str) -> None:
     path = tmp_path / name
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(AnalysisError) as error_info:
+    with pytest.raises(UnreadableInput) as error_info:
         read_scores(path, RELEASE.sets)
     assert message in str(error_info.value)
     assert "\n" not in str(error_info.value)
@@ -167,7 +167,7 @@ def test_errors_name_the_place(tmp_path: Path, name: str, text: str, message: st
 
 def test_an_unknown_set_in_parquet_names_the_row(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", [*per_set(1.0), {"set_id": "x.1", "score": 1.0}])
-    with pytest.raises(AnalysisError, match=r"a\.parquet, row 2: unknown set_id x\.1"):
+    with pytest.raises(UnreadableInput, match=r"a\.parquet, row 2: unknown set_id x\.1"):
         read_scores(path, RELEASE.sets)
 
 

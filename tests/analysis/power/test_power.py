@@ -8,7 +8,6 @@ import pytest
 
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.power import (
     ASSUMED_BETWEEN,
     ASSUMED_SHARED,
@@ -25,6 +24,7 @@ from hsfiq.analysis.power import (
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
+from hsfiq.errors import UnreadableInput
 from tests.analysis.studies import Question, bootstrap_of, make_release, values_of
 from tests.analysis.test_published import ANSWERS, read_published
 
@@ -160,16 +160,16 @@ def test_the_same_seed_gives_the_same() -> None:
     ],
 )
 def test_impossible_studies_are_errors(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(AnalysisError, match=message):
+    with pytest.raises(UnreadableInput, match=message):
         power(PUBLISHED, **{**SMALL, **settings})
 
 
 def test_impossible_populations_are_errors() -> None:
-    with pytest.raises(AnalysisError, match="impossible shares"):
+    with pytest.raises(UnreadableInput, match="impossible shares"):
         replace(PUBLISHED, participant=0.9, query=0.2)
-    with pytest.raises(AnalysisError, match="impossible correlations"):
+    with pytest.raises(UnreadableInput, match="impossible correlations"):
         replace(PUBLISHED, rho=1.0)
-    with pytest.raises(AnalysisError, match="cannot be reached"):
+    with pytest.raises(UnreadableInput, match="cannot be reached"):
         calibrate(replace(PUBLISHED, participant=0.5, rho=0.9), 0)
 
 
@@ -180,7 +180,7 @@ def test_impossible_populations_are_errors() -> None:
 )
 def test_releases_without_variances_are_errors(study: list[Question]) -> None:
     release = make_release(study)
-    with pytest.raises(AnalysisError, match="does not determine the variances"):
+    with pytest.raises(UnreadableInput, match="does not determine the variances"):
         estimate_population(release, values_of(study))
 
 

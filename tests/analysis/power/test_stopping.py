@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.power import (
     LONGEST,
     draw_rates,
@@ -17,6 +16,7 @@ from hsfiq.analysis.power import (
     until_decided,
 )
 from hsfiq.analysis.sequential import looks_until_excluded
+from hsfiq.errors import UnreadableInput
 from tests.analysis.studies import Question, make_release
 
 
@@ -86,7 +86,7 @@ def test_what_is_not_decided_is_not_guessed() -> None:
     ("rate", "systems", "spread"), [(0.5, 2, 0.1), (1.0, 2, 0.1), (0.6, 1, 0.1), (0.9, 2, 0.4)]
 )
 def test_impossible_plans_are_refused(rate: float, systems: int, spread: float) -> None:
-    with pytest.raises(AnalysisError):
+    with pytest.raises(UnreadableInput):
         stopping_plans([rate], systems=systems, spread=spread)
 
 
@@ -124,5 +124,5 @@ def test_the_spread_equals_its_twin_and_recovers_the_truth() -> None:
 
 
 def test_a_spread_that_cannot_be_seen_is_refused() -> None:
-    with pytest.raises(AnalysisError, match="compared two named systems twice"):
+    with pytest.raises(UnreadableInput, match="compared two named systems twice"):
         estimate_spread(make_release([Question(1), Question(2)]))

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from hsfiq import analysis
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.statistics.preference import preference_rates
+from hsfiq.errors import UnreadableInput
 from tests.analysis.reports.helpers import quick_bootstrap
 from tests.analysis.studies import Question, make_release
 
@@ -56,12 +56,12 @@ def test_a_report_of_data_frames_is_that_of_files(tmp_path: Path) -> None:
 
 
 def test_wrong_tables_are_refused() -> None:
-    with pytest.raises(AnalysisError, match="no table queries"):
+    with pytest.raises(UnreadableInput, match="no table queries"):
         analysis.release_of_tables({"preferences": RELEASE.preferences, "sets": RELEASE.sets})
-    with pytest.raises(AnalysisError, match="no column score"):
+    with pytest.raises(UnreadableInput, match="no column score"):
         analysis.report(RELEASE, "mine", {"mine": SCORES[["set_id"]]})
     unknown = pd.DataFrame({"set_id": ["x"], "score": [1.0]})
-    with pytest.raises(AnalysisError, match="scores mine, row 1"):
+    with pytest.raises(UnreadableInput, match="scores mine, row 1"):
         analysis.report(RELEASE, "mine", {"mine": unknown})
 
 

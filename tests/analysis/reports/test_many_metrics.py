@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 from hsfiq import analysis
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.reports.charts import (
     TRUETYPE,
     chart_files,
@@ -26,6 +25,7 @@ from hsfiq.analysis.reports.document import CM, PAGE, VENUES, Column, NumberCell
 from hsfiq.analysis.reports.html import WIDE_TABLE
 from hsfiq.analysis.reports.report import Report
 from hsfiq.analysis.reports.tables import FittedTable, fit, to_latex
+from hsfiq.errors import UnreadableInput
 from tests.analysis.reports.helpers import check_latex, check_page, quick_bootstrap
 from tests.analysis.studies import Question, make_release
 from tests.drawings import shared_subset
@@ -172,7 +172,7 @@ def test_the_same_figure_is_written_twice_with_the_same_bytes(many: Report) -> N
 
 def test_an_unknown_style_is_refused() -> None:
     assert venue_of(None) is PAGE
-    with pytest.raises(AnalysisError, match="no such style: nature"):
+    with pytest.raises(UnreadableInput, match="no such style: nature"):
         venue_of("nature")
 
 

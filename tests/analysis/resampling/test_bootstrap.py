@@ -9,9 +9,9 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling import bootstrap as bootstrap_module
 from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
+from hsfiq.errors import UnreadableInput
 from tests.analysis.studies import Question, few, make_release, studies
 
 ROWS = pd.DataFrame(
@@ -235,9 +235,9 @@ def test_queries_of_one_triplet_are_one_cluster() -> None:
 
 def test_unknown_participants_and_invalid_options_are_errors() -> None:
     bootstrap = Bootstrap.of_rows(ROWS)
-    with pytest.raises(AnalysisError, match="p9 is in none of the clusters"):
+    with pytest.raises(UnreadableInput, match="p9 is in none of the clusters"):
         all_weights(bootstrap, ROWS.replace("p3", "p9"))
-    with pytest.raises(AnalysisError, match="no such unit: query"):
+    with pytest.raises(UnreadableInput, match="no such unit: query"):
         Bootstrap.of_rows(ROWS, unit="query")  # type: ignore[arg-type]
-    with pytest.raises(AnalysisError, match="0 is too few"):
+    with pytest.raises(UnreadableInput, match="0 is too few"):
         Bootstrap.of_rows(ROWS, n_resamples=0)

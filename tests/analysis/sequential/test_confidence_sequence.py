@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.results import FloatArray
 from hsfiq.analysis.sequential import (
     GRID,
@@ -20,6 +19,7 @@ from hsfiq.analysis.sequential import (
     log_capital,
     looks_until_excluded,
 )
+from hsfiq.errors import UnreadableInput
 
 SHARES = [(1 + cos((2 * k - 1) * pi / (2 * NODES))) / 2 for k in range(1, NODES + 1)]
 
@@ -145,5 +145,5 @@ def test_values_that_change_leave_no_mean() -> None:
 
 
 def test_values_outside_0_to_1_are_refused() -> None:
-    with pytest.raises(AnalysisError, match="between 0 and 1"):
+    with pytest.raises(UnreadableInput, match="between 0 and 1"):
         confidence_sequence(np.array([0.2, np.nan]))

@@ -7,10 +7,10 @@ from math import log, nan
 import numpy as np
 import pytest
 
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.sessions.measure import SystemMeasures
 from hsfiq.analysis.sessions.ranks import Rules, allowed_ks
+from hsfiq.errors import UnreadableInput
 from tests.analysis.sessions.tables import Ranks, measured
 
 THREE: dict[str, Ranks] = {"q1": [3, 1, 4], "q2": [12, 20, 6], "q3": [1]}
@@ -154,7 +154,7 @@ def test_the_ks_that_a_stop_allows(
 
 
 def test_a_k_that_a_stop_censors_is_refused() -> None:
-    with pytest.raises(AnalysisError, match="censors Hits@1; ask for K of 10 or more"):
+    with pytest.raises(UnreadableInput, match="censors Hits@1; ask for K of 10 or more"):
         measured({"a": {"q1": [3]}}, Rules(ks=(1, 10)), stop_at=10)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hsfiq.analysis.errors import AnalysisError
 from hsfiq.analysis.reports.sessions import comparison_text, people_curves, people_section
 from hsfiq.analysis.sessions.people import PeopleAndSimulators, compare_rows
 from hsfiq.analysis.sessions.ranks import Rules
+from hsfiq.errors import UnreadableInput
 
 Sessions = Sequence[tuple[str, str | None, Sequence[int]]]
 """Of each session the query, the participant and the ranks."""
@@ -118,5 +118,5 @@ def test_sides_without_a_common_query_or_text() -> None:
 
 
 def test_a_stop_that_censors_is_refused() -> None:
-    with pytest.raises(AnalysisError, match="censors Hits@5"):
+    with pytest.raises(UnreadableInput, match="censors Hits@5"):
         compared({"a": PEOPLE_X, "b": SIMULATED_X}, stop_at=10)

@@ -18,8 +18,9 @@ from hsfiq.collect.steps import steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, StatusChange, Study
 from hsfiq.errors import ConfigErrors, HsfiqError, NotOpen, Refused
-from hsfiq.study.config import Checks, Recruitment
+from hsfiq.study.config import Checks
 from hsfiq.study.config_file import read_config
+from hsfiq.study.recruiting import Recruitment
 from tests.hsfiq.samples import hsfiq, release_of, rows
 from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries
 

@@ -15,7 +15,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Study
 from hsfiq.db.types import new_token
 from hsfiq.errors import Forbidden, NotOpen, Refused
-from hsfiq.study.config import Recruitment
+from hsfiq.study.recruiting import Recruitment
 from tests.hsfiq.collect.study_participants import LATER, at_once, enrolled, forms_of, one_form_each
 from tests.studies import NOW, SMALL, Seat, draw, make_queries, set_status, small_study
 

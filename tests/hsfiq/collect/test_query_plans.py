@@ -23,7 +23,8 @@ from hsfiq.collect.stages import completion_of, current_position
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import METADATA, Form, Participant, Question, RetrievedSet, Study
 from hsfiq.db.types import Base
-from hsfiq.study.config import Checks, Recruitment
+from hsfiq.study.config import Checks
+from hsfiq.study.recruiting import Recruitment
 from tests.studies import NOW, SMALL, Seat, draw, make_queries
 
 CHECKED = Checks(arithmetic=True, gold=1, repeated=1, on_failure="pause")

@@ -20,9 +20,10 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import ConfigError, ConfigErrors, NotOpen, Refused
 from hsfiq.study.capacity import capacity_of, recruited, require_enough_forms
-from hsfiq.study.config import Recruitment, config_of
+from hsfiq.study.config import config_of
 from hsfiq.study.config_file import read_config
 from hsfiq.study.extension import MoreAnnotators
+from hsfiq.study.recruiting import Recruitment
 from tests.hsfiq.samples import hsfiq, on_sqlite
 from tests.studies import NOW, SMALL, Seat, config, draw, make_queries
 

@@ -332,7 +332,7 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
     ),
     "NaN in JSON lines": (lines_of('{"score_1": NaN}\n' * 300), "NaN is not a JSON value"),
     "a long number": (lines_of(f'{{"a": {"1" * 10_000}}}\n'), "a number is too long"),
-    "brackets in the manifest": (raw("manifest.json", BRACKETS.encode()), "is no release's"),
+    "brackets in the manifest": (raw("manifest.json", BRACKETS.encode()), "nested too deeply"),
     "brackets in croissant.json": (raw("croissant.json", BRACKETS.encode()), "nested too deeply"),
     "brackets in text_versions.json": (
         raw("text_versions.json", BRACKETS.encode()),
@@ -342,7 +342,7 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
         raw("hpfiq.json", b'{\n  "u": ' + BRACKETS.encode() + b"\n  }\n}"),
         "hpfiq.json: is not in its layout (the JSON is nested too deeply)",
     ),
-    "900 brackets in the manifest": (manifest(notes=nested(900)), "is no release's manifest"),
+    "900 brackets in the manifest": (manifest(notes=nested(900)), "nested too deeply"),
     "450 brackets in text_versions.json": (
         raw("text_versions.json", json.dumps([{"number": 1, "texts": nested(450)}]).encode()),
         "text_versions.json: is not in its layout (the JSON is nested too deeply)",
@@ -386,7 +386,7 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
         manifest(layouts={"csv": ["sets.csv"] * 300_000}),
         "layouts.csv[1]: 'sets.csv' is there twice",
     ),
-    "FIFO manifest": (fifo("manifest.json"), "manifest.json: is no release's manifest"),
+    "FIFO manifest": (fifo("manifest.json"), "manifest.json: is not a regular file"),
     "FIFO table": (fifo("sets.parquet"), "sets.parquet: is not a regular file"),
     "FIFO lines": (fifo("sets.jsonl"), "sets.jsonl: is not a regular file"),
     "FIFO of no table": (fifo("x"), "x: is not a regular file"),

@@ -104,13 +104,13 @@ def test_a_missing_column(tmp_path: Path) -> None:
         read_queries(release)
     assert (error.value.where, error.value.what) == (
         str(release / QUERIES),
-        "has no column reference_id",
+        "column reference_id is missing",
     )
 
 
 def test_a_null_in_a_required_column(tmp_path: Path) -> None:
     release = write(tmp_path, queries=QUERY | {"dataset": None})
-    with pytest.raises(UnreadableInput, match="column dataset holds nulls"):
+    with pytest.raises(UnreadableInput, match="column dataset is null in row 1"):
         read_queries(release)
 
 

@@ -149,9 +149,13 @@ def test_a_split_that_does_not_fit_its_release(write: Callable[[SplitBy], Path])
     first = table(folder, "splits")[0]["question_id"]
     changes: list[tuple[str, Change, str]] = [
         ("splits", lambda rows: rows.pop(0), f"lacks question {first}"),
-        ("splits", lambda rows: rows.append(rows[0]), f"holds question {first} twice"),
-        ("splits", set_part(first, "dev"), f"question {first} has part 'dev'"),
-        ("splits", lambda rows: rows[0].update(part=None), "column part holds nulls"),
+        ("splits", lambda rows: rows.append(rows[0]), f"question_id occurs twice: {first}"),
+        (
+            "splits",
+            set_part(first, "dev"),
+            f"part is dev in question {first}, not train, test, unused",
+        ),
+        ("splits", lambda rows: rows[0].update(part=None), "column part is null in row 1"),
         ("preferences", lambda rows: rows.pop(0), f"{first} is not in the release"),
         ("queries", lambda rows: rows.clear(), "lacks query shirt.val."),
     ]

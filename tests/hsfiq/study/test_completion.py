@@ -10,8 +10,8 @@ from hsfiq.answer_rules import Answer
 from hsfiq.collect.stages import completion_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
-from hsfiq.study.config import Checks, Recruitment
-from hsfiq.study.recruiting import completion_code, completion_url, has_failed
+from hsfiq.study.config import Checks
+from hsfiq.study.recruiting import Recruitment, completion_code, completion_url, has_failed
 from tests.studies import GOOD, SMALL, Seat, draw, make_queries, pair_answer
 
 TIE = pair_answer(3, 3, 0)

@@ -22,13 +22,13 @@ from hsfiq.study.config import (
     Design,
     Presentation,
     Queries,
-    Recruitment,
     StudyConfig,
     Translation,
     config_of,
 )
 from hsfiq.study.config_file import FROM_FILES, RANGES, read_config
 from hsfiq.study.design import draw_study
+from hsfiq.study.recruiting import Recruitment
 from tests.hsfiq.study.every_key import EVERY_KEY, OF_OTHER_KINDS
 from tests.studies import make_queries
 

@@ -24,8 +24,9 @@ from hsfiq.db.tables import Check, Extension, Form, Pair, Question, RetrievedSet
 from hsfiq.db.types import Base
 from hsfiq.errors import ConfigError, FileErrors, NotOpen, Refused, UnreadableInput
 from hsfiq.study.capacity import capacity_of, planned_judgements
-from hsfiq.study.config import Checks, Recruitment
+from hsfiq.study.config import Checks
 from hsfiq.study.extension import Added, MoreAnnotators, NewQueries
+from hsfiq.study.recruiting import Recruitment
 from tests.arenas import draw_arena
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of
 from tests.studies import NOW, SMALL, Seat, draw, make_queries, small_study

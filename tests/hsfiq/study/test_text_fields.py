@@ -6,15 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from hsfiq.study.config import (
-    Design,
-    Presentation,
-    Questionnaire,
-    Recruitment,
-    StudyConfig,
-    Translation,
-)
+from hsfiq.study.config import Design, Presentation, Questionnaire, StudyConfig, Translation
 from hsfiq.study.instrument import ExtraQuestion, Wording
+from hsfiq.study.recruiting import Recruitment
 from hsfiq.study.texts import WrongTexts, changes_between, corrected, text_fields, texts_of
 
 STUDY = StudyConfig(
