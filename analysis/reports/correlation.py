@@ -257,7 +257,7 @@ def _normality_row(name: str, result: Normality) -> Row:
 # The section on how well each metric correlates with the human scores.
 
 
-def agreement_section(analysis: Analysis, distribution: ScoreDistribution) -> Section:
+def agreement_section(analysis: Analysis, distribution: ScoreDistribution | None) -> Section:
     return Section(
         "agreement",
         "Agreement with human scores",
@@ -265,8 +265,11 @@ def agreement_section(analysis: Analysis, distribution: ScoreDistribution) -> Se
             _spearman_table(analysis),
             _spearman_chart(analysis),
             _within_table(analysis),
-            distribution_chart(distribution),
-            distribution_table(distribution),
+            *(
+                ()
+                if distribution is None
+                else (distribution_chart(distribution), distribution_table(distribution))
+            ),
             normality_table(analysis),
         ),
     )
@@ -284,6 +287,7 @@ def _spearman_table(analysis: Analysis) -> Table:
             NumberCell(
                 correlation.rho, bounds=correlation.independent_ci, reason=correlation.reason
             ),
+            number_cell(correlation.p, correlation.reason, style="p"),
             correlation.n,
             correlation.n_clusters,
         )

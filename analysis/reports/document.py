@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from math import isnan
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from hsfiq.analysis.answer_model import AnswerModel, Effect
@@ -252,27 +251,37 @@ def value_and_interval(cell: NumberCell) -> tuple[str, str]:
     return number_text(cell.value, cell.style), interval
 
 
-def bounds_text(bounds: tuple[float, float], style: Style = "plain") -> str:
+def bounds_text(bounds: tuple[float, float], style: Style = "plain", digits: int = 3) -> str:
     if isnan(bounds[0]):
         return f"[{DASH}]"
-    low, high = (number_text(bound, style) for bound in bounds)
+    low, high = (number_text(bound, style, digits) for bound in bounds)
     return f"[{low}, {high}]"
 
 
-def number_text(value: float, style: Style = "plain") -> str:
-    """A figure, which must not be NaN, as it is written in sentences and tables."""
+def number_and_interval(estimate: Estimate) -> str:
+    """A figure with its interval for a sentence, or why it is undefined."""
+    if estimate.reason is not None:
+        return f"undefined ({estimate.reason})"
+    return cell_text(estimate_cell(estimate))
+
+
+def number_text(value: float, style: Style = "plain", digits: int = 3) -> str:
+    """A figure, which must not be NaN, as it is written in sentences and tables.
+
+    `digits` are the decimals of the styles "plain", "signed" and, from 0.001 on, "p".
+    """
     if style == "p":
         if value < SMALLEST_P:
             return f"< {SMALLEST_P:.0e}"
-        return f"{value:.1e}" if value < 0.001 else f"{value:.3f}"
+        return f"{value:.1e}" if value < 0.001 else f"{value:.{digits}f}"
     if style == "points":
         value *= 100
     formats = {
         "percent": ".1%",
         "points": ".2f",
-        "signed": "+.3f",
+        "signed": f"+.{digits}f",
         "short": ",.4g",
-        "plain": ",.3f",
+        "plain": f",.{digits}f",
     }
     return format(value, formats[style]).replace("-", MINUS)
 
@@ -305,49 +314,6 @@ def table(
     caption = layout["caption"].format(**placeholders)
     full_name = name if key is None else f"{name}_{key}"
     return Table(full_name, caption, columns, tuple(rows), note or layout.get("note"))
-
-
-# Figures as plain text. Text for the terminal rounds figures here and nowhere else.
-
-WIDTH = 100
-
-
-def interval_text(interval: ConfidenceInterval | None, digits: int = 4) -> str:
-    if interval is None or isnan(interval.low):
-        return "[undefined]"
-    return f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
-
-
-def estimate_text(estimate: Correlation | Rate | Estimate, digits: int = 4) -> str:
-    """An estimate to this many digits, with its interval to three."""
-    if estimate.reason:
-        return "undefined"
-    return f"{estimate_value(estimate):.{digits}f} {interval_text(estimate.ci, 3)}"
-
-
-def p_text(p: float) -> str:
-    return f"p < {SMALLEST_P:.0e}" if p < SMALLEST_P else f"p = {p:.2g}"
-
-
-def folded(text: str) -> str:
-    """A line in as many as it needs, of at most `WIDTH` characters unless a word is longer."""
-    if len(text) <= WIDTH:
-        return text
-    indent = " " * (len(text) - len(text.lstrip()) + 2)
-    lines = wrap(
-        text,
-        WIDTH,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=False,
-    )
-    return "\n".join(lines)
-
-
-def line(label: str, text: str = "") -> str:
-    """A line whose text starts at the common column; an empty label continues the line above."""
-    return f"{label:<17}{text}"
 
 
 # Where figures and tables are printed: widths of columns and sizes of letters.

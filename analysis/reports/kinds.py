@@ -24,11 +24,10 @@ from hsfiq.analysis.reports.document import (
     Section,
     Table,
     estimate_cell,
-    interval_text,
 )
 from hsfiq.analysis.reports.html import report_files
-from hsfiq.analysis.reports.sessions import methods_of, sections, session_text
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
+from hsfiq.analysis.reports.sessions import methods_of, sections
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.sessions.measure import SessionAnalysis
 from hsfiq.text import count_text
 
@@ -82,38 +81,6 @@ def chart_of(figures: Figures) -> Chart | None:
 
 SIMULATED = "The answers come from simulated annotators. Every figure describes the simulation."
 FEW = 30
-NAME_WIDTH = 24
-
-
-def kind_text(analysis: KindAnalysis) -> str:
-    """The figures as plain text, without a final newline."""
-    return "\n\n".join("\n".join(block) for block in _blocks(analysis))
-
-
-def _blocks(analysis: KindAnalysis) -> Iterator[list[str]]:
-    head = [about(analysis.release)]
-    if analysis.release.simulated:
-        head.append("SIMULATED: these answers come from simulated annotators, not from people.")
-    yield head
-    for figures in analysis.tables:
-        lines = [figures.title]
-        width = max((len(name) + 2 for name in figures.rows), default=0)
-        for name, row in figures.rows.items():
-            for column, estimate in row.items():
-                lines.append(f"  {name:<{max(width, NAME_WIDTH)}}{column} {figure_text(estimate)}")
-        yield lines if figures.rows else [*lines, "  (none asked for)"]
-    if analysis.measures is not None:
-        yield session_text(analysis.measures).splitlines()
-    intervals = "intervals: 95%, bootstrap over clusters; --json has each one's method"
-    yield [intervals]
-
-
-def figure_text(estimate: Estimate) -> str:
-    if isnan(estimate.value):
-        return f"undefined: {estimate.reason}"
-    clusters = f" of {count_text(estimate.ci.n_clusters, 'cluster')}" if estimate.ci else ""
-    interval = interval_text(estimate.ci, 3) if estimate.ci else ""
-    return f"{estimate.value:.3f} {interval}, n = {estimate.n:,}{clusters}"
 
 
 def about(summary: KindSummary) -> str:

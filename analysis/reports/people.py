@@ -58,7 +58,7 @@ def judges_section(judges: Mapping[str, JudgeAgreement]) -> Section:
             number_cell(figures.judge, figures.reason, n=figures.n),
             number_cell(figures.people, figures.reason, n=figures.n),
             number_cell(figures.difference, figures.reason, n=figures.n, ci=figures.ci),
-            figures.n_pairs,
+            *(figures.n, figures.n_pairs, figures.n_participants),
             figures.verdict,
         )
         for name, judge in judges.items()
@@ -207,6 +207,10 @@ def participants_section(
             _care_table(participants),
         ),
     )
+
+
+def bias_section(bias: PositionBias) -> Section:
+    return Section("position_bias", "Position bias", (_bias_table(bias),))
 
 
 def _bias_table(bias: PositionBias) -> Table:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from importlib.resources import files
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,10 @@ from hsfiq.analysis.reports.correlation import (
     score_distribution,
     within_query_section,
 )
-from hsfiq.analysis.reports.document import Document, estimate_cell
+from hsfiq.analysis.reports.document import Document, Section, estimate_cell
 from hsfiq.analysis.reports.html import report_files, to_html
 from hsfiq.analysis.reports.people import (
+    bias_section,
     judges_section,
     overlap_section,
     participants_section,
@@ -49,13 +51,18 @@ from hsfiq.analysis.reports.systems import (
     systems_section,
 )
 from hsfiq.analysis.reports.tables import to_csv
+from hsfiq.analysis.reports.text import to_text
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
+from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 from hsfiq.analysis.results import UNDEFINED, json_value
 from hsfiq.analysis.statistics.preference import base_rates
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+FOOTNOTE = (files("hsfiq.analysis.reports") / "footnote.txt").read_text(encoding="utf-8").rstrip()
 
 
 @dataclass(frozen=True)
@@ -177,6 +184,92 @@ def report(
     return report_of(inputs, answer_model=answer_model, margin=margin)
 
 
+def analysis_text(analysis: Analysis) -> str:
+    """The figures as plain text; see `to_text`."""
+    document = Document(
+        title=title_of(analysis),
+        summary=summary_of(analysis),
+        simulated=analysis.release.simulated,
+        caveats=tuple(("NOTE", note) for note in cautions(analysis)),
+        sections=tuple(sections_of(analysis)),
+    )
+    footnote = FOOTNOTE.splitlines() if analysis.metrics else ()
+    return to_text(document, *intervals_lines(analysis.position_bias.ci), *footnote)
+
+
+def intervals_lines(interval: ConfidenceInterval | None) -> Iterator[str]:
+    if interval is not None:
+        yield (
+            f"intervals: {interval.level:.0%}, {interval.method}; unit: {interval.unit}, "
+            f"{count_text(interval.n_resamples, 'resample')}."
+        )
+
+
+def cautions(analysis: Analysis) -> Iterator[str]:
+    """The notes, what the answers share, the limits of intervals, and which sets have no value."""
+    yield from analysis.notes
+    if analysis.shared_triplets.n_shared:
+        yield analysis.shared_triplets.clause
+    interval = analysis.position_bias.ci
+    if interval is not None and (interval.note or interval.reason):
+        yield interval.note or f"intervals are undefined: {interval.reason}"
+    for name, metric in analysis.metrics.items():
+        if metric.missing.n:
+            sets = ", ".join(metric.missing.first)
+            more = ", ..." if metric.missing.n > len(metric.missing.first) else ""
+            yield f"{name} has no value for {count_text(metric.missing.n, 'set')}: {sets}{more}"
+
+
+def title_of(analysis: Analysis) -> str:
+    return f"How well metrics agree with people: {analysis.release.name} {analysis.release.version}"
+
+
+def summary_of(analysis: Analysis) -> str:
+    summary = analysis.release
+    part = "" if summary.taken is None else f"{sentence(summary.taken)} "
+    return (
+        f"Study {summary.study}: {count_text(summary.n_questions, 'question')}, "
+        f"{count_text(summary.n_sets, 'retrieved set')}, "
+        f"{count_text(summary.n_participants, 'participant')}. {part}Metrics: "
+        f"{', '.join(analysis.metrics) or 'none'}."
+    )
+
+
+def sections_of(
+    analysis: Analysis, distribution: ScoreDistribution | None = None
+) -> Iterator[Section]:
+    """The sections of what was computed."""
+    details, model, tested = analysis.details, analysis.answer_model, analysis.equivalences
+    yield agreement_section(analysis, distribution)
+    yield preference_section(analysis)
+    if details is not None:
+        yield within_query_section(details.within_query)
+    yield comparison_section(analysis.comparisons)
+    yield metric_ranks_section(analysis.metric_ranks)
+    yield accuracy_section(analysis)
+    if details is not None:
+        yield systems_section(details.systems)
+    if tested is not None:
+        yield equivalence_section(tested)
+    if model is not None:
+        yield answer_model_section(model)
+    if details is None:
+        yield bias_section(analysis.position_bias)
+    else:
+        yield participants_section(
+            analysis.position_bias,
+            details.participants,
+            details.place_and_time,
+            details.repeated_pairs,
+        )
+        yield categories_section(details.categories)
+        yield overlap_section(details.overlap)
+    if analysis.judges:
+        yield judges_section(analysis.judges)
+    if details is not None:
+        yield sensitivity_section(details.sensitivity)
+
+
 def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | None = None) -> Report:
     release, bootstrap = inputs.release, inputs.bootstrap
     values = {str(metric): metric.values(release) for metric in inputs.metrics}
@@ -185,40 +278,14 @@ def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | Non
         release, inputs.metrics, bootstrap, with_answer_model=answer_model, margin=margin
     )
     analysis = replace(analysis, details=further)
-    model, tested = analysis.answer_model, analysis.equivalences
     distribution = score_distribution(release, values, bootstrap)
-    summary = analysis.release
-    part = "" if summary.taken is None else f"{sentence(summary.taken)} "
     document = Document(
-        title=f"How well metrics agree with people: {summary.name} {summary.version}",
-        summary=(
-            f"Study {summary.study}: {count_text(summary.n_questions, 'question')}, "
-            f"{count_text(summary.n_sets, 'retrieved set')}, "
-            f"{count_text(summary.n_participants, 'participant')}. {part}Metrics: "
-            f"{', '.join(analysis.metrics) or 'none'}."
-        ),
-        simulated=summary.simulated,
+        title=title_of(analysis),
+        summary=summary_of(analysis),
+        simulated=analysis.release.simulated,
         caveats=caveats(release, analysis, further),
         sections=(
-            agreement_section(analysis, distribution),
-            preference_section(analysis),
-            within_query_section(further.within_query),
-            comparison_section(analysis.comparisons),
-            metric_ranks_section(analysis.metric_ranks),
-            accuracy_section(analysis),
-            systems_section(further.systems),
-            *(() if tested is None else (equivalence_section(tested),)),
-            *(() if model is None else (answer_model_section(model),)),
-            participants_section(
-                analysis.position_bias,
-                further.participants,
-                further.place_and_time,
-                further.repeated_pairs,
-            ),
-            categories_section(further.categories),
-            overlap_section(further.overlap),
-            *((judges_section(analysis.judges),) if analysis.judges else ()),
-            sensitivity_section(further.sensitivity),
+            *sections_of(analysis, distribution),
             methods_section(bootstrap, analysis.comparisons),
         ),
     ).drawn()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,14 +18,12 @@ from hsfiq.analysis.reports.document import (
     Section,
     Table,
     estimate_cell,
-    folded,
-    interval_text,
     number_cell,
 )
 from hsfiq.analysis.reports.html import report_files
 from hsfiq.analysis.resampling.bootstrap import Estimate
-from hsfiq.analysis.sessions.measure import Differences, SessionAnalysis, SystemMeasures
-from hsfiq.analysis.sessions.people import Compared, Comparison, Order, PeopleAndSimulators
+from hsfiq.analysis.sessions.measure import SessionAnalysis, SystemMeasures
+from hsfiq.analysis.sessions.people import Compared, Comparison, PeopleAndSimulators
 from hsfiq.analysis.sessions.ranks import Rules
 from hsfiq.text import count_text
 
@@ -73,19 +70,23 @@ def session_report(
 
 
 def document_of(analysis: SessionAnalysis, people: PeopleAndSimulators | None = None) -> Document:
-    n = sum(each.n_sessions for each in analysis.systems.values())
+    n, rules = sum(each.n_sessions for each in analysis.systems.values()), analysis.rules
     caveats = [("Notes", ". ".join(analysis.notes))] if analysis.notes else []
     if analysis.simulated:
         caveats.insert(0, ("Simulated texts", SIMULATED))
     return Document(
         title="Searches over several rounds",
-        summary=f"{count_text(n, 'session')} of {count_text(len(analysis.systems), 'system')}.",
+        summary=(
+            f"{count_text(n, 'session')} of {count_text(len(analysis.systems), 'system')}. "
+            f"After a session's end: {rules.after_stop}; ties: {rules.ties}. Intervals resample "
+            f"{count_text(analysis.n_clusters, 'cluster')} ({analysis.unit})."
+        ),
         simulated=analysis.simulated,
         caveats=tuple(caveats),
         sections=(
             *sections(analysis),
             *(() if people is None else [people_section(people)]),
-            Section("methods", "Methods", (methods_of(analysis.rules),)),
+            Section("methods", "Methods", (methods_of(rules),)),
         ),
     )
 
@@ -253,14 +254,15 @@ def curve_chart(
     is_log: bool = False,
 ) -> Chart:
     """A panel for each figure, with a line for each system."""
-    from matplotlib.ticker import (  # noqa: PLC0415
-        LogLocator,
-        MaxNLocator,
-        NullLocator,
-        StrMethodFormatter,
-    )
 
     def paint(figure: Figure) -> None:
+        from matplotlib.ticker import (  # noqa: PLC0415
+            LogLocator,
+            MaxNLocator,
+            NullLocator,
+            StrMethodFormatter,
+        )
+
         for axes, (key, label) in zip(panels(figure, len(figures)), figures.items(), strict=True):
             for index, (system, by_round) in enumerate(systems.items()):
                 draw_curve(axes, index, shorten(system), by_round[key])
@@ -310,127 +312,4 @@ def draw_curve(axes: Axes, index: int, name: str, estimates: Sequence[Estimate])
         linestyle=style.line,
         label=name,
         ms=4,
-    )
-
-
-# The figures of sessions as plain text.
-
-LABEL, COLUMN = 24, 25  # characters
-DIGITS = 3
-LARGE = 100
-"""Ranks from here on have no decimals."""
-SIMULATED_HEADING = "SIMULATED: texts come from simulators, not from people"
-
-
-def session_text(analysis: SessionAnalysis) -> str:
-    """Lines of at most 100 characters, unless a word is longer, without a final newline."""
-    blocks = [list(system_lines(name, each, analysis)) for name, each in analysis.systems.items()]
-    blocks += [list(difference_lines(name, each)) for name, each in analysis.differences.items()]
-    rules = analysis.rules
-    clusters = f"{count_text(analysis.n_clusters, 'cluster')} ({analysis.unit})"
-    blocks.append(
-        [
-            f"rules: after a session's end {rules.after_stop}, ties {rules.ties}",
-            f"intervals: 95%, bootstrap over {clusters}; --json has all rounds and their methods",
-            *([SIMULATED_HEADING] if analysis.simulated else []),
-            *(f"note: {note}" for note in analysis.notes),
-        ]
-    )
-    return "\n\n".join("\n".join(map(folded, block)) for block in blocks)
-
-
-def system_lines(name: str, system: SystemMeasures, analysis: SessionAnalysis) -> Iterator[str]:
-    """The figures of the rounds that the rules print, then those of sessions."""
-    stops = ", ".join(f"{reason} {n:,}" for reason, n in system.stops.items())
-    yield (
-        f"{name}: {count_text(system.n_sessions, 'session')} of "
-        f"{count_text(system.n_queries, 'query', 'queries')}; ends: {stops}"
-    )
-    rounds = analysis.rules.printed_rounds(system.n_rounds)
-    yield " " * LABEL + "".join(f"{f'round {each}':<{COLUMN}}" for each in rounds).rstrip()
-    for figure, estimates in system.by_round.items():
-        cells = [figure_text(estimates[each - 1]) for each in rounds]
-        if len(set(cells)) == 1 and isnan(estimates[0].value):
-            cells = cells[:1]
-        yield f"  {figure:<{LABEL - 2}}{''.join(f'{cell:<{COLUMN}}' for cell in cells)}".rstrip()
-    for figure, estimate in system.of_sessions.items():
-        yield f"  {figure:<{LABEL - 2}} {figure_text(estimate)}"
-    for figure, success in system.success.items():
-        median = success.median
-        half = f", half by round {median.value:.0f}" if not isnan(median.value) else ""
-        if isnan(median.value) and not isnan(success.mean.value):
-            half = f", {median.reason}"
-        yield f"  {figure:<{LABEL - 2}} mean {figure_text(success.mean)}{half}"
-
-
-def difference_lines(name: str, differences: Differences) -> Iterator[str]:
-    yield (
-        f"{name} minus {differences.minus}, round {differences.round}, "
-        f"{count_text(differences.n_queries, 'query', 'queries')} of both"
-    )
-    for figure, estimate in differences.figures.items():
-        yield f"  {figure:<{LABEL - 2}}{figure_text(estimate, signed=True)}"
-
-
-def figure_text(estimate: Estimate, *, signed: bool = False) -> str:
-    if isnan(estimate.value):
-        return f"undefined: {estimate.reason}"
-    digits = DIGITS if abs(estimate.value) < LARGE else 0
-    interval = "" if estimate.ci is None else f" {interval_text(estimate.ci, digits)}"
-    return f"{estimate.value:{'+' if signed else ''}.{digits}f}{interval}"
-
-
-# People and simulators on the same queries, as plain text.
-
-PEOPLE_LABEL, PEOPLE_COLUMN = 22, 26  # characters
-
-
-def comparison_text(people: PeopleAndSimulators) -> str:
-    """Lines of at most 100 characters, without a final newline; figures of the last round."""
-    blocks = [list(comparison_lines(each, people.k)) for each in people.comparisons]
-    if people.orders:
-        blocks.append([f"order of systems by hits@{people.k}, second minus first"])
-        blocks[-1] += [order_line(each) for each in people.orders]
-    if people.notes:
-        blocks.append([f"note: {note}" for note in people.notes])
-    return "\n\n".join("\n".join(map(folded, block)) for block in blocks)
-
-
-def comparison_lines(comparison: Comparison, k: int) -> Iterator[str]:
-    n_rounds = len(comparison.figures[f"hits@{k}"])
-    yield (
-        f"{comparison.system}: people ({count_text(comparison.n_people_sessions, 'session')}) and "
-        f"{comparison.simulator} ({count_text(comparison.n_simulator_sessions, 'session')}) on "
-        f"{count_text(comparison.n_queries, 'query', 'queries')}"
-    )
-    titles = ("people", comparison.simulator, "difference")
-    yield " " * PEOPLE_LABEL + "".join(f"{title:<{PEOPLE_COLUMN}}" for title in titles).rstrip()
-    hits = f"hits@{k}"
-    for number, each in enumerate(comparison.figures[hits], start=1):
-        yield line(f"{hits}, round {number}", each)
-    yield f"  after round {n_rounds}:"
-    for name, figures in comparison.figures.items():
-        if name != hits:
-            yield line(name, figures[-1])
-    yield line("words of a text", comparison.words)
-    yield f"  by {hits} after round {n_rounds} the simulator is {comparison.verdict}"
-
-
-def line(label: str, compared: Compared) -> str:
-    cells = [
-        figure_text(compared.people),
-        figure_text(compared.simulator),
-        figure_text(compared.difference, signed=True),
-    ]
-    if len(set(cells)) == 1:
-        cells = cells[:1]
-    padded = " ".join(f"{cell:<{PEOPLE_COLUMN - 1}}" for cell in cells)
-    return f"  {label:<{PEOPLE_LABEL - 3}} {padded}".rstrip()
-
-
-def order_line(order: Order) -> str:
-    verdict = {True: "same order", False: "other order", None: "no order"}[order.agrees]
-    return (
-        f"  {', '.join(order.systems)}: people {figure_text(order.people, signed=True)}, "
-        f"{order.simulator} {figure_text(order.by_simulator, signed=True)}: {verdict}"
     )

@@ -573,7 +573,8 @@ def measure(
     simulated sessions of the files beside those of people.
     """
     with requires("analysis"):
-        from hsfiq.analysis.reports.sessions import comparison_text, session_text
+        from hsfiq.analysis.reports.sessions import document_of
+        from hsfiq.analysis.reports.text import to_text
         from hsfiq.analysis.sessions.measure import measure_rows
         from hsfiq.analysis.sessions.ranks import FISD, Rules
     from hsfiq.atomic_files import require_free, write_report
@@ -603,11 +604,8 @@ def measure(
             from hsfiq.analysis.reports.sessions import session_report
         write_report(session_report(result, compared), report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
-    as_object, text = result.to_json(), session_text(result)
-    if compared is not None:
-        as_object["people"] = compared.to_json()
-        text = f"{text}\n\n{comparison_text(compared)}"
-    print_result(as_object, text, as_json=as_json)
+    as_object = result.to_json() | ({} if compared is None else {"people": compared.to_json()})
+    print_result(as_object, to_text(document_of(result, compared)), as_json=as_json)
 
 
 def comparison(

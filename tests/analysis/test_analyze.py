@@ -12,7 +12,7 @@ from hypothesis import example, given
 
 from hsfiq.analysis.analyze import CHOSEN_PAIRS, Analysis, analyze
 from hsfiq.analysis.data.metrics import Recall, ScoreColumn
-from hsfiq.analysis.reports.text import analysis_text
+from hsfiq.analysis.reports.report import analysis_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.errors import UnreadableInput
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
@@ -158,4 +158,4 @@ def test_a_complete_study_of_6100_sets() -> None:
         assert variable["normality"]["second"]["p"] < 1e-3
     assert 0.1 < result["metrics"]["recall@5"]["spearman"]["rho"] < 0.4
     assert result["metrics"]["recall@5"]["preference_rate"]["symmetric"]["rate"] > 0.6
-    assert "approximate beyond N = 5,000" in analysis_text(analysis)
+    assert "K2" in analysis_text(analysis)

@@ -6,15 +6,21 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.equivalence import Equivalence, equivalences
-from hsfiq.analysis.resampling.bootstrap import Estimate
+from hsfiq.analysis.reports.correlation import NOTHING, equivalence_section
+from hsfiq.analysis.reports.text import section_lines
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval, percentile_interval
 from hsfiq.analysis.resampling.permutation import Difference, Swaps, holm
 from hsfiq.analysis.statistics.comparison import Comparison
 from hsfiq.analysis.systems.ranks import Duel
+from hsfiq.analysis.systems.systems import duels_of
+from hsfiq.cli import run
 from hsfiq.errors import UnreadableInput
 
 Z = stats.norm.ppf(0.975)
@@ -121,3 +127,25 @@ def test_no_spread_gives_no_test() -> None:
 def test_impossible_margins_are_refused(margin: float) -> None:
     with pytest.raises(UnreadableInput, match="is not between"):
         equivalences(margin, [], [])
+
+
+def test_a_verdict_that_is_undefined_has_its_reason(drawn: tuple[Release, pd.Series]) -> None:
+    duels = duels_of(drawn[0], Bootstrap.of_release(drawn[0], n_resamples=100))
+    tested = equivalences(0.05, [], duels)
+    tested[0] = replace(tested[0], is_equivalent=True)
+    tested[1] = replace(tested[1], is_equivalent=None, low=math.nan, reason="too few")
+    lines = list(section_lines(equivalence_section(tested)))
+    assert sum(line.endswith("  equivalent") for line in lines) == 1
+    assert sum(line.endswith("  not shown") for line in lines) == 4  # of the pairs of four systems
+    assert lines[-1] == "    (a) too few"
+    assert equivalence_section([]).blocks == (NOTHING,)
+
+
+def test_a_release_without_systems_has_no_duels(drawn: tuple[Release, pd.Series]) -> None:
+    unnamed = replace(drawn[0], sets=drawn[0].sets.assign(system=None))
+    assert duels_of(unnamed, Bootstrap.of_release(drawn[0], n_resamples=10)) == []
+
+
+def test_an_impossible_margin_is_refused_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["analyze", "nowhere", "--metric", "recall@5", "--equivalence", "0.7"]) == 2
+    assert "0.7 is not between 0 and 0.5" in capsys.readouterr().err

@@ -76,9 +76,7 @@ def commands_of(kind: str, database: str, name: str) -> Iterator[tuple[str, tupl
     yield f"{name}-verified", ("release", "verify", name, "--json")
     yield f"{name}-compared", ("release", "diff", name, f"{name}-filtered", "--json")
     metric = () if kind in WITHOUT_METRICS else ("--metric", "recall@2")
-    analyze = ("analyze", name, *metric, "--resamples", "49")
-    yield f"{name}-analyzed", (*analyze, "--json")
-    yield f"{name}-in-words", analyze
+    yield f"{name}-analyzed", ("analyze", name, *metric, "--resamples", "49", "--json")
 
 
 def export(kind: str, database: str, out: str, *options: str) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def test_a_simulated_user_searches_over_three_rounds(small_run: SmallRun) -> Non
     assert len(sessions) == 3 * TINY.searches  # of each category
     assert {(len(each.rounds), each.simulator) for each in sessions} == {(3, "drawn-full")}
     assert "hits@10" in small_run.out
-    assert "SIMULATED: texts come from simulators" in small_run.out
+    assert "The texts come from simulators" in small_run.out
 
 
 @pytest.mark.slow

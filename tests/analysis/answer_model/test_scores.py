@@ -17,7 +17,7 @@ from hsfiq import analysis
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.answer_model import AnswerModel, answer_model, fit_scores
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.reports.text import analysis_text
+from hsfiq.analysis.reports.report import analysis_text
 from hsfiq.cli import run
 from tests.analysis.drawn_releases import BEST_FIRST
 from tests.analysis.reports.helpers import check_page, quick_bootstrap
@@ -99,7 +99,7 @@ def test_any_study_can_be_modelled_and_printed(study: list[Question]) -> None:
     result = analyze(release, [], quick_bootstrap(release), with_answer_model=True)
     json.dumps(result.to_json(), allow_nan=False)
     text = analysis_text(result)
-    assert "model of scores" in text
+    assert "What contributes to the scores" in text
     assert "nan" not in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -117,10 +117,10 @@ def test_the_command_adds_the_model_on_request(
     folder = write_release(make_release(study), tmp_path / "hp")
     command = ["analyze", str(folder), "--metric", "recall@5", "--resamples", "20"]
     assert run(command) == 0
-    assert "model of scores" not in capsys.readouterr().out
+    assert "What contributes" not in capsys.readouterr().out
     assert run([*command, "--answer-model"]) == 0
     text = capsys.readouterr().out
-    assert "model of scores  60 scores, 3 participants, 30 triplets" in text
+    assert "60 scores of 3 participants about 30 triplets" in " ".join(text.split())
     assert "set 1 compared with set 2" in text
     report = analysis.report(folder, ["recall@5"], answer_model=True)
     check_page(report.to_html())

@@ -35,10 +35,10 @@ def test_text_names_the_systems_best_first_and_says_simulated(
     release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = analyzed(capsys, str(release))
-    assert "SIMULATED: these votes come from simulated participants, not from people." in text
+    assert "SIMULATED: these answers come from simulated annotators, not from people." in text
     assert "60 votes in 30 sessions about 30 queries, 10 participants" in text
     assert text.index("strong") < text.index("middle") < text.index("weak")
-    assert "first votes alone" in text
+    assert "Strengths by the first votes alone" in text
     assert "Effect of the side: log odds of list 1 +" in text
     assert "The correlation of two votes of one session is" in text
     assert "Every two systems have 10 sessions with votes." in text

@@ -15,7 +15,7 @@ from hsfiq.analysis.data.metrics import ScoreColumn
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.people import judges
 from hsfiq.analysis.people.judges import judge_agreement
-from hsfiq.analysis.reports.text import analysis_text
+from hsfiq.analysis.reports.report import analysis_text
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, values_of
 
 Answer = tuple[str, str, bool, int, int]
@@ -126,7 +126,7 @@ def test_analyze_says_it_of_judges_alone(
     assert list(result.to_json()["judges"]) == ["judge"]  # type: ignore[call-overload]
     text = analysis_text(result)
     assert "better than people" in text
-    assert "at most 0.1 less agreement" in text
+    assert "lies above -0.1" in text
     (note,) = result.notes
     assert note.startswith('metric "judge" has a judge\'s preferences')
     assert max(map(len, text.splitlines())) <= 100

@@ -11,8 +11,9 @@ from hypothesis import given
 from hsfiq import analysis as analysis_package
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
-from hsfiq.analysis.reports.document import folded
-from hsfiq.analysis.reports.text import FOOTNOTE, analysis_text
+from hsfiq.analysis.reports.document import Column, Table, number_cell
+from hsfiq.analysis.reports.report import FOOTNOTE, analysis_text
+from hsfiq.analysis.reports.text import folded, table_lines
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
 STUDY = [
@@ -28,15 +29,14 @@ STUDY = [
 def test_the_figures_of_a_small_study() -> None:
     text = analysis_text(analyze(make_release(STUDY), [Recall(5), Recall(1)]))
     lines = text.splitlines()
-    assert "6 questions, 12 sets, 2 participants" in lines[0]
-    assert "P(set 1 preferred) = 0.6000 [0.0000, 1.0000], n = 5, 1 human tie" in lines[1]
-    assert "binomial p = 1, sign-flip test p = 1" in lines[2]
-    assert "95%, Student's t, bootstrap variance; unit: participant, 2,000 resamples" in lines[3]
-    assert "2 clusters are few" in lines[4]
-    rows = {line.split("  ")[2]: line.split()[-6:] for line in lines if line.startswith("    ")}
-    assert rows["ge"] == ["0.6667", "[0.0000,", "1.0000]", "3", "50.0%", "0.5000"]
-    assert any("2 sets: p1.form_1.5.1, p1.form_1.5.2" in line for line in lines)
-    assert any("gt where recall@1 ties" in line and "no pair has" in line for line in lines)
+    assert "6 questions, 12 retrieved sets, 2 participants" in lines[1]
+    assert "2 clusters are few" in lines[2]
+    assert "no value for 2 sets: p1.form_1.5.1, p1.form_1.5.2" in lines[3]
+    bias = lines[lines.index("Position bias") + 4].split()
+    assert bias == ["0.6000", "[0.0000,", "1.0000]", "1.0000", "1.0000", "5", "2", "1"]
+    rows = {tuple(line.split()[:2]): line.split()[-6:] for line in lines if "eq. 8" in line}
+    assert rows["recall@5", "ge"] == ["0.6667", "[0.0000,", "1.0000]", "3", "50.0%", "0.5000"]
+    assert "intervals: 95%, Student's t, bootstrap variance; unit: participant, 2,000" in text
     assert text.endswith(FOOTNOTE)
     assert "nan" not in text
 
@@ -54,11 +54,39 @@ def test_any_study_can_be_printed(study: list[Question]) -> None:
     )
     text = analysis_text(analysis)
     assert "nan" not in text
-    assert "equivalence " in text
+    assert "Equivalence" in text
     assert max(map(len, text.splitlines())) <= 100
     assert not any(line != line.rstrip() for line in text.splitlines())
     rho = analysis.metrics["recall@5"].spearman.rho
-    assert math.isnan(rho) or f"rho = {rho:.4f}" in text
+    assert math.isnan(rho) or f"{rho:.4f}" in text
+
+
+def test_a_table_says_why_figures_are_undefined_and_of_how_many_they_are() -> None:
+    rows = (
+        ("a", number_cell(0.5, n=12), number_cell(-0.25, n=7, style="signed")),
+        ("b", number_cell(math.nan, "too few", n=1), number_cell(2.0, n=1)),
+    )
+    columns = (Column("name", "Name"), Column("x", "The first figure"), Column("y", "Second"))
+    assert list(table_lines(Table("t", "A table", columns, rows, "A note."))) == [
+        "  A table",
+        "              The first",
+        "    Name         figure   Second      n",
+        "    a            0.5000  -0.2500  12, 7",
+        "    b     undefined (a)   2.0000      1",
+        "    A note.",
+        "    (a) too few",
+    ]
+
+
+def test_wide_tables_are_divided_and_long_ones_are_left_out() -> None:
+    columns = (Column("name", "Name"), *(Column(f"c{n}", f"Column {n}") for n in range(12)))
+    row = ("a name", *(number_cell(n + 0.5) for n in range(12)))
+    lines = list(table_lines(Table("t", "A table", columns, (row,))))
+    assert max(map(len, lines)) <= 100
+    assert [line.split()[0] for line in lines if "." in line] == ["a", "a"]
+    assert " ".join(lines).split().count("11.5000") == 1
+    assert len(list(table_lines(Table("t", "A table", columns, (row,) * 25)))) == 2
+    assert list(table_lines(Table("t", "A table", columns, ()))) == []
 
 
 def test_there_is_no_footnote_without_metrics() -> None:
@@ -80,7 +108,7 @@ def test_one_of_a_kind_is_in_the_singular(simulated: bool) -> None:
     for text in (analysis_text(report.analysis), report.to_html()):
         assert PLURAL_OF_ONE.findall(text) == []
     assert "1 question, 2 retrieved sets, 1 participant" in report.to_html()
-    assert "1 question, 2 sets, 1 participant" in analysis_text(report.analysis)
+    assert "1 question, 2 retrieved sets, 1 participant" in analysis_text(report.analysis)
 
 
 def test_long_lines_are_folded() -> None:

@@ -15,7 +15,7 @@ from scipy import stats
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.reports.text import analysis_text
+from hsfiq.analysis.reports.report import analysis_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.permutation import Difference, Swaps
 from hsfiq.analysis.statistics.comparison import STATISTICS, Comparison, compare_all
@@ -413,7 +413,7 @@ def test_an_analysis_contains_the_comparisons() -> None:
     (comparison,) = written["comparisons"]
     assert (comparison["metric"], comparison["other"]) == ("recall@5", "recall@1")
     assert set(comparison) == {"metric", "other", *STATISTICS}
-    assert "recall@5 minus recall@1" in analysis_text(analysis)
+    assert "recall@5  recall@1  Spearman's rho" in analysis_text(analysis)
     for metric in written["metrics"].values():
         assert set(metric["pairwise_accuracy"]) == {"preference", "score"}
         assert set(metric["margin"]) == {"by_metric", "by_score"}
