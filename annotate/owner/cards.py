@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from math import ceil, isnan, nan
+from math import ceil, isnan
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -39,7 +39,6 @@ from hsfiq.study.images import dataset_of
 
 if TYPE_CHECKING:
     from hsfiq.analysis.kinds.kind import Figures
-    from hsfiq.analysis.people.agreement import Agreement
     from hsfiq.analysis.resampling.bootstrap import Estimate
     from hsfiq.analysis.sequential import WatchedPreference
     from hsfiq.analysis.statistics.preference import Proportion
@@ -324,26 +323,21 @@ def agreement_card(answers: tuple[AnswerRow, ...]) -> Card:
     agreements = plots.agreements_of(answers)
     if agreements is None:
         return Card(name, empty=plots.NEEDS)
-    lines = (
-        alpha_line(agreements.scores, "Scores, ordinal", "sets"),
-        alpha_line(agreements.preferences, "Preferences, nominal", "pairs"),
-    )
-    note = "95 % intervals over people and queries; only what at least two people have judged"
-    left_out = f"Preferences: without {agreements.n_identical:,} answers about two identical sets"
-    return Card(name, lines, (note, left_out) if agreements.n_identical else (note,))
+    from hsfiq.analysis.kinds.kind import Figures  # noqa: PLC0415 (the extra may be absent)
+    from hsfiq.analysis.resampling.bootstrap import Estimate  # noqa: PLC0415
 
-
-def alpha_line(agreement: Agreement, label: str, unit: str) -> Line:
-    """One alpha with its interval, or why it is undefined."""
-    if isnan(agreement.alpha):
-        return Line("", f"{label}: undefined; {agreement.reason}", Markup(""))
-    ci = agreement.ci
-    ends = (nan, nan) if ci is None else (ci.low, ci.high)
-    note = f"{label}; {ends[0]:.2f} to {ends[1]:.2f}, from {agreement.n_units:,} {unit}"
-    if ci is not None and ci.reason is not None:
-        note = f"{label}; {ci.reason}"
-    plot = plots.interval(agreement.alpha, ends, (-0.5, 0, 0.5, 1), 0, label)
-    return Line(f"{agreement.alpha:.2f}", note, plot)
+    of_both = {
+        "Scores, ordinal": agreements.scores,
+        "Preferences, nominal": agreements.preferences,
+    }
+    rows = {
+        label: {"alpha": Estimate(each.alpha, each.n_units, each.ci, each.reason)}
+        for label, each in of_both.items()
+    }
+    method = "Only what at least two people have judged; n counts sets and pairs of sets."
+    if agreements.n_identical:
+        method += f" Preferences: without {agreements.n_identical:,} answers about identical sets."
+    return card_of(Figures("agreement", name, "answers", rows, method), ALPHA)
 
 
 def checks_card(checks: Sequence[CheckResult]) -> Card:
@@ -385,14 +379,13 @@ def kind_cards(tables: Sequence[Figures] | None, config: StudyConfig) -> tuple[C
     """A card for each table that has a row; `tables` is as `KindFigures.of` returns it."""
     if tables is None:
         return (Card("Answers", empty=NEEDS),)
-    return tuple(card_of(table, config) for table in tables if table.rows)
+    return tuple(card_of(table, ticks_of(table, config)) for table in tables if table.rows)
 
 
-def card_of(table: Figures, config: StudyConfig) -> Card:
+def card_of(table: Figures, ticks: Sequence[float]) -> Card:
     from hsfiq.analysis.kinds.kind import REFERENCES  # noqa: PLC0415 (the extra may be absent)
 
     mark, meaning = REFERENCES.get(table.name, (None, ""))
-    ticks = ticks_of(table, config)
     lines = tuple(
         line_of(label_of(table, name, column), estimate, ticks, mark)
         for name, row in rows_of(table).items()
@@ -421,7 +414,9 @@ def line_of(label: str, estimate: Estimate, ticks: Sequence[float], mark: float 
         return Line("", f"{label}: undefined; {estimate.reason}", Markup(""))
     ci = estimate.ci
     ends: Ends = UNKNOWN if ci is None else (ci.low, ci.high)
-    spread = "" if isnan(ends[0]) else f"{ends[0]:z.2f} to {ends[1]:z.2f}, "
+    spread = f"{ends[0]:z.2f} to {ends[1]:z.2f}, "
+    if ci is None or isnan(ends[0]):
+        spread = "" if ci is None or ci.reason is None else f"{ci.reason}, "
     plot = plots.interval(estimate.value, ends, ticks, mark, label)
     return Line(f"{estimate.value:z.2f}", f"{label}; {spread}n = {estimate.n:,}", plot)
 

@@ -192,7 +192,7 @@ def test_agreement_equals_that_of_the_release(place: Place, tmp_path: Path) -> N
         assert (own.n_units, own.n_ratings) == (released.n_units, released.n_ratings)
     assert (agreements.scores.n_units, agreements.preferences.n_units) == (22, 10)
     assert agreements.n_identical == expected.n_identical == 4
-    note = "Preferences: without 4 answers about two identical sets"
+    note = "Preferences: without 4 answers about identical sets"
     assert note in cards.cards(list(counting), [], NOW)
     assert plots.agreements_of(counting) is agreements  # nothing new, nothing drawn again
 
