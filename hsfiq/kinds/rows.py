@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import compress, groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from hsfiq.answer_rules import ImageState, ImageStates
@@ -198,21 +196,6 @@ def by_rank(states: Sequence[ImageState], order: Sequence[int] | None) -> Sequen
     return [states[order.index(rank)] for rank in range(len(states))]
 
 
-def runs_of(answers: Iterable[tuple[int, int]]) -> list[Run]:
-    """The runs of places with their revisions, which come in the order of the places.
-
-    >>> runs_of([(0, 1), (1, 1), (2, 3), (7, 1)])
-    [[0, 1, 1], [2, 2, 3], [7, 7, 1]]
-    """
-    runs: list[Run] = []
-    for place, revision in answers:
-        if runs and runs[-1][1] == place - 1 and runs[-1][2] == revision:
-            runs[-1][1] = place
-        else:
-            runs.append([place, place, revision])
-    return runs
-
-
 class Questions(Sequence[QuestionRow]):
     """Questions in the study's order; the columns are the attributes of `QuestionRow`."""
 
@@ -252,57 +235,13 @@ class Questions(Sequence[QuestionRow]):
     def given(self) -> list[Any]:
         """Whose and what each answer is, in the order shown; None without an answer."""
 
+    @abstractmethod
     def revisions(self) -> Iterator[tuple[FormName, list[Run]]]:
         """The places of the questions, with the revisions of their answers, form by form."""
-        names = ("participant_id", "form", "place", "revision")
-        rows = zip(*(self.values(name) for name in names), strict=True)
-        for form, answers in groupby(rows, key=itemgetter(0, 1)):
-            yield form, runs_of((place, revision) for _, _, place, revision in answers)
 
-    def scored_sets(self) -> TableRows:
+    @abstractmethod
+    def scored_sets(self) -> Columns:
         """The table `sets` of questions about pairs."""
-        return [
-            row
-            for question in self
-            for row in set_rows(question, score=[question.score_1, question.score_2])
-        ]
-
-
-class QuestionRows(list[QuestionRow], Questions):
-    """Questions as rows."""
-
-    def column(self, name: str) -> Column:
-        return self.values(name)
-
-    def values(self, name: str) -> list[Any]:
-        return [getattr(question, name) for question in self]
-
-    def queries(self) -> dict[int, QueryRow]:
-        return {question.query.key: question.query for question in self}
-
-    def participants(self) -> set[str]:
-        return {question.participant_id for question in self}
-
-    def having(self, name: str) -> QuestionRows:
-        return QuestionRows(each for each in self if getattr(each, name) is not None)
-
-    def knows(self, name: str) -> bool:
-        return any(getattr(question, name) is not None for question in self)
-
-    def filter(self, mask: Any) -> QuestionRows:
-        return QuestionRows(compress(self, mask.to_pylist()))
-
-    def with_runs(self, runs: Sequence[int | None]) -> QuestionRows:
-        for question, run in zip(self, runs, strict=True):
-            question.run = run
-        return self
-
-    def given(self) -> list[Any]:
-        answers = (question.answer for question in self)
-        return [
-            None if answer is None else (question.participant_id, answer)
-            for question, answer in zip(self, answers, strict=True)
-        ]
 
 
 # The rows of tables that several kinds share.

@@ -13,15 +13,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import chain, groupby
-from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -30,8 +30,8 @@ from hsfiq.collect.stages import answers_by_participant
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Form, Question, Study
 from hsfiq.errors import NothingToDo
-from hsfiq.kinds import KINDS, RELEASE_KINDS, ReleaseKind
-from hsfiq.kinds.rows import FormName, Part, QueryRow, QuestionRows, Questions, Run, TableRows
+from hsfiq.kinds import RELEASE_KINDS, ReleaseKind
+from hsfiq.kinds.rows import FormName, Part, QueryRow, Questions, Run, TableRows
 from hsfiq.kinds.search import RECORDS_FILE
 from hsfiq.releases.card import (
     NO_LICENCE,
@@ -57,59 +57,16 @@ from hsfiq.releases.layouts.csv_files import write_parts
 from hsfiq.releases.layouts.hpfiq import HpfiqFile
 from hsfiq.releases.layouts.layouts import Extras, layout_files, write_layouts
 from hsfiq.releases.layouts.pictures import Pictures, images_digest
-from hsfiq.releases.pair_questions import PairReader
 from hsfiq.releases.privacy import WrittenTexts, answer_tables, field_rows
-from hsfiq.releases.questions import FormRow, QuestionReader, Revision, forms_together, read_forms
-from hsfiq.releases.searches import SearchReader, search_entries
-from hsfiq.releases.sieve import Exclusion, Funnel, Sieve
+from hsfiq.releases.question_columns import read_batches
+from hsfiq.releases.searches import search_entries
+from hsfiq.releases.sieve import Asked, Exclusion, Funnel, Sieve, Sifted
 from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.extension import extensions_of
 from hsfiq.study.publication import Publication, earlier_of
 from hsfiq.study.texts import published_versions
 from hsfiq.text import count_text
-
-# A study's assigned questions with their latest answers, some participants at a time.
-
-
-def read_batches(session: Session, study: Study) -> Iterator[Questions]:
-    """Read all assigned questions, by participant, form and place, in parts.
-
-    A part has about `QUESTIONS_AT_ONCE` questions, all of each participant. Only one part is in
-    memory; what the questions are about is all the time (`hsfiq.releases.questions`).
-    """
-    forms = read_forms(session, study)
-    reader = (PairReader if KINDS[study.kind].columns else RowReader)(session, study)
-    for together in forms_together(forms):
-        yield reader.read(together)
-
-
-class RowReader(QuestionReader):
-    """Reads the questions of some forms as rows."""
-
-    def __init__(self, session: Session, study: Study) -> None:
-        super().__init__(session, study)
-        self.searches = SearchReader(session, study)
-
-    def read(self, forms: Sequence[FormRow]) -> QuestionRows:
-        """The questions of forms, all forms of each of their participants."""
-        by_form: dict[int, list[list[Revision]]] = defaultdict(list)
-        for _, revisions in groupby(chain.from_iterable(self.rows(forms)), key=itemgetter(0)):
-            of_question = list(revisions)
-            by_form[of_question[0][1]].append(of_question)
-        searches = self.searches.read(forms)
-        names: dict[int, str] = {}
-        questions = QuestionRows()
-        for form in forms:
-            for of_question in by_form.pop(form.key, ()):
-                key = of_question[0][0]
-                first = names.get(self.repeated.get(key, 0))  # it was asked before
-                question = self.question(form, of_question, first)
-                question.search = searches.get(key)
-                names[key] = question.question_id
-                questions.append(question)
-        return questions
-
 
 # Which answers a release has, gathered while it is written.
 
@@ -131,14 +88,14 @@ class AnswersByForm:
     def __init__(self) -> None:
         self.forms: dict[FormName, FormAnswers] = defaultdict(FormAnswers)
 
-    def add(self, kept: Questions, excluded: Sequence[Exclusion]) -> None:
+    def add(self, kept: Questions, dropped: Questions) -> None:
         """Add the questions of whole participants."""
         for form, runs in kept.revisions():
             self.forms[form].kept = runs
-        answered = QuestionRows(each.question for each in excluded if each.question.revision)
+        answered = dropped.filter(pc.greater(Asked(dropped)["revision"], pa.scalar(0)))
         for form, _ in answered.revisions():
             self.forms.setdefault(form, FormAnswers())  # perhaps all of its answers are to checks
-        judged = QuestionRows(each for each in answered if each.check is None)
+        judged = answered.filter(Asked(answered)["check"].is_null())
         for form, runs in judged.revisions():
             self.forms[form].dropped = runs
 
@@ -205,7 +162,7 @@ class Source:
     def release_kind(self) -> ReleaseKind:
         return RELEASE_KINDS[self.kind]
 
-    def sifted(self, sieve: Sieve) -> Iterator[tuple[Questions, list[Exclusion]]]:
+    def sifted(self, sieve: Sieve) -> Iterator[Sifted]:
         """The questions kept and those dropped, some participants at a time."""
         for questions in read_batches(self.session, self.study):
             yield sieve.sift(questions)
@@ -227,8 +184,8 @@ class Source:
     def kept(self) -> Iterator[Questions]:
         """The questions kept, in parts; `NothingToDo` in the end if there is none."""
         sieve = self.sieve()
-        for kept, _ in self.sifted(sieve):
-            yield kept
+        for sifted in self.sifted(sieve):
+            yield sifted.kept
         self.require_kept(sieve)
 
     def pictures(self, datasets: Iterable[str]) -> Pictures | None:
@@ -259,8 +216,8 @@ def explain(source: Source) -> tuple[Funnel, Mapping[str, Any] | None]:
         NothingToDo: no answered question is kept, or too few to split.
     """
     drawn, sieve, parts = source.drawn(), source.sieve(), Counter[Part]()
-    for kept, _ in source.sifted(sieve):
-        parts.update(drawn.parts_of(kept) if drawn else ())
+    for sifted in source.sifted(sieve):
+        parts.update(drawn.parts_of(sifted.kept) if drawn else ())
     return sieve.funnel(), drawn.summary(parts) if drawn else None
 
 
@@ -310,10 +267,10 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
         written = Written(source, writer)
         files = [FURTHER_FILES[name](session, study, folder / name) for name in kind.files]
         with closed_on_error(files) as further:
-            for kept, excluded in source.sifted(sieve):
+            for kept, dropped, excluded in source.sifted(sieve):
                 parts = drawn.parts_of(kept) if drawn else None
                 written.add(Kept(kept, parts), excluded)
-                answers.add(kept, excluded)
+                answers.add(kept, dropped)
                 for file in further:
                     file.add(Kept(kept, parts))
             source.require_kept(sieve)

@@ -1,12 +1,12 @@
-"""Reading a study's questions from the database, with their answers, checks and items."""
+"""What releases read from the database: forms, items, checks, and questions with answers."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache, lru_cache
 from io import BytesIO
 from itertools import chain
@@ -25,15 +25,11 @@ from sqlalchemy import (
     func,
     literal,
     select,
-    type_coerce,
 )
 from sqlalchemy.orm import Session, aliased
-from sqlalchemy.types import NullType
 
-from hsfiq.answer_rules import ImageStates
 from hsfiq.arrow_columns import FLAG, NUMBER, POINTS, TEXT, TIME, WHOLE
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.participants import latest_changes, rule_text
 from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
 from hsfiq.db.tables import (
     Check,
@@ -47,8 +43,7 @@ from hsfiq.db.tables import (
     RetrievedSet,
     Study,
 )
-from hsfiq.ids import question_id
-from hsfiq.kinds.rows import QueryRow, QuestionRow, RetrievedSetRow
+from hsfiq.kinds.rows import QueryRow, RetrievedSetRow
 from hsfiq.text import shown
 
 # Which questions of a study are attention checks, and which checks were failed.
@@ -301,6 +296,8 @@ TYPES: dict[str, pa.DataType] = {
     "swapped": FLAG,
     "order_1": TEXT,
     "order_2": TEXT,
+    "set_order": TEXT,
+    "image_orders": TEXT,
     "reassigned": FLAG,
     "own_text": TEXT,
     "revision": WHOLE,
@@ -308,6 +305,7 @@ TYPES: dict[str, pa.DataType] = {
     "score_2": POINTS,
     "preferred": POINTS,
     "confirmed": FLAG,
+    "judgement": TEXT,
     "extra": TEXT,
     "irrelevant": FLAG,
     "reason": TEXT,
@@ -320,8 +318,10 @@ TYPES: dict[str, pa.DataType] = {
     "text_version": WHOLE,
     "language": TEXT,
 }
-"""What questions about pairs have."""
-SCHEMA = pa.schema(TYPES)
+"""What is stored of a question and its answer, orders and judgements as JSON."""
+OF_PAIRS = frozenset({"score_1", "score_2", "preferred", "confirmed"})
+OF_OTHERS = frozenset({"set_order", "image_orders", "judgement"})
+"""What only questions about pairs have, and only those of other kinds."""
 TIME_IN_CSV = pa.timestamp("us")
 """Of UTC, without saying so."""
 
@@ -351,22 +351,32 @@ WRITTEN = {
 }
 
 
-def read_questions(session: Session, form_keys: Sequence[int]) -> pa.Table:
-    """Read the questions of forms by form and place, as a table with the columns of `SCHEMA`.
+def read_questions(
+    session: Session, form_keys: Sequence[int], lacking: AbstractSet[str]
+) -> pa.Table:
+    """Read the questions of forms by form and place, as a table with the columns of `TYPES`.
 
-    A question has one row without an answer, else one for each revision.
+    A question has one row without an answer, else one for each revision. Columns that the study's
+    questions are lacking are null.
     """
+    names = tuple(name for name in TYPES if name not in lacking)
     connection = session.connection()
-    texts = connection.scalars(csv_of_forms(connection.dialect.name), {"forms": form_keys})
+    texts = connection.scalars(csv_of_forms(connection.dialect.name, names), {"forms": form_keys})
     lines = "\n".join(text for text in texts if text is not None)
-    return parsed(lines.encode()) if lines else SCHEMA.empty_table()
+    table = parsed(lines.encode(), names)
+    for name in sorted(lacking):
+        table = table.append_column(name, pa.array([None] * table.num_rows, TYPES[name]))
+    return table
 
 
-def parsed(lines: bytes) -> pa.Table:
-    types = {name: TIME_IN_CSV if kind == TIME else kind for name, kind in TYPES.items()}
+def parsed(lines: bytes, names: Sequence[str]) -> pa.Table:
+    schema = pa.schema({name: TYPES[name] for name in names})
+    if not lines:
+        return schema.empty_table()
+    types = {field.name: TIME_IN_CSV if field.type == TIME else field.type for field in schema}
     table = pyarrow.csv.read_csv(
         BytesIO(lines),
-        read_options=pyarrow.csv.ReadOptions(column_names=list(TYPES), use_threads=False),
+        read_options=pyarrow.csv.ReadOptions(column_names=list(names), use_threads=False),
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=types,
@@ -377,11 +387,11 @@ def parsed(lines: bytes) -> pa.Table:
             quoted_strings_can_be_null=False,
         ),
     )
-    return table.cast(SCHEMA)
+    return table.cast(schema)
 
 
 @cache
-def csv_of_forms(dialect: str) -> Executable:
+def csv_of_forms(dialect: str, names: Sequence[str]) -> Executable:
     """Select the CSV of each of `forms`, null for one without questions."""
     question, response, form = Question.__table__, Response.__table__, Form.__table__
     columns = {
@@ -389,11 +399,11 @@ def csv_of_forms(dialect: str) -> Executable:
         "pair_key": question.c.pair_id, "reassigned": question.c.handed_on,
         "own_text": question.c.text,
     }  # fmt: skip
-    own = ("swapped", "order_1", "order_2")
+    own = ("swapped", "order_1", "order_2", "set_order", "image_orders")
     columns |= {name: question.c[name] for name in own}
     columns |= {name: response.c[name] for name in TYPES if name not in columns}
     written = WRITTEN[dialect]
-    values = [in_csv(columns[name], kind, written) for name, kind in TYPES.items()]
+    values = [in_csv(columns[name], TYPES[name], written) for name in names]
     lines = (
         select(written.line(",".join(["%s"] * len(values)), *values).label("line"))
         .select_from(question.outerjoin(response, response.c.question_id == question.c.id))
@@ -416,157 +426,10 @@ def in_csv(column: Expression, kind: pa.DataType, written: Written) -> Expressio
     return written.number(column) if kind == NUMBER else column
 
 
-Revision = Any
-"""A row of `questions_and_revisions`."""
-SELECTED = (
-    "key", "form_key", "place", "pair_key", "swapped", "order_1", "order_2", "set_order",
-    "image_orders", "reassigned", "own_text",
-    "revision", "score_1", "score_2", "preferred", "confirmed", "judgement", "extra", "irrelevant",
-    "reason", "skipped", "served_at", "first_interaction_at", "submitted_at", "active_seconds",
-    "images", "text_version", "language",
-)  # fmt: skip
-"""The columns of `questions_and_revisions`."""
-SPENT = SELECTED.index("active_seconds")
-
-
-class QuestionReader:
-    """Reads questions; it holds what questions of all forms refer to."""
-
-    def __init__(self, session: Session, study: Study) -> None:
-        self.session = session
-        self.pairs = read_pairs(session, study)
-        self.checks = read_checks(session, study)
-        self.failed_checks = read_failed_checks(session, study)
-        self.repeated = read_repeated(session, study)
-        self.excluded_by_rule = {
-            key: rule_text(change) for key, change in latest_changes(session, study).items()
-        }
-
-    def rows(self, forms: Sequence[FormRow]) -> Iterator[Sequence[Revision]]:
-        """The rows of each question, in parts: one without an answer, else one a revision."""
-        rows = self.session.connection().execute(
-            questions_and_revisions(),
-            {"forms": [form.key for form in forms]},
-            execution_options={"yield_per": ROWS_AT_ONCE},
-        )
-        return rows.partitions()
-
-    def question(
-        self, form: FormRow, revisions: Sequence[Revision], repeats: str | None
-    ) -> QuestionRow:
-        """A question with its last revision, and the id of the question that it repeats."""
-        (
-            key, _, place, pair_key, swapped, order_1, order_2, set_order, image_orders,
-            reassigned, text,
-            revision, score_1, score_2, preferred, confirmed, judgement, extra, irrelevant, reason,
-            skipped, served_at, first_interaction_at, submitted_at, active_seconds, images,
-            text_version, language,
-        ) = revisions[-1]  # fmt: skip
-        if len(revisions) > 1:
-            active_seconds = time_spent([row[SPENT] for row in revisions])
-        pair = self.pairs[pair_key]
-        order = from_json(set_order)
-        orders: Sequence[list[int] | None]
-        if order is None:
-            orders = from_json(order_1), from_json(order_2)
-        else:
-            orders = from_json(image_orders) or [None] * len(order)
-        return QuestionRow(
-            question_id=question_id(form.participant_id, form.form, place),
-            participant_id=form.participant_id,
-            form=form.form,
-            category=form.category,
-            place=place,
-            pair_id=pair.pair_id,
-            swapped=bool(swapped),
-            query=pair.query,
-            text=pair.query.text if text is None else text,
-            sets=shown_sets(pair, swapped=swapped, set_order=order),
-            orders=tuple(orders),
-            participant_status=form.participant_status,
-            reassigned=bool(reassigned),
-            check=self.checks.get(key),
-            repeats=repeats,
-            failed_checks=self.failed_checks.get(form.key),
-            skipped=skipped,
-            score_1=score_1,
-            score_2=score_2,
-            preferred=preferred,
-            irrelevant=flag_of(irrelevant),
-            reason=reason,
-            revision=revision or 0,
-            served_at=time_of(served_at),
-            first_interaction_at=time_of(first_interaction_at),
-            submitted_at=time_of(submitted_at),
-            active_seconds=active_seconds,
-            images=None if images is None else ImageStates.from_letters(images),
-            text_version=text_version,
-            judgement=None if judgement is None else json.loads(judgement),
-            excluded_by_rule=self.excluded_by_rule.get(form.participant_key),
-            confirmed=flag_of(confirmed),
-            language=language,
-            extra=None if extra is None else json.loads(extra),
-        )
-
-
 def time_spent(seconds: Sequence[float | None]) -> float | None:
     """All revisions count, so that changing an answer does not make it faster."""
     known = [each for each in seconds if each is not None]
     return sum(known) if known else None
-
-
-@cache
-def questions_and_revisions() -> Executable:
-    """Select the questions of `forms`, by form and place, each with its revisions in order.
-
-    The columns are `SELECTED`, with flags and times as the driver gives them: rows of SQLAlchemy's
-    ORM, and values that it converts, take twice as long.
-    """
-    question, response = Question.__table__.c, Response.__table__.c
-    columns = (
-        question.id, question.form_id, question.place, question.pair_id,
-        as_stored(question.swapped), json_text(question.order_1), json_text(question.order_2),
-        json_text(question.set_order), json_text(question.image_orders),
-        as_stored(question.handed_on), question.text,
-        response.revision, response.score_1, response.score_2, response.preferred,
-        as_stored(response.confirmed), json_text(response.judgement), json_text(response.extra),
-        as_stored(response.irrelevant), response.reason, response.skipped,
-        as_stored(response.served_at), as_stored(response.first_interaction_at),
-        as_stored(response.submitted_at), response.active_seconds,
-        response.images, response.text_version, response.language,
-    )  # fmt: skip
-    return (
-        select(*columns)
-        .select_from(
-            Question.__table__.outerjoin(Response.__table__, response.question_id == question.id)
-        )
-        .where(question.form_id.in_(bindparam("forms", expanding=True)))
-        .order_by(question.form_id, question.place, response.revision)
-    )
-
-
-def as_stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A column whose values SQLAlchemy leaves as the driver gives them."""
-    return type_coerce(column, NullType)
-
-
-def flag_of(stored: int | None) -> bool | None:
-    """A flag as the driver gives it: 0 or 1 of SQLite."""
-    return None if stored is None else bool(stored)
-
-
-def time_of(stored: str | datetime | None) -> datetime | None:
-    """A time as the driver gives it: a text of SQLite, which is UTC, or an aware time."""
-    if stored is None:
-        return None
-    if isinstance(stored, str):
-        return datetime.fromisoformat(f"{stored}+00:00")
-    return stored.astimezone(UTC)
-
-
-def json_text(column: ColumnElement[Any]) -> ColumnElement[str]:
-    """A JSON column as it is stored, to parse equal texts once."""
-    return cast(column, Text)
 
 
 @lru_cache(maxsize=10_000)

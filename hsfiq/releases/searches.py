@@ -90,7 +90,7 @@ KEYS_AT_ONCE = 10_000
 
 
 class SearchReader:
-    """Reads the searches of some forms; nothing for a study without any."""
+    """Reads the searches of some forms."""
 
     def __init__(self, session: Session, study: Study) -> None:
         self.session = session
@@ -107,8 +107,6 @@ class SearchReader:
 
     def read(self, forms: Sequence[FormRow]) -> dict[int, SearchRow]:
         """The searches by the question's database key; `forms` are all of their participants'."""
-        if not self.retrievers:
-            return {}
         questions = select(Question.id).where(Question.form_id.in_([form.key for form in forms]))
         turns = read_turns(self.session, questions)
         endings = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from hsfiq.arrow_columns import FLAG, NUMBER, POINTS, TEXT, WHOLE, Array, ByPlace
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KIND_OF_RELEASE
-from hsfiq.kinds.rows import QuestionRow, QuestionRows, Questions
+from hsfiq.kinds.rows import QuestionRow, Questions
 from hsfiq.releases.filters import OPTION, Filters, NamedFilter
 
 # The rules that drop questions, in the order in which they are applied.
@@ -248,6 +248,14 @@ class Count:
     is_recorded: bool = False
 
 
+class Sifted(NamedTuple):
+    """The questions kept, those dropped, and why."""
+
+    kept: Questions
+    dropped: Questions
+    excluded: list[Exclusion]
+
+
 class Sieve:
     """Keeps or drops questions, and counts them; the parts come in the order of the study.
 
@@ -278,8 +286,8 @@ class Sieve:
             count.is_recorded |= step["dropped"] is not None
             self.n_assigned += dropped
 
-    def sift(self, questions: Questions) -> tuple[Questions, list[Exclusion]]:
-        """The questions that are kept and those that are dropped, of whole participants."""
+    def sift(self, questions: Questions) -> Sifted:
+        """Keep or drop questions of whole participants."""
         if self.needs_runs:
             questions = with_runs(questions)
         self.n_assigned += len(questions)
@@ -289,8 +297,8 @@ class Sieve:
             self.drop(question, [place for place, of_rule in enumerate(broken) if of_rule[number]])
             for number, question in enumerate(dropped)
         ]
-        self.note_recorded(kept, len(self.counts))
-        return kept, excluded
+        self.note_recorded(kept, dropped, broken)
+        return Sifted(kept, dropped, excluded)
 
     def parted(self, questions: Questions) -> tuple[Questions, Questions]:
         """The questions that break no rule, and the others."""
@@ -302,15 +310,25 @@ class Sieve:
         self.counts[broken[0]].dropped += 1
         for place in broken:
             self.counts[place].broken_by += 1
-        self.note_recorded(QuestionRows([question]), broken[0] + 1)
         rules = [self.counts[place].rule for place in broken]
         return Exclusion(question, tuple((rule.name, rule.value(question) or "") for rule in rules))
 
-    def note_recorded(self, questions: Questions, n_rules: int) -> None:
-        """Note for which of the first rules the questions have what the rule needs."""
-        for count in self.counts[:n_rules]:
+    def note_recorded(
+        self, kept: Questions, dropped: Questions, broken: Sequence[Sequence[bool]]
+    ) -> None:
+        """Note for which rules the questions that came to them have what the rule needs.
+
+        `broken` says of each rule which of the dropped questions break it.
+        """
+        has_come = [True] * len(dropped)
+        for count, of_rule in zip(self.counts, broken, strict=True):
             if not count.is_recorded:
-                count.is_recorded = bool(questions) and count.rule.is_recorded(questions)
+                come = dropped.filter(pa.array(has_come, FLAG))
+                count.is_recorded = any(
+                    len(questions) > 0 and count.rule.is_recorded(questions)
+                    for questions in (kept, come)
+                )
+            has_come = [come and not breaks for come, breaks in zip(has_come, of_rule, strict=True)]
 
     def funnel(self) -> Funnel:
         return Funnel(self.n_assigned, tuple(self.steps()), self.n_kept)

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from hsfiq.answer_rules import Answer, Times
 from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
-from hsfiq.kinds.rows import QueryRow, QuestionRow, QuestionRows, RetrievedSetRow
+from hsfiq.kinds.rows import QueryRow, QuestionRow, RetrievedSetRow
 from hsfiq.releases.filters import Filters, parse_filters
 from hsfiq.releases.sieve import with_runs
 from hsfiq.study.config import Design
 from tests.hsfiq.imported_answers import write_imported_answers
+from tests.hsfiq.releases.slow_questions import QuestionRows
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of, rows
 from tests.studies import NOW, Seat, draw, make_queries, pair_answer
 

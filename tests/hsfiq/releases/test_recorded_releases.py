@@ -23,13 +23,14 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Response, Study
 from hsfiq.ids import question_id
 from hsfiq.kinds import KIND_OF_RELEASE, RELEASE_KINDS
-from hsfiq.kinds.rows import Run, runs_of
+from hsfiq.kinds.rows import Run
 from hsfiq.releases.content import Source
 from hsfiq.releases.export import Outcome, Recorder, export_releases
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import read_rows
 from hsfiq.study.config import Checks, Design
 from tests.databases import PostgresServer
+from tests.hsfiq.releases.slow_questions import runs_of
 from tests.hsfiq.releases.small_releases import WITHOUT_SUMS, small_study_of
 from tests.hsfiq.samples import CommandResult, hsfiq, import_hpfiq, on_sqlite
 from tests.studies import OTHER, SKIP, Seat, draw, make_queries, pair_answer, small_study

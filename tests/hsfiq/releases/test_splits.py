@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from hsfiq.db.engine import Database
 from hsfiq.errors import NothingToDo, UnreadableInput
-from hsfiq.kinds.rows import QueryRow, QuestionRow, QuestionRows, RetrievedSetRow
+from hsfiq.kinds.rows import QueryRow, QuestionRow, RetrievedSetRow
 from hsfiq.releases.content import Release
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.splits import Split, draw_split, held_out
+from tests.hsfiq.releases.slow_questions import QuestionRows
 from tests.hsfiq.releases.split_releases import HALF, release_of, sides
 from tests.hsfiq.samples import rows
 

@@ -138,11 +138,11 @@ def test_answers_given_meanwhile_are_not_in_it(
         (study,) = list_studies(session)
         source = Source(session, study, "hs", Filters())
         sifted = source.sifted(source.sieve())
-        first, _ = next(sifted)
+        first, *_ = next(sifted)
         with database.writing() as writing:
             for response in writing.scalars(select(Response)):
                 response.score_1 = 6 - (response.score_1 or 0)
-        kept = [*first, *(question for part, _ in sifted for question in part)]
+        kept = [*first, *(question for part, *_ in sifted for question in part)]
     scores = [json.loads(line)["score_1"] for line in before["preferences.jsonl"].splitlines()]
     assert [question.score_1 for question in kept] == scores
     assert release_of(database, "hs").files["preferences.jsonl"] != before["preferences.jsonl"]

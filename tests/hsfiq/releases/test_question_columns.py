@@ -1,4 +1,4 @@
-"""The questions of pairs by columns: the same as row by row, which is slower and obvious."""
+"""Questions as columns: the same as row by row, which is slower and obvious."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from benchmarks import million_answers
 from hsfiq.answer_rules import IMAGE_STATES, contradicts
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Check, Form, Participant, Question, Response
+from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
+from hsfiq.kinds import KINDS
 from hsfiq.kinds.pair import PREFERENCES
-from hsfiq.kinds.rows import QuestionRow, QuestionRows, set_rows
+from hsfiq.kinds.rows import QuestionRow, set_rows
 from hsfiq.kinds.tables import REASONS, SETS
 from hsfiq.releases import questions as forms
-from hsfiq.releases.content import RowReader
 from hsfiq.releases.files import as_table, with_dictionaries
 from hsfiq.releases.filters import Filters
-from hsfiq.releases.pair_questions import PairQuestions, PairReader, set_columns
+from hsfiq.releases.question_columns import QuestionColumns, QuestionReader, set_columns
 from hsfiq.releases.questions import forms_together, read_forms
 from hsfiq.releases.sieve import Sieve, rules, with_runs
+from tests.hsfiq.releases.slow_questions import QuestionRows, RowReader
+from tests.hsfiq.releases.small_releases import small_study_of
 from tests.hsfiq.samples import release_of
 from tests.studies import NOW
 
@@ -115,12 +117,12 @@ def varied(database: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
 
 
 @contextmanager
-def read_both(database: Database) -> Iterator[list[tuple[PairQuestions, QuestionRows]]]:
+def read_both(database: Database) -> Iterator[list[tuple[QuestionColumns, QuestionRows]]]:
     """The study's questions by columns and as rows, in small parts."""
     with database.reading() as session, pytest.MonkeyPatch.context() as patch:
         patch.setattr(forms, "QUESTIONS_AT_ONCE", 60)
         (study,) = list_studies(session)
-        by_columns, by_rows = PairReader(session, study), RowReader(session, study)
+        by_columns, by_rows = QuestionReader(session, study), RowReader(session, study)
         parts = list(forms_together(read_forms(session, study)))
         yield [(by_columns.read(part), by_rows.read(part)) for part in parts]
 
@@ -144,6 +146,21 @@ def test_questions_are_the_same(varied: Database) -> None:
             assert list(questions.having("reason")) == rows.having("reason")
             assert questions.queries() == rows.queries()
             assert questions.participants() == rows.participants()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_questions_of_every_kind_are_the_same(database: Database, kind: str) -> None:
+    key = small_study_of(database, kind)
+    with database.reading() as session:
+        study = session.get_one(Study, key)
+        parts = list(forms_together(read_forms(session, study)))
+        reader, slow = QuestionReader(session, study), RowReader(session, study)
+        for part in parts:
+            questions, rows = reader.read(part), slow.read(part)
+            assert list(questions) == rows
+            assert with_runs(questions).values("run") == with_runs(rows).values("run")
+            assert questions.knows("search") == rows.knows("search")
+            assert questions.values("is_left_search") == rows.values("is_left_search")
 
 
 def contradiction(row: QuestionRow) -> str | None:
@@ -251,7 +268,7 @@ def test_releases_are_the_same(varied: Database, filters: Filters) -> None:
     with varied.reading() as session:
         (study,) = list_studies(session)
         sieve = Sieve("hs", filters)
-        kept, excluded = sieve.sift(RowReader(session, study).read(read_forms(session, study)))
+        kept, _, excluded = sieve.sift(RowReader(session, study).read(read_forms(session, study)))
     assert sieve.funnel() == release.funnel
     expected = {
         "preferences": [{name: getattr(row, name) for name in PREFERENCES.names} for row in kept],

@@ -1,11 +1,11 @@
-"""Questions about pairs as columns, and their rows in the table `sets`."""
+"""A study's questions as columns: far fewer objects than one for each question."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import groupby, repeat
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, overload
 
@@ -31,8 +31,10 @@ from hsfiq.arrow_columns import (
     encoded,
     joined,
 )
+from hsfiq.collect.participants import latest_changes, rule_text
 from hsfiq.db.tables import Study
 from hsfiq.ids import question_id
+from hsfiq.kinds import KINDS
 from hsfiq.kinds.rows import (
     Columns,
     FormName,
@@ -45,20 +47,29 @@ from hsfiq.kinds.rows import (
 )
 from hsfiq.releases.questions import (
     KEY,
-    SELECTED,
+    OF_OTHERS,
+    OF_PAIRS,
+    TYPES,
     FormRow,
     PairRow,
-    QuestionReader,
-    Revision,
+    forms_together,
+    from_json,
+    read_checks,
+    read_failed_checks,
+    read_forms,
+    read_pairs,
     read_questions,
+    read_repeated,
+    shown_sets,
     time_spent,
 )
+from hsfiq.releases.searches import SearchReader
 
-# What a study of pairs asks about, by columns: each pair and each set has a place.
+# What a study asks about, by columns: each item and each set has a place.
 
 
 class ItemColumns:
-    """Pairs in the order of their database keys, with the places of their two sets.
+    """Items in the order of their database keys; `sets` are those of pairs.
 
     `of_pairs` has the columns of pairs by name, `of_sets` those of sets. `query_places` has the
     place in `queries` of each pair's query.
@@ -73,10 +84,7 @@ class ItemColumns:
             for retrieved in pair.sets:
                 places.setdefault(id(retrieved), len(places))
                 sets[id(retrieved)] = retrieved
-        self.sets: tuple[Array, Array] = (
-            pa.array([places[id(pair.sets[0])] for pair in self.rows], pa.int32()),
-            pa.array([places[id(pair.sets[1])] for pair in self.rows], pa.int32()),
-        )
+        self._set_places = places
         queries = {pair.query.key: pair.query for pair in self.rows}
         self.queries = list(queries.values())
         query_places = {key: place for place, key in enumerate(queries)}
@@ -96,12 +104,21 @@ class ItemColumns:
             ),
         }
 
+    @cached_property
+    def sets(self) -> tuple[Array, Array]:
+        """The places of the two sets of each pair."""
+        first, second = (
+            pa.array([self._set_places[id(pair.sets[side])] for pair in self.rows], pa.int32())
+            for side in (0, 1)
+        )
+        return first, second
+
 
 def texts(values: list[str] | list[str | None]) -> ByPlace:
     return distinct(pa.array(values, TEXT))
 
 
-# The questions of a study of pairs, by columns: far fewer objects than one for each question.
+# Some questions, with what they refer to.
 
 OF_FORMS = {
     "participant_id": TEXT,
@@ -117,19 +134,19 @@ OF_IMAGES = {
 """For each column the attribute of `ImageStates`, and the type."""
 FEW = ("revision", "text_version", "language")
 """Columns of the answers with few values."""
+STORED = tuple(name for name in TYPES if name != "form_key")
+Stored = Sequence[Any]
+"""Values of the columns `STORED` of a question."""
 
 
 class Part:
     """What was read together: forms, and their questions."""
 
     def __init__(
-        self,
-        source: QuestionReader,
-        items: ItemColumns,
-        forms: Sequence[FormRow],
-        questions: pa.RecordBatch,
+        self, reader: QuestionReader, forms: Sequence[FormRow], questions: pa.RecordBatch
     ) -> None:
-        self.source, self.items, self.forms = source, items, forms
+        self.reader, self.forms = reader, forms
+        self.searches = reader.searches.read(forms) if reader.searches else {}
         self._keys = questions.select(["key", "form_place", "place"])
         self.of_forms = {
             name: distinct(pa.array([self._value(form, name) for form in forms], kind))
@@ -139,13 +156,64 @@ class Part:
 
     def _value(self, form: FormRow, name: str) -> Any:
         if name == "failed_checks":
-            return self.source.failed_checks.get(form.key)
+            return self.reader.failed_checks.get(form.key)
         return getattr(form, name)
 
-    def question(self, form: FormRow, revision: Revision) -> QuestionRow:
-        first = self.source.repeated.get(revision[0])
-        repeats = None if first is None else self._ids.get(first)
-        return self.source.question(form, [revision], repeats)
+    def question(self, form: FormRow, stored: Stored, run: int | None) -> QuestionRow:
+        """The row of a question, from the values of `STORED`."""
+        (
+            key, place, pair_key, swapped, order_1, order_2, set_order, image_orders, reassigned,
+            text, revision, score_1, score_2, preferred, confirmed, judgement, extra, irrelevant,
+            reason, skipped, served_at, first_interaction_at, submitted_at, active_seconds, images,
+            text_version, language,
+        ) = stored  # fmt: skip
+        reader = self.reader
+        pair = reader.pairs[pair_key]
+        order = from_json(set_order)
+        orders: Sequence[list[int] | None]
+        if order is None:
+            orders = from_json(order_1), from_json(order_2)
+        else:
+            orders = from_json(image_orders) or [None] * len(order)
+        first = reader.repeated.get(key)
+        return QuestionRow(
+            question_id=id_of(form, place),
+            participant_id=form.participant_id,
+            form=form.form,
+            category=form.category,
+            place=place,
+            pair_id=pair.pair_id,
+            swapped=swapped,
+            query=pair.query,
+            text=pair.query.text if text is None else text,
+            sets=shown_sets(pair, swapped=swapped, set_order=order),
+            orders=tuple(orders),
+            participant_status=form.participant_status,
+            reassigned=reassigned,
+            check=reader.checks.get(key),
+            repeats=None if first is None else self._ids.get(first),
+            failed_checks=reader.failed_checks.get(form.key),
+            skipped=skipped,
+            score_1=score_1,
+            score_2=score_2,
+            preferred=preferred,
+            irrelevant=irrelevant,
+            reason=reason,
+            revision=revision,
+            served_at=served_at,
+            first_interaction_at=first_interaction_at,
+            submitted_at=submitted_at,
+            active_seconds=active_seconds,
+            images=None if images is None else ImageStates.from_letters(images),
+            text_version=text_version,
+            judgement=None if judgement is None else json.loads(judgement),
+            excluded_by_rule=reader.excluded_by_rule.get(form.participant_key),
+            confirmed=confirmed,
+            language=language,
+            extra=None if extra is None else json.loads(extra),
+            search=self.searches.get(key),
+            run=run,
+        )
 
     @cached_property
     def _ids(self) -> dict[int, str]:
@@ -160,7 +228,7 @@ def id_of(form: FormRow, place: int | str) -> str:
     return question_id(form.participant_id, form.form, place)
 
 
-class PairQuestions(Questions):
+class QuestionColumns(Questions):
     """Some questions of a part.
 
     `data` has what the database has of each question, with the places of its form in the part and
@@ -169,7 +237,7 @@ class PairQuestions(Questions):
 
     def __init__(self, part: Part, data: pa.RecordBatch) -> None:
         self.part, self.data = part, data
-        self.items = part.items
+        self.items = part.reader.items
 
     def __len__(self) -> int:
         return self.data.num_rows
@@ -187,32 +255,28 @@ class PairQuestions(Questions):
         return (self._row(*stored) for stored in self._stored)
 
     @cached_property
-    def _stored(self) -> list[tuple[int, int | None, Revision]]:
-        """For each question the place of its form, its run, and its row as the database has it."""
-        present = set(self.data.schema.names)
-        columns: list[Iterable[Any]] = [
-            self.data.column(name).to_pylist() if name in present else repeat(None)
-            for name in SELECTED
-        ]
+    def _stored(self) -> list[tuple[int, int | None, Stored]]:
+        """For each question the place of its form, its run, and what is stored of it."""
+        columns: list[list[Any]] = [self.data.column(name).to_pylist() for name in STORED]
         forms: list[Any] = self.data.column("form_place").to_pylist()
-        runs = self.data.column("run").to_pylist()
-        return list(zip(forms, runs, zip(*columns, strict=False), strict=True))
+        runs: list[Any] = self.data.column("run").to_pylist()
+        return list(zip(forms, runs, zip(*columns, strict=True), strict=True))
 
-    def _row(self, form: int, run: int | None, revision: Revision) -> QuestionRow:
-        row = self.part.question(self.part.forms[form], revision)
-        row.run = run
-        return row
+    def _row(self, form: int, run: int | None, stored: Stored) -> QuestionRow:
+        return self.part.question(self.part.forms[form], stored, run)
 
-    def filter(self, mask: Array) -> PairQuestions:
-        return self if pc.all(mask).as_py() else PairQuestions(self.part, self.data.filter(mask))
+    def filter(self, mask: Array) -> QuestionColumns:
+        return self if pc.all(mask).as_py() else QuestionColumns(self.part, self.data.filter(mask))
 
-    def having(self, name: str) -> PairQuestions:
+    def having(self, name: str) -> QuestionColumns:
         return self.filter(self.data.column(name).is_valid())
 
     def knows(self, name: str) -> bool:
-        if name in OF_FORMS:
-            return bool(self.of_forms(name).array.null_count < len(self))
-        return name in self.data.schema.names and self.data.column(name).null_count < len(self)
+        if name == "search":
+            keys: list[Any] = self.data.column("key").to_pylist() if self.part.searches else []
+            return any(key in self.part.searches for key in keys)
+        column = self.of_forms(name).array if name in OF_FORMS else self.data.column(name)
+        return bool(column.null_count < len(self))
 
     def queries(self) -> dict[int, QueryRow]:
         of_questions: Array = pc.take(self.items.query_places, self.data.column("pair_place"))
@@ -224,12 +288,14 @@ class PairQuestions(Questions):
         return {self.part.forms[place].participant_id for place in places}
 
     def given(self) -> list[Any]:
-        columns = ("participant_id", "score_1", "score_2", "preferred")
-        rows = zip(*map(self.values, columns), strict=True)
-        return [None if row[-1] is None else row for row in rows]
+        names = ("participant_id", "score_1", "score_2", "preferred", "judgement")
+        return [
+            None if preferred is None and judgement is None else (*answer, preferred, judgement)
+            for *answer, preferred, judgement in zip(*map(self.values, names), strict=True)
+        ]
 
     def revisions(self) -> Iterator[tuple[FormName, list[Run]]]:
-        """The same by columns, with a step in Python for each run rather than for each question."""
+        """A step in Python for each run of places, rather than for each question."""
         if not len(self):
             return
         names = ("form_place", "place", "revision")
@@ -248,22 +314,23 @@ class PairQuestions(Questions):
             of_form = self.part.forms[place]
             yield (of_form.participant_id, of_form.form), [list(run[1:]) for run in runs]
 
-    def with_runs(self, runs: Sequence[int | None]) -> PairQuestions:
+    def with_runs(self, runs: Sequence[int | None]) -> QuestionColumns:
         place = self.data.schema.get_field_index("run")
         data = self.data.set_column(place, "run", pa.array(runs, WHOLE))
-        return PairQuestions(self.part, data)
+        return QuestionColumns(self.part, data)
 
     def values(self, name: str) -> Sequence[Any]:
         if name == "query":
             places: list[Any] = self.data.column("pair_place").to_pylist()
             return [self.items.rows[place].query for place in places]
-        values: list[Any] = self.column(name).to_pylist()
-        return values
+        column = self.column(name)
+        values: list[Any] = column.to_pylist()
+        return values if name != "judgement" else [from_json(text) for text in values]
 
     def column(self, name: str) -> Array | ByPlace:
         made: dict[str, Callable[[], Array | ByPlace]] = {
             "check": self._checks,
-            "is_left_search": lambda: pa.repeat(pa.scalar(value=False), len(self)),
+            "is_left_search": self._left_searches,
             "question_id": lambda: self.ids,
             "set_1": lambda: joined(self.ids, ".1"),
             "set_2": lambda: joined(self.ids, ".2"),
@@ -300,8 +367,13 @@ class PairQuestions(Questions):
         straight, swapped = (first, second) if side == 1 else (second, first)
         return pc.if_else(self.data.column("swapped"), swapped, straight)
 
+    def _left_searches(self) -> Array:
+        if not self.part.searches:
+            return pa.repeat(pa.scalar(value=False), len(self))
+        return pa.array([question.is_left_search for question in self], FLAG)
+
     def _checks(self) -> Array:
-        kinds = self.part.source.checks
+        kinds = self.part.reader.checks
         keys, names = pa.array(list(kinds), KEY), pa.array(list(kinds.values()), TEXT)
         return names.take(pc.index_in(self.data["key"], value_set=keys))
 
@@ -322,20 +394,29 @@ class PairQuestions(Questions):
         return distinct(pa.array(values, kind)).taken(places)
 
 
-# Reading the questions of a study of pairs as columns, with their latest answers.
+# Reading the questions, with their latest answers.
 
 
-class PairReader(QuestionReader):
-    """Reads the questions of some forms as columns."""
+class QuestionReader:
+    """Reads the questions of some forms; it holds what questions of all forms refer to."""
 
     def __init__(self, session: Session, study: Study) -> None:
-        super().__init__(session, study)
+        self.session = session
+        self.pairs = read_pairs(session, study)
         self.items = ItemColumns(self.pairs)
+        self.checks = read_checks(session, study)
+        self.failed_checks = read_failed_checks(session, study)
+        self.repeated = read_repeated(session, study)
+        self.searches = SearchReader(session, study) if KINDS[study.kind].is_live else None
+        self.lacking = OF_OTHERS if KINDS[study.kind].columns else OF_PAIRS
+        self.excluded_by_rule = {
+            key: rule_text(change) for key, change in latest_changes(session, study).items()
+        }
 
-    def read(self, forms: Sequence[FormRow]) -> PairQuestions:
+    def read(self, forms: Sequence[FormRow]) -> QuestionColumns:
         """The questions of forms, all forms of each of their participants."""
         keys = [form.key for form in forms]
-        table = read_questions(self.session, keys)
+        table = read_questions(self.session, keys, self.lacking)
         data = {name: combined(table[name]) for name in table.column_names}
         data["form_place"] = pc.index_in(data["form_key"], value_set=pa.array(keys, KEY))
         if keys != sorted(keys):
@@ -345,7 +426,18 @@ class PairReader(QuestionReader):
         data["revision"] = pc.fill_null(data["revision"], 0)
         data["run"] = pa.nulls(table.num_rows, WHOLE)
         questions = of_last_revisions(data)
-        return PairQuestions(Part(self, self.items, forms, questions), questions)
+        return QuestionColumns(Part(self, forms, questions), questions)
+
+
+def read_batches(session: Session, study: Study) -> Iterator[QuestionColumns]:
+    """Read all assigned questions, by participant, form and place, in parts.
+
+    A part has about `QUESTIONS_AT_ONCE` questions, all of each participant. Only one part is in
+    memory; what the questions are about is all the time.
+    """
+    reader = QuestionReader(session, study)
+    for together in forms_together(read_forms(session, study)):
+        yield reader.read(together)
 
 
 def of_last_revisions(data: dict[str, Array]) -> pa.RecordBatch:
@@ -374,7 +466,7 @@ def seconds_of_all(every_spent: Array, last: Array, firsts: Array, ends: Array) 
     return pc.replace_with_mask(last, is_revised, pa.array(sums, NUMBER))
 
 
-def set_columns(questions: PairQuestions) -> Columns:
+def set_columns(questions: QuestionColumns) -> Columns:
     """The columns of `sets`."""
     numbers = pa.arange(0, 2 * len(questions))  # type: ignore[attr-defined] # not in its types
     rows = numbers.cast(WHOLE)
