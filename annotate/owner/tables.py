@@ -15,7 +15,7 @@ from hsfiq.annotate.image_copies import ImageStore
 from hsfiq.annotate.images import add_images
 from hsfiq.annotate.owner import actions
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.plots import DASH, empty, render_fragment
+from hsfiq.annotate.owner.plots import empty, render_fragment
 from hsfiq.annotate.pages import TEMPLATES, render
 from hsfiq.annotate.searches import jpeg_response
 from hsfiq.answer_rules import ImageStates
@@ -173,7 +173,6 @@ def notes_of(answer: AnswerRow) -> str:
     notes = [
         answer.skipped or "",
         "irrelevant" if answer.irrelevant else "",
-        "confirmed" if answer.confirmed else "",
         f"{answer.check} check" if answer.check else "",
         "not every image painted" if answer.are_painted is False and not answer.skipped else "",
         f"revised {answer.revisions - 1}x" if answer.revisions > 1 else "",
@@ -190,22 +189,12 @@ def images_text(letters: str | None) -> str:
     return f"{images.n_painted} of {len(images)} painted{enlarged}"
 
 
-def scores_text(scores: tuple[int, int] | None) -> str:
-    return DASH if scores is None else f"{scores[0]} and {scores[1]}"
-
-
-def preference_text(preferred: int | None) -> str:
-    return DASH if preferred is None else ("neither", "set 1", "set 2")[preferred]
-
-
 def shortened(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 TEMPLATES.filters |= {
     "notes": notes_of,
-    "scores": scores_text,
     "images": images_text,
-    "preference": preference_text,
     "shortened": shortened,
 }

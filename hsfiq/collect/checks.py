@@ -27,9 +27,6 @@ from hsfiq.kinds import KINDS, Kind, ShownAnswer
 from hsfiq.study.config import config_of, rules_of
 from hsfiq.text import is_storable_text
 
-MIRRORED = {0: 0, 1: 2, 2: 1}
-"""What a preference becomes when the sides are swapped."""
-
 
 def answer_check(
     session: Session, participant: Participant, check_id: int, given: str, *, now: datetime

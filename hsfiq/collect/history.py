@@ -11,8 +11,7 @@ from sqlalchemy import Row, func, literal, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.answers import revisions_of
-from hsfiq.collect.checks import MIRRORED
-from hsfiq.collect.progress import IS_LATEST, summary_of
+from hsfiq.collect.progress import IS_LATEST, judgement_of, summary_of
 from hsfiq.collect.steps import load_question, shown_images, shown_sets
 from hsfiq.db.rows import ANSWER_COUNTS
 from hsfiq.db.search_tables import SearchUpload
@@ -194,8 +193,8 @@ SumTry = Row[str | None, str, bool, datetime]
 class QuestionHistory:
     """A question as shown to its participant; `systems` and `images` are those of sets 1, 2, ...
 
-    `reference_token` and `tokens` are those of the images' files. `judgements` has each revision's
-    answer in words, None for pairs and for skipped questions; `extras` has the extra questions with
+    `reference_token` and `tokens` are those of the images' files. `summaries` has each revision's
+    answer in words, None for skipped questions; `extras` has the extra questions with
     their answers. `has_upload`: the participant has uploaded a picture for this search.
     """
 
@@ -216,7 +215,7 @@ class QuestionHistory:
     check: str | None
     expected: str | None
     revisions: tuple[Response, ...]
-    judgements: tuple[str | None, ...]
+    summaries: tuple[str | None, ...]
     extras: tuple[list[tuple[str, str]], ...]
     sum_tries: Sequence[SumTry]
     has_upload: bool
@@ -251,7 +250,7 @@ def question_history(session: Session, study: Study, outside_id: str) -> Questio
         check=check.kind if check else None,
         expected=right_answer(study, check),
         revisions=revisions,
-        judgements=tuple(summary_of(study, response.judgement) for response in revisions),
+        summaries=tuple(summary_of(study, judgement_of(study, each)) for each in revisions),
         extras=tuple(in_words(asked, response.extra) for response in revisions),
         sum_tries=sum_tries(session, question),
         has_upload=session.get(SearchUpload, key) is not None,
@@ -312,24 +311,20 @@ def sum_tries(session: Session, question: Question) -> Sequence[SumTry]:
 class ItemAnswer:
     """The latest answer to one question about an item.
 
-    `scores` and `preferred` (1 or 2, 0 for neither) are those of the sets that the question asked
-    for shows as 1 and 2; other kinds than pairs have `judgement`, the answer in words. `extra` has
-    the extra questions with their answers.
+    `summary` is the answer in words, of pairs about the sets that the question asked for shows as 1
+    and 2. `extra` has the extra questions with their answers.
     """
 
     question_id: str
     participant: str
     status: str
-    scores: tuple[int, int] | None
-    preferred: int | None
-    judgement: str | None
+    summary: str | None
     irrelevant: bool | None
     skipped: str | None
     reason: str | None
     check: str | None
     active_seconds: float | None
     submitted_at: datetime | None
-    confirmed: bool | None
     extra: list[tuple[str, str]]
 
 
@@ -354,30 +349,25 @@ def item_answers(session: Session, study: Study, outside_id: str) -> list[ItemAn
             question_id=question_id(person.name, form.name or "", asked.place),
             participant=person.name,
             status=person.status,
-            scores=scores_of(response, is_swapped=asked.swapped != question.swapped),
-            preferred=preference_of(response, is_swapped=asked.swapped != question.swapped),
-            judgement=summary_of(study, response.judgement),
+            summary=summary_of(
+                study,
+                as_seen(study, response, is_mirrored=asked.swapped != question.swapped),
+            ),
             irrelevant=response.irrelevant,
             skipped=response.skipped,
             reason=response.reason,
             check=kind,
             active_seconds=response.active_seconds,
             submitted_at=response.submitted_at,
-            confirmed=response.confirmed,
             extra=in_words(asked_besides, response.extra),
         )
         for asked, form, person, response, kind in rows
     ]
 
 
-def scores_of(response: Response, *, is_swapped: bool) -> tuple[int, int] | None:
-    if response.score_1 is None or response.score_2 is None:
-        return None
-    scores = (response.score_1, response.score_2)
-    return (scores[1], scores[0]) if is_swapped else scores
-
-
-def preference_of(response: Response, *, is_swapped: bool) -> int | None:
-    if response.preferred is None:
-        return None
-    return MIRRORED[response.preferred] if is_swapped else response.preferred
+def as_seen(study: Study, response: Response, *, is_mirrored: bool) -> dict[str, Any] | None:
+    """The judgement, with the sides of a pair swapped if they were."""
+    judgement = judgement_of(study, response)
+    if judgement is None or not is_mirrored:
+        return judgement
+    return KINDS[study.kind].mirrored(judgement)

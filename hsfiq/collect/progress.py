@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from sqlalchemy import case, false, func, select, union
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from hsfiq.answer_rules import are_painted
 from hsfiq.collect.answers import count_of
@@ -356,9 +356,8 @@ class AnswerRow:
 
     `position` sorts answers as in a release. `triplet` and the images of `sets` (as shown, best
     image first) are database keys; `check` is the kind of check, if the question is one. `counts`
-    is false for answers of excluded participants. Studies of other kinds than `pair` have no
-    scores, but `judgement`, the answer in words; of more than two sets, only two are here.
-    `confirmed` is that of the response.
+    is false for answers of excluded participants. `values` is the judgement, None if the question
+    was skipped, and `summary` the same in words; of more than two sets, only two are here.
     """
 
     question_id: str
@@ -366,8 +365,8 @@ class AnswerRow:
     participant: str
     triplet: int
     sets: tuple[tuple[int, ...], ...]
-    scores: tuple[int, int] | None
-    preferred: int | None
+    values: Mapping[str, Any] | None = field(hash=False)
+    summary: str | None
     irrelevant: bool | None
     skipped: str | None
     are_painted: bool | None
@@ -376,8 +375,17 @@ class AnswerRow:
     active_seconds: float | None
     check: str | None
     counts: bool
-    judgement: str | None = None
-    confirmed: bool | None = None
+
+    @property
+    def scores(self) -> tuple[int, int] | None:
+        """Of sets 1 and 2; None if there is no answer about a pair."""
+        if self.preferred is None or self.values is None:
+            return None
+        return self.values["score_1"], self.values["score_2"]
+
+    @property
+    def preferred(self) -> int | None:
+        return None if self.values is None else self.values.get("preferred")
 
 
 def answers_of(session: Session, study: Study, shown: Shown | None = None) -> list[AnswerRow]:
@@ -392,10 +400,9 @@ def answers_of(session: Session, study: Study, shown: Shown | None = None) -> li
             Form.name.label("form"), Form.position, Form.participant_id,
             Participant.name.label("participant"), Participant.status,
             Query.triplet_id, Pair.first_id, Pair.second_id,
-            Check.kind.label("check"), Response.revision, Response.score_1, Response.score_2,
-            Response.preferred, Response.confirmed, Response.judgement, Response.irrelevant,
-            Response.skipped,
+            Check.kind.label("check"), Response.revision, Response.irrelevant, Response.skipped,
             Response.submitted_at, Response.active_seconds, Response.images,
+            *judgement_columns(study),
         )
         .join(Question, Response.question_id == Question.id)
         .join(Form, Question.form_id == Form.id)
@@ -418,10 +425,8 @@ def answers_of(session: Session, study: Study, shown: Shown | None = None) -> li
             participant=row.participant,
             triplet=row.triplet_id,
             sets=tuple(reversed(sets)) if row.swapped else tuple(sets),
-            scores=None if row.score_1 is None else (row.score_1, row.score_2),
-            preferred=row.preferred,
-            confirmed=row.confirmed,
-            judgement=summary_of(study, row.judgement),
+            values=(values := judgement_of(study, row)),
+            summary=summary_of(study, values),
             irrelevant=row.irrelevant,
             skipped=row.skipped,
             are_painted=are_painted(row.images),
@@ -434,10 +439,20 @@ def answers_of(session: Session, study: Study, shown: Shown | None = None) -> li
     return list(answers.values())
 
 
-def summary_of(study: Study, judgement: dict[str, Any] | None) -> str | None:
-    """A judgement in words; None for a skipped question and for pairs."""
-    summary = KINDS[study.kind].summary
-    return None if judgement is None or summary is None else summary(judgement)
+def judgement_columns(study: Study) -> list[InstrumentedAttribute[Any]]:
+    """The columns of `responses` with the judgements of a study."""
+    return [getattr(Response, name) for name in KINDS[study.kind].stored_in]
+
+
+def judgement_of(study: Study, row: Any) -> dict[str, Any] | None:
+    """The judgement in a response, or in a row with its columns; None if it was skipped."""
+    kind = KINDS[study.kind]
+    return kind.judgement_in([getattr(row, name) for name in kind.stored_in])
+
+
+def summary_of(study: Study, judgement: Mapping[str, Any] | None) -> str | None:
+    """A judgement in words; None for a skipped question."""
+    return None if judgement is None else KINDS[study.kind].summary(judgement)
 
 
 def images_of_sets(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from statistics import median
+from typing import Any
 
 from sqlalchemy import Float, Select, case, func, select
 from sqlalchemy.orm import Session, aliased
@@ -16,14 +17,14 @@ from sqlalchemy.orm import Session, aliased
 from hsfiq.answer_rules import contradicts
 from hsfiq.collect.leases import IS_ANSWERED, IS_CHECK
 from hsfiq.collect.participants import Shown, among
-from hsfiq.collect.progress import IS_LATEST, AnswerRow, summary_of
+from hsfiq.collect.progress import IS_LATEST, AnswerRow, judgement_columns, judgement_of
 from hsfiq.db.source_tables import Query, System
 from hsfiq.db.tables import Form, Pair, Participant, Question, Response, RetrievedSet, Study
 
 # Figures of one participant's answers by which an owner notices careless ones.
 
 Images = tuple[int, ...]
-Choice = tuple[object, ...]
+Choice = Mapping[str, Any]
 
 FAST_SECONDS, FEWEST_FAST = 2.0, 3
 """So many answers in less active time each are a reason to look at a participant."""
@@ -62,7 +63,7 @@ def patterns_of(answers: Iterable[AnswerRow], participant: str) -> Patterns:
     )
     judged = [answer for answer in own if answer.check is None]
     seconds = [answer.active_seconds for answer in own if answer.active_seconds is not None]
-    choices = [(answer.scores, answer.preferred, answer.judgement) for answer in own]
+    choices = [chosen(answer.values) for answer in own]
     sides = Counter(answer.preferred for answer in judged)
     n_compared, n_same = agreement_with_others(judged, given)
     return Patterns(
@@ -75,6 +76,11 @@ def patterns_of(answers: Iterable[AnswerRow], participant: str) -> Patterns:
         n_compared=n_compared,
         n_same=n_same,
     )
+
+
+def chosen(judgement: Mapping[str, Any] | None) -> Choice:
+    """A judgement without what the page asked about it."""
+    return {name: value for name, value in (judgement or {}).items() if name != "confirmed"}
 
 
 def longest_run(choices: Iterable[Choice]) -> int:
@@ -93,7 +99,7 @@ def flags_of(
     rows = session.execute(
         select(
             Form.participant_id, Question.id, Response.active_seconds, Response.skipped,
-            Response.score_1, Response.score_2, Response.preferred, Response.judgement,
+            *judgement_columns(study),
         )
         .join(Participant, Form.participant_id == Participant.id)
         .join(Question, Question.form_id == Form.id)
@@ -112,10 +118,9 @@ def flags_of(
         choices: list[Choice] = []
         for _, grouped in groupby(own, key=itemgetter(1)):
             revisions = list(grouped)
-            _, _, _, skipped, *scores, preferred, judgement = revisions[-1]
-            if skipped is None:
+            if revisions[-1].skipped is None:
                 seconds.append(revisions[0].active_seconds)
-                choices.append((*scores, preferred, summary_of(study, judgement)))
+                choices.append(chosen(judgement_of(study, revisions[-1])))
         if reasons := reasons_to_look(seconds, choices):
             flags[person] = reasons
     return flags

@@ -290,9 +290,9 @@ class Kind:
         options: the keys of study.toml that not every kind has, and this one has.
         read: the valid judgement in what a page sent, or `Refused`; a judgement that was read is
             read as it is.
-        summary: a judgement in a few words, for the study's owner; None if the owner's pages have
-            columns for its parts.
+        summary: a judgement in a few words, for the study's owner.
         repeats: whether the same question, asked again, got the same answer.
+        mirrored: the judgement about two sets as it is when their sides are swapped.
         releases: the kinds of releases of its studies.
         practice: None if there is no practice question.
         simulated: the answer of a simulated annotator; None if they answer otherwise.
@@ -311,12 +311,13 @@ class Kind:
     n_sets: Callable[[KindOptions], int]
     options: frozenset[str]
     read: Callable[[Mapping[str, Any], Rules], dict[str, Any]]
-    summary: Callable[[Mapping[str, Any]], str] | None
+    summary: Callable[[Mapping[str, Any]], str]
     repeats: Callable[[ShownAnswer, ShownAnswer, Rules], bool]
     releases: tuple[ReleaseKind, ...]
     practice: Practice | None = None
     simulated: Callable[[SimulatedAnnotator, Random, SeenQuestion], Answer] | None = None
     gold: Gold | None = None
+    mirrored: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
     columns: tuple[str, ...] = ()
     scale: Literal["points", "levels"] | None = None
     has_preferences: bool = False

@@ -90,6 +90,19 @@ def require_confirmation(is_needed: bool, *, is_given: bool) -> None:
         raise Refused("confirmed: this answer needs no confirmation")
 
 
+def summary(judgement: Mapping[str, Any]) -> str:
+    preferred = ("neither", "set 1", "set 2")[judgement["preferred"]]
+    confirmed = ", confirmed" if judgement["confirmed"] else ""
+    return f"{judgement['score_1']} and {judgement['score_2']}, prefers {preferred}{confirmed}"
+
+
+def mirrored(judgement: Mapping[str, Any]) -> dict[str, Any]:
+    """The judgement with the sides swapped."""
+    preferred = {0: 0, 1: 2, 2: 1}[judgement["preferred"]]
+    scores = {"score_1": judgement["score_2"], "score_2": judgement["score_1"]}
+    return {**judgement, **scores, "preferred": preferred}
+
+
 def repeats(first: ShownAnswer, again: ShownAnswer, _rules: Rules) -> bool:
     """The same set is preferred, or neither."""
     return preferred_place(first) == preferred_place(again)
@@ -277,7 +290,8 @@ PAIR = Kind(
         }
     ),
     read=read,
-    summary=None,
+    summary=summary,
+    mirrored=mirrored,
     repeats=repeats,
     releases=(HS, HP),
     practice=PRACTICE,

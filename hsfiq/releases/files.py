@@ -31,9 +31,9 @@ from hsfiq.arrow_columns import (
     dictionary_encoded,
     json_lines,
 )
-from hsfiq.collect.checks import MIRRORED
 from hsfiq.db.tables import Study
 from hsfiq.kinds.images import image_rows
+from hsfiq.kinds.pair import mirrored
 from hsfiq.kinds.rows import Part, QuestionRow, Questions, TableRows, Tables
 from hsfiq.kinds.search_rows import SearchRow, TurnRow
 from hsfiq.releases.sieve import Exclusion
@@ -63,18 +63,16 @@ def repeat_rows(kept: Questions, excluded: Iterable[Exclusion]) -> list[dict[str
         first = first_asked.get(again.repeats or "")
         if first is None or again.preferred is None:
             continue
-        scores, preferred = (again.score_1, again.score_2), again.preferred
-        if again.swapped != first.swapped:
-            scores, preferred = scores[::-1], MIRRORED[preferred]
+        names = ("score_1", "score_2", "preferred")
+        given = {name: getattr(again, name) for name in names}
+        given = mirrored(given) if again.swapped != first.swapped else given
         rows.append(
             {
                 "question_id": again.question_id,
                 "repeated_id": again.repeats,
                 "participant_id": again.participant_id,
                 "query_id": again.query_id,
-                "score_1": scores[0],
-                "score_2": scores[1],
-                "preferred": preferred,
+                **given,
                 "active_seconds": again.active_seconds,
             }
         )

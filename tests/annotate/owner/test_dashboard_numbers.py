@@ -146,7 +146,7 @@ def test_times_beyond_the_last_bin_are_counted_in_it() -> None:
 def times_row(value: float) -> AnswerRow:
     return AnswerRow(
         question_id="p.f.0", position=(1, 0, 0), participant="p", triplet=1, sets=((1,), (2,)),
-        scores=(1, 1), preferred=1, irrelevant=False, skipped=None, are_painted=None, revisions=1,
+        values=None, summary=None, irrelevant=False, skipped=None, are_painted=None, revisions=1,
         submitted_at=None, active_seconds=value, check=None, counts=True,
     )  # fmt: skip
 

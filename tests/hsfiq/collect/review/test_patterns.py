@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
+from hsfiq.answer_rules import pair_values
 from hsfiq.collect.progress import AnswerRow, answers_of
 from hsfiq.collect.review import (
     FAST_SECONDS,
@@ -32,9 +33,8 @@ def answer(place: int, participant: str = "p1", **values: object) -> AnswerRow:
         participant=participant,
         triplet=place,
         sets=(A, B),
-        scores=(4, 2),
-        preferred=1,
-        judgement=None,
+        values=pair_values(4, 2, 1),
+        summary=None,
         irrelevant=False,
         skipped=None,
         are_painted=True,
@@ -51,16 +51,18 @@ def test_the_figures_of_a_participant() -> None:
     own = [
         answer(0),
         answer(1, active_seconds=2.0),
-        answer(2, scores=(1, 5), preferred=1),  # contradicts
-        answer(3, scores=(3, 3), preferred=0, active_seconds=None),
-        answer(4, skipped="image missing", scores=None, preferred=None),
-        answer(5, check="gold", scores=(3, 3), preferred=0),
+        answer(2, values=pair_values(1, 5, 1)),  # contradicts
+        answer(3, values=pair_values(3, 3, 0), active_seconds=None),
+        answer(4, skipped="image missing", values=None),
+        answer(5, check="gold", values=pair_values(3, 3, 0)),
     ]
     others = [
-        answer(0, "p2", sets=(B, A), preferred=2),  # the same set, on the other side
-        answer(1, "p2", preferred=2),
+        answer(
+            0, "p2", sets=(B, A), values=pair_values(4, 2, 2)
+        ),  # the same set, on the other side
+        answer(1, "p2", values=pair_values(4, 2, 2)),
         answer(2, "p2", sets=(A, C)),  # other sets
-        answer(3, "p2", preferred=0),
+        answer(3, "p2", values=pair_values(4, 2, 0)),
         answer(1, "p3", counts=False),  # of an excluded participant
     ]
     assert patterns_of([*reversed(own), *others], "p1") == Patterns(
@@ -76,13 +78,13 @@ def test_the_figures_of_a_participant() -> None:
 
 
 def test_identical_sets_are_not_compared() -> None:
-    rows = [answer(0, sets=(A, A)), answer(0, "p2", sets=(A, A), preferred=2)]
+    rows = [answer(0, sets=(A, A)), answer(0, "p2", sets=(A, A), values=pair_values(4, 2, 2))]
     assert patterns_of(rows, "p1").n_compared == 0
 
 
 def test_judgements_of_other_kinds_count_in_runs_only() -> None:
     rows = [
-        answer(place, scores=None, preferred=None, sets=(A,), judgement=f"score {score}")
+        answer(place, values={"score": score}, sets=(A,))
         for place, score in enumerate((4, 4, 4, 2))
     ]
     patterns = patterns_of(rows, "p1")
