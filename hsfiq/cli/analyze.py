@@ -52,10 +52,10 @@ class Output:
     verify: bool
 
     def verify_tables(self, folder: Path) -> None:
-        from hsfiq.releases.folder import read_manifest, require_listed_digests
+        from hsfiq.releases.folder import manifest_of, require_listed_digests
 
         if self.verify:
-            require_listed_digests(folder, read_manifest(folder) or {})
+            require_listed_digests(folder, manifest_of(folder, {}))
 
     def write_report(self, files: Mapping[str, bytes]) -> None:
         from hsfiq.atomic_files import write_report

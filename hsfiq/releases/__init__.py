@@ -1,7 +1,7 @@
 """Releases: a study's answers as a self-contained folder.
 
-`questions` reads the answers from the database, some participants at a time, `sieve` keeps or drops
-them, `splits` optionally divides them into train and test, `files` writes their rows as they come,
-`content` puts all of that together, and `export` puts the release in its place, or nothing.
-`folder` reads a release.
+`question_columns` reads answers from the database, some participants at a time, `sieve` keeps or
+drops them, `splits` optionally divides them into train and test, `files` writes their rows as they
+come, `content` puts all of that together, and `export` puts the release in its place, or nothing.
+`folder` reads a release, for the statistics and the models, too.
 """

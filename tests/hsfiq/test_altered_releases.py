@@ -57,6 +57,16 @@ def test_a_missing_table_is_refused_and_other_files_are_not_compared(release: Pa
 
 
 @on_sqlite
+def test_tables_of_another_tools_manifest_are_compared(release: Path) -> None:
+    manifest = json.loads((release / "manifest.json").read_text())
+    del manifest["content_sha256"]
+    manifest["files"]["preferences.parquet"]["sha256"] = "0" * 64
+    (release / "manifest.json").write_text(json.dumps(manifest))
+    assert hsfiq(*ANALYZE).code == 1
+    assert hsfiq(*ANALYZE, "--no-verify").code == 0
+
+
+@on_sqlite
 def test_a_manifest_without_digests_is_accepted(release: Path) -> None:
     manifest = json.loads((release / "manifest.json").read_text())
     del manifest["files"]
