@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from math import isnan
 from textwrap import wrap
@@ -82,15 +83,19 @@ def table_lines(table: Table, *, has_caption: bool = True) -> Iterator[str]:
         yield f"{INDENT * 2}{len(table.rows):,} rows: --json and --report have them"
         return
     letters = table.footnotes()
-    columns = [*columns_of(table, letters), *counts_of(table)]
+    counts = list(counts_of(table))
+    columns = [*columns_of(table, letters), *(each for each in counts if each.varies)]
     names = list(takewhile(lambda column: column.is_text, columns))[: len(columns) - 1]
     for group in groups(columns[len(names) :], WIDTH - len(INDENT * 2) - width_of(names)):
         yield from (f"{INDENT * 2}{line}".rstrip() for line in lines_of([*names, *group]))
-    yield from (f"{INDENT * 2}{note}" for note in table.notes())
+    notes = [f"{each.title}: {each.cells[0]}" for each in counts if not each.varies]
+    yield from (f"{INDENT * 2}{note}" for note in [*notes, *table.notes()])
     yield from (f"{INDENT * 2}({letter}) {reason}" for reason, letter in letters.items())
 
 
-# The columns of a table, each as wide as its cells and the longest word of its heading.
+# The columns of a table, each as wide as its cells and its heading of at most so many lines.
+
+HEADING_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -100,12 +105,18 @@ class TextColumn:
     is_text: bool
 
     @property
+    def varies(self) -> bool:
+        return len(set(self.cells)) > 1
+
+    @cached_property
     def width(self) -> int:
-        return max(map(len, (*self.title.split(), *self.cells)), default=0)
+        least = max(map(len, (*self.title.split(), *self.cells, "-")))
+        widths = range(least, len(self.title) + least)
+        return next(n for n in widths if len(wrap(self.title, n)) <= HEADING_LINES)
 
     @property
     def heading(self) -> list[str]:
-        return wrap(self.title, max(self.width, 1), break_on_hyphens=False)
+        return wrap(self.title, self.width)
 
     def padded(self, text: str) -> str:
         return text.ljust(self.width) if self.is_text else text.rjust(self.width)
