@@ -316,7 +316,7 @@ class Sieve:
     def note_recorded(
         self, kept: Questions, dropped: Questions, broken: Sequence[Sequence[bool]]
     ) -> None:
-        """Note for which rules the questions that came to them have what the rule needs.
+        """Note for which rules a question that reached them has what the rule needs.
 
         `broken` says of each rule which of the dropped questions break it.
         """
