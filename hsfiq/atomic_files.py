@@ -1,7 +1,8 @@
-"""Write files and folders atomically: complete or not at all, even after a kill or a power cut."""
+"""Write files and folders atomically, even if the power fails, and compute digests of files."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -253,3 +254,9 @@ def require_free(folder: Path, *, force: bool = False) -> None:
         )
     if not force:
         raise UnreadableInput(str(folder), "a report already exists", "replace it with --force")
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 digest of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -20,7 +20,7 @@ from typing import IO, Any
 from sqlalchemy import Connection, Engine, Table, func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from hsfiq.atomic_files import explained_write_errors, new_private_file
+from hsfiq.atomic_files import explained_write_errors, new_private_file, sha256_of
 from hsfiq.db.engine import connect, connect_existing
 from hsfiq.db.failures import reachable, shown_url
 from hsfiq.db.schema import (
@@ -486,7 +486,7 @@ def back_up(url: str, file: Path) -> Backup:
         write = back_up_sqlite if is_sqlite else back_up_postgres
         with explained_errors(file), new_private_file(file) as draft:
             contents = write(engine, where, draft)
-            size, sha256 = draft.stat().st_size, digest(draft)
+            size, sha256 = draft.stat().st_size, sha256_of(draft)
     return Backup(file, size, sha256, contents)
 
 
@@ -560,11 +560,6 @@ def require_unused(path: Path) -> None:
     for suffix in ("", *LOG_SUFFIXES):
         if os.path.lexists(f"{path}{suffix}"):
             raise UnreadableInput(f"{path}{suffix}", "exists already", "name a new database")
-
-
-def digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 # Copying a database into an empty one of either kind, row by row and checked.

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from hsfiq.atomic_files import put_in_place, write_whole
+from hsfiq.atomic_files import put_in_place, sha256_of, write_whole
 from hsfiq.errors import UnreadableInput
 
 # Checkpoints: a JSON file that describes the scorer, and the safetensors files that it names.
@@ -128,11 +127,6 @@ def write_safetensors(
 
 def to_json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def read(path: Path) -> Checkpoint:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hsfiq.atomic_files import sync, write_whole
+from hsfiq.atomic_files import sha256_of, sync, write_whole
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.images.folder import SETTLED_NS
 from hsfiq.model.encoders.encoder import FrozenEncoder, Preprocessing
@@ -116,8 +116,7 @@ def _read(path: Path, known: _Known) -> tuple[_Stamp, str] | str:
         remembered = known.get(str(path.absolute()))
         if remembered is not None and remembered[0] == stamp:
             return remembered
-        with path.open("rb") as file:
-            return stamp, hashlib.file_digest(file, "sha256").hexdigest()
+        return stamp, sha256_of(path)
     except OSError as error:
         return str(UnreadableInput(str(path), f"cannot be read ({error.strerror})"))
 

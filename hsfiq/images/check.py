@@ -6,7 +6,6 @@ The caller passes the decoder: missing and empty files are found without Pillow,
 from __future__ import annotations
 
 import filecmp
-import hashlib
 import os
 import stat
 from collections import Counter, defaultdict, deque
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hsfiq import atomic_files
 from hsfiq.images.folder import (
     CHANGED,
     NOT_REGULAR,
@@ -273,8 +273,7 @@ def sha256_of(path: Path) -> str | Fault:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for its writer
             return NOT_REGULAR
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return atomic_files.sha256_of(path)
     except FileNotFoundError:
         return Fault("missing", "has been removed")
     except OSError as error:

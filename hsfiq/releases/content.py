@@ -26,6 +26,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 import hsfiq
+from hsfiq.atomic_files import sha256_of
 from hsfiq.collect.stages import answers_by_participant
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Form, Question, Study
@@ -419,11 +420,6 @@ def indented_json(value: object) -> bytes:
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digests_of(folder: Path, writer: TableWriter) -> dict[str, str]:

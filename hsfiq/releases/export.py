@@ -19,7 +19,12 @@ from sqlalchemy.orm import Session
 
 import hsfiq
 from hsfiq.actors import Action, Actor
-from hsfiq.atomic_files import explained_write_errors, put_folder_in_place, temporary_folder_beside
+from hsfiq.atomic_files import (
+    explained_write_errors,
+    put_folder_in_place,
+    sha256_of,
+    temporary_folder_beside,
+)
 from hsfiq.audit import record
 from hsfiq.collect.studies import lock_study
 from hsfiq.db.engine import Database, added
@@ -29,7 +34,7 @@ from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, St
 from hsfiq.errors import Unavailable, UnreadableInput
 from hsfiq.kinds import RELEASE_KINDS, release_kinds_of, require_release_kind
 from hsfiq.kinds.rows import FormName
-from hsfiq.releases.content import FIRST_VERSION, Release, Source, sha256_of, write_files
+from hsfiq.releases.content import FIRST_VERSION, Release, Source, write_files
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import MANIFEST, read_exclusions, read_manifest, read_rows
 from hsfiq.releases.layouts.layouts import Extras, require_extras

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from hsfiq.answer_rules import HIGHEST_SCORE, LOWEST_SCORE
 from hsfiq.arrow_columns import ARROW_TYPES, CONTENT
+from hsfiq.atomic_files import sha256_of
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.ids import set_id
 from hsfiq.kinds import KIND_OF_RELEASE, RELEASE_KINDS, Kind, ReleaseKind
@@ -176,17 +177,12 @@ def require_listed_digests(folder: Path, manifest: Mapping[str, Any]) -> None:
             raise NothingToDo(
                 "is missing, but the manifest lists it", where=str(path), remedy=EXPORT_AGAIN
             )
-        if digest_of(path) != digest:
+        if sha256_of(path) != digest:
             raise NothingToDo(
                 "differs from the file that the manifest lists",
                 where=str(path),
                 remedy=f"{EXPORT_AGAIN}, or add --no-verify",
             )
-
-
-def digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # ------------------------------------------------------------------------------------------- shape

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from hsfiq.answer_rules import HIGHEST_SCORE
 from hsfiq.arrow_columns import json_lines
+from hsfiq.atomic_files import sha256_of
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.kinds.tables import Column
 from hsfiq.readers.files import Place, parse_json
@@ -31,7 +32,6 @@ from hsfiq.releases.folder import (
     ReleaseFolder,
     as_it_is,
     content_digest,
-    digest_of,
     is_ours,
     open_release,
     points_of,
@@ -79,7 +79,7 @@ def check_files(release: ReleaseFolder, findings: Findings) -> None:
         expected = entry if isinstance(entry, Mapping) else {}
         if (size := path.stat().st_size) != expected.get("bytes", size):
             findings.add(name, f"has {size:,} bytes, and {MANIFEST} says {expected['bytes']:,}")
-        elif digest_of(path) != expected.get("sha256"):
+        elif sha256_of(path) != expected.get("sha256"):
             findings.add(name, f"differs from the file that {MANIFEST} lists (sha256)")
     for path in files_in(release.path):
         name = path.relative_to(release.path).as_posix()
@@ -144,7 +144,7 @@ def check_croissant(release: ReleaseFolder, findings: Findings) -> None:
         path = release.path / str(url)
         if not is_regular(path):
             findings.add(CROISSANT, f"describes {url}, which is missing", column="distribution")
-        elif digest is not None and digest != digest_of(path):
+        elif digest is not None and digest != sha256_of(path):
             findings.add(CROISSANT, f"has another sha256 of {url}", column="distribution")
     types = described_types(described)
     for name in types.keys() - release.tables.keys() - release.broken.keys():

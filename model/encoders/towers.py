@@ -16,8 +16,8 @@ from PIL import Image
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from hsfiq.atomic_files import sha256_of
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints import sha256_of
 from hsfiq.model.encoders.encoder import Preprocessing, to_rgb
 
 # What the libraries of image-text models have in common: a vector of an image, and of a text.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from hsfiq.atomic_files import sha256_of
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.features import open_image
 from hsfiq.model.judges.asking import AskedQuestion, Digests, Pace, ask_all, opened
@@ -154,7 +154,7 @@ def readable(files: Mapping[str, Path]) -> dict[str, str]:
     def read(path: Path) -> str | None:
         try:
             with open_image(path):
-                return hashlib.sha256(path.read_bytes()).hexdigest()
+                return sha256_of(path)
         except (UnreadableInput, OSError):
             return None
 

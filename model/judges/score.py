@@ -14,10 +14,9 @@ from typing import Any, Final
 import torch
 
 from hsfiq import __version__
-from hsfiq.atomic_files import require_new, write_whole
+from hsfiq.atomic_files import require_new, sha256_of, write_whole
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.images.folder import usual_folder
-from hsfiq.model.checkpoints import sha256_of
 from hsfiq.model.judges.clip_score import ClipScore
 from hsfiq.model.judges.judge import Judge, read_judge_prompt
 from hsfiq.model.judges.judged_sets import SCORES, Judged, Run, Sets, judge_sets

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from hsfiq.answer_rules import HIGHEST_SCORE, contradicts
+from hsfiq.atomic_files import sha256_of
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.kinds.rows import Part
-from hsfiq.model.checkpoints import sha256_of
 from hsfiq.model.preference.answer_model import AnswerTensors
 from hsfiq.releases.folder import (
     EXPORT_AGAIN,

@@ -180,7 +180,7 @@ def replaced(folder: Path, **values: object) -> None:
 
 def write_an_invalid_name(folder: Path) -> None:
     """A file that holds no tensors, with a JSON file whose digest matches it."""
-    from hsfiq.model.checkpoints import sha256_of
+    from hsfiq.atomic_files import sha256_of
 
     path = tensors_file(folder)
     path.write_bytes(b"rubbish")

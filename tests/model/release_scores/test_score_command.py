@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from hsfiq import __version__
+from hsfiq.atomic_files import sha256_of
 from hsfiq.model import checkpoints
 from hsfiq.model.encoders.encoder import normalise
 from hsfiq.model.features import open_image
@@ -108,11 +109,10 @@ def test_the_provenance_is_recorded(loop: Loop, scored: Path) -> None:
     assert provenance["release"] == {
         "name": "hp",
         "sha256": {
-            name: checkpoints.sha256_of(loop.release / name)
-            for name in ("queries.parquet", "sets.parquet")
+            name: sha256_of(loop.release / name) for name in ("queries.parquet", "sets.parquet")
         },
     }
-    assert provenance["files"] == {name: checkpoints.sha256_of(scored / name) for name in NAMES[:2]}
+    assert provenance["files"] == {name: sha256_of(scored / name) for name in NAMES[:2]}
     assert (provenance["n_sets"], provenance["n_scored"]) == (100, 100)
     assert (provenance["missing_images"], provenance["unscored_sets"]) == ([], [])
     for path in scored.iterdir():  # no folder of this machine
