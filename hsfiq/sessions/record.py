@@ -26,7 +26,6 @@ StopReason = Literal[
 `found`: the target was in the list, or was declared; `found-other`: another image was declared;
 `no-feedback`: the simulator had no text for the next round.
 """
-STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 
 Task = Literal["target-shown", "target-remembered", "own-wish"]
 """What a participant searches for: an image in view, one that was shown before, or a wish."""

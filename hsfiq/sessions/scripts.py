@@ -10,11 +10,9 @@ gave its texts after the first. Multi-turn FashionIQ
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.readers.files import Place, open_place, read_text
 from hsfiq.sessions import record
@@ -133,41 +131,6 @@ def image_id(place: Place) -> str:
     name = PurePosixPath(place.name()).name
     stem = name.removesuffix(PurePosixPath(name).suffix) if "/" in place.name() else name
     return str(int(stem)) if stem.isascii() and stem.isdecimal() else stem
-
-
-def write_circled(path: Path, sessions: Iterable[Session]) -> None:
-    """Write sessions in CIRCLED's format, completely or not at all.
-
-    Raises:
-        InvalidRecord: a round has no reference or no text, which the format requires.
-    """
-    content = json.dumps([circled_json(each) for each in sessions], indent=2, ensure_ascii=False)
-    with explained_write_errors(path):
-        write_whole(path, content.encode())
-
-
-def circled_json(session: Session) -> dict[str, object]:
-    for each in session.rounds:
-        if each.reference is None or each.text is None:
-            raise InvalidRecord(
-                f"round {each.round} of session {session.session_id} has no "
-                + ("reference image" if each.reference is None else "text"),
-                remedy="CIRCLED's format has both in every turn",
-            )
-    return {
-        "session_id": session.session_id,
-        "subset": session.category or "",
-        "ground_truth_ids": list(session.targets),
-        "num_turns": len(session.rounds),
-        "turns": [
-            {
-                "turn": each.round,
-                "reference_image_id": each.reference,
-                "relative_caption": each.text,
-            }
-            for each in session.rounds
-        ],
-    }
 
 
 # Asking a system the texts of a script: published sessions, or ours played again.

@@ -21,6 +21,7 @@ from hsfiq.sessions.simulators import (
     Simulator,
     attribute_distance,
 )
+from tests.hsfiq.sessions.circled_files import write_circled
 from tests.hsfiq.sessions.garment_ranker import QUERIES, GarmentRanker
 
 Ranks = list[list[int | None]]
@@ -135,7 +136,7 @@ def test_excluded_references_are_never_shown() -> None:
 def test_a_replay_gives_the_same_ranks(tmp_path: Path) -> None:
     sessions = played()
     record.write(tmp_path / "sessions.jsonl", sessions)
-    scripts.write_circled(tmp_path / "circled.json", sessions)
+    write_circled(tmp_path / "circled.json", sessions)
     for name in ("sessions.jsonl", "circled.json"):
         script = scripts.read(tmp_path / name)
         replayed = play(
