@@ -53,9 +53,12 @@ def check_release_and_pages(database: Database) -> None:
         release = build(session, study, "hp", Filters(), schema_revision="test")
         assert [row["confirmed"] for row in rows(release, "preferences")] == [True, None]
         answers = answers_of(session, study)
-        assert [answer.confirmed for answer in answers] == [True, None]
+        assert [(answer.summary or "").endswith(", confirmed") for answer in answers] == [
+            True,
+            False,
+        ]
         person = answers[0].participant
-        assert participant_page(session, study.name, person).count("confirmed when asked") == 1
+        assert participant_page(session, study.name, person).count(", confirmed") == 1
         assert "confirmed" in question_page(session, study.name, answers[0].question_id)
         assert "confirmed" not in question_page(session, study.name, answers[1].question_id)
 

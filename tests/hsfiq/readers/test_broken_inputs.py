@@ -282,7 +282,7 @@ NEED_DATA = [
         "unit", no_setup, "analyze release --metric recall@5 --unit query", "no such unit: query"
     ),
     Broken(
-        "no-release", no_setup, "analyze absent --metric recall@5", "absent/manifest.json: no su"
+        "no-release", no_setup, "analyze absent --metric recall@5", "absent: there is no such f"
     ),
     Broken("no-releases", no_setup, "analyze --metric recall@5", "releases/: holds no hp release"),
     Broken(
@@ -307,7 +307,7 @@ NEED_DATA = [
         "no-table",
         lambda folder: (folder / "release" / "queries.parquet").unlink(),
         "analyze release --metric recall@5",
-        "release/queries.parquet: no such file",
+        "release/queries.parquet: there is no such file",
     ),
     Broken("scores", no_setup, "analyze release --metric x --scores x.csv", "x.csv"),
     # databases
