@@ -15,7 +15,7 @@ from hsfiq.analysis.data.provenance import parts_of, require_part
 from hsfiq.analysis.data.release import (
     Release,
     column_problem,
-    read_described,
+    manifest_to_analyse,
     read_frame,
     score_problem,
 )
@@ -158,7 +158,7 @@ class AnalysedRelease(JsonRecord):
 
 def kind_of(folder: Path) -> str:
     """The kind of a release; UnreadableInput if the folder is not a release."""
-    return str(read_described(folder)["kind"])
+    return str(manifest_to_analyse(folder)["kind"])
 
 
 def read_judged(
@@ -178,7 +178,7 @@ def read_judged(
 
     UnreadableInput: a file is missing or unreadable, or the tables do not fit.
     """
-    manifest = read_described(folder)
+    manifest = manifest_to_analyse(folder)
     tables = {name: _with_objects(folder / f"{name}.parquet") for name in (main, "queries")}
     turns = read_turns(folder) if has_turns(folder, str(manifest["kind"])) else NO_TURNS
     sets = read_lists(folder, turns)

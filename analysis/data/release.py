@@ -23,7 +23,7 @@ import pyarrow as pa
 from hsfiq.analysis.data.columns import are_lists, as_categories, is_among, numbered, set_units
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases.folder import EXPORT_AGAIN, OF_A_RELEASE, manifest_of, points_of, read_table
+from hsfiq.releases.folder import EXPORT_AGAIN, RELEASE_KEYS, manifest_of, points_of, read_table
 from hsfiq.text import first_few
 
 COLUMNS = {
@@ -245,7 +245,7 @@ def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Releas
     metric needs it. UnreadableInput: a file is missing or unreadable, or the tables do not fit.
     """
     folder = Path(folder)
-    manifest = read_described(folder)
+    manifest = manifest_to_analyse(folder)
     digest, chosen_by = manifest.get("content_sha256"), manifest.get("chosen_by")
     release = Release(
         folder=folder,
@@ -332,6 +332,6 @@ def _list_dtype(kind: pa.DataType) -> pd.ArrowDtype | None:
     return pd.ArrowDtype(kind) if pa.types.is_list(kind) else None
 
 
-def read_described(folder: Path) -> dict[str, Any]:
+def manifest_to_analyse(folder: Path) -> dict[str, Any]:
     """The manifest of a release to analyse, which another tool may have made."""
-    return manifest_of(folder, {**OF_A_RELEASE, "study": str, "simulated": bool})
+    return manifest_of(folder, {**RELEASE_KEYS, "study": str, "simulated": bool})

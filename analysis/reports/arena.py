@@ -24,6 +24,7 @@ from hsfiq.analysis.reports.document import (
 )
 from hsfiq.analysis.reports.html import report_files
 from hsfiq.analysis.reports.systems import rank_cells, win_matrix_table
+from hsfiq.analysis.reports.text import INTERVALS, to_text
 from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.systems.ranks import Duel
 from hsfiq.text import count_text
@@ -178,6 +179,11 @@ CLOSING = (
     "each with its n, clusters, method and seed. An undefined figure is a dash here and null in "
     "JSON, always with a reason."
 )
+
+
+def arena_text(analysis: ArenaAnalysis) -> str:
+    """The figures as plain text; see `to_text`."""
+    return to_text(document_of(analysis), METHODS, INTERVALS)
 
 
 def arena_report(analysis: ArenaAnalysis, style: str | None = None) -> dict[str, bytes]:

@@ -259,10 +259,12 @@ def bounds_text(bounds: tuple[float, float], style: Style = "plain", digits: int
 
 
 def number_and_interval(estimate: Estimate) -> str:
-    """A figure with its interval for a sentence, or why it is undefined."""
-    if estimate.reason is not None:
-        return f"undefined ({estimate.reason})"
-    return cell_text(estimate_cell(estimate))
+    """A figure with its interval, for a sentence; what is undefined has its reason."""
+    cell = estimate_cell(estimate)
+    why = "" if cell.why_undefined is None else f" ({cell.why_undefined})"
+    if isnan(cell.value):
+        return f"undefined{why}"
+    return number_text(cell.value) + why if why else cell_text(cell)
 
 
 def number_text(value: float, style: Style = "plain", digits: int = 3) -> str:

@@ -27,6 +27,7 @@ from hsfiq.analysis.reports.document import (
 )
 from hsfiq.analysis.reports.html import report_files
 from hsfiq.analysis.reports.sessions import methods_of, sections
+from hsfiq.analysis.reports.text import INTERVALS, to_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.sessions.measure import SessionAnalysis
 from hsfiq.text import count_text
@@ -91,6 +92,11 @@ def about(summary: KindSummary) -> str:
         f"{count_text(summary.n_queries, 'query', 'queries')}, "
         f"{count_text(summary.n_participants, 'participant')}"
     )
+
+
+def kind_text(analysis: KindAnalysis, bootstrap: Bootstrap) -> str:
+    """The figures as plain text; see `to_text`."""
+    return to_text(document_of(analysis, bootstrap), INTERVALS)
 
 
 def kind_report(

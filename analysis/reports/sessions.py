@@ -21,6 +21,7 @@ from hsfiq.analysis.reports.document import (
     number_cell,
 )
 from hsfiq.analysis.reports.html import report_files
+from hsfiq.analysis.reports.text import to_text
 from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.sessions.measure import SessionAnalysis, SystemMeasures
 from hsfiq.analysis.sessions.people import Compared, Comparison, PeopleAndSimulators
@@ -69,29 +70,39 @@ def session_report(
     return report_files(document_of(analysis, people), results)
 
 
-def document_of(analysis: SessionAnalysis, people: PeopleAndSimulators | None = None) -> Document:
-    n, rules = sum(each.n_sessions for each in analysis.systems.values()), analysis.rules
+def session_text(analysis: SessionAnalysis, people: PeopleAndSimulators | None = None) -> str:
+    """The figures of the rounds that the rules print, as plain text; see `to_text`."""
+    rules = analysis.rules
+    return to_text(
+        document_of(analysis, people, is_brief=True),
+        f"{AFTER_STOP[rules.after_stop]} Ties: {rules.ties}.",
+        f"Intervals: 95%, by resampling {count_text(analysis.n_clusters, 'cluster')} "
+        f"({analysis.unit}); --json has all rounds and their methods.",
+    )
+
+
+def document_of(
+    analysis: SessionAnalysis, people: PeopleAndSimulators | None = None, *, is_brief: bool = False
+) -> Document:
+    """The report; a brief one has only the rounds that the rules print."""
+    n = sum(each.n_sessions for each in analysis.systems.values())
     caveats = [("Notes", ". ".join(analysis.notes))] if analysis.notes else []
     if analysis.simulated:
         caveats.insert(0, ("Simulated texts", SIMULATED))
     return Document(
         title="Searches over several rounds",
-        summary=(
-            f"{count_text(n, 'session')} of {count_text(len(analysis.systems), 'system')}. "
-            f"After a session's end: {rules.after_stop}; ties: {rules.ties}. Intervals resample "
-            f"{count_text(analysis.n_clusters, 'cluster')} ({analysis.unit})."
-        ),
+        summary=f"{count_text(n, 'session')} of {count_text(len(analysis.systems), 'system')}.",
         simulated=analysis.simulated,
         caveats=tuple(caveats),
         sections=(
-            *sections(analysis),
+            *sections(analysis, is_brief=is_brief),
             *(() if people is None else [people_section(people)]),
-            Section("methods", "Methods", (methods_of(rules),)),
+            Section("methods", "Methods", (methods_of(analysis.rules),)),
         ),
     )
 
 
-def sections(analysis: SessionAnalysis) -> Iterator[Section]:
+def sections(analysis: SessionAnalysis, *, is_brief: bool = False) -> Iterator[Section]:
     systems = analysis.systems
     hits = [f"hits@{k}" for k in analysis.rules.ks]
     by_round = {name: each.by_round for name, each in systems.items()}
@@ -101,7 +112,10 @@ def sections(analysis: SessionAnalysis) -> Iterator[Section]:
     )
     yield Section("curves", "Curves", curves)
     for number, (name, system) in enumerate(systems.items(), start=1):
-        yield Section(f"system_{number}", name, tuple(system_blocks(number, name, system)))
+        rounds: Sequence[int] = range(1, system.n_rounds + 1)
+        if is_brief:
+            rounds = analysis.rules.printed_rounds(system.n_rounds)
+        yield Section(f"system_{number}", name, tuple(system_blocks(number, name, system, rounds)))
     if analysis.differences:
         yield Section("differences", "Differences", (difference_table(analysis),))
 
@@ -110,18 +124,22 @@ def methods_of(rules: Rules) -> str:
     return f"{METHODS} {AFTER_STOP[rules.after_stop]}"
 
 
-def system_blocks(number: int, name: str, system: SystemMeasures) -> Iterator[Block]:
+def system_blocks(
+    number: int, name: str, system: SystemMeasures, rounds: Sequence[int]
+) -> Iterator[Block]:
     stops = ", ".join(f"{reason} {n:,}" for reason, n in system.stops.items())
     yield (
         f"{count_text(system.n_sessions, 'session')} of "
         f"{count_text(system.n_queries, 'query', 'queries')}; ends: {stops}."
     )
-    rounds = range(1, system.n_rounds + 1)
     yield Table(
         f"rounds_{number}",
         f"{name}: figures by round",
         (Column("figure", "Figure"), *(Column(f"round_{n}", f"Round {n}") for n in rounds)),
-        tuple((figure, *map(estimate_cell, each)) for figure, each in system.by_round.items()),
+        tuple(
+            (figure, *(estimate_cell(each[n - 1]) for n in rounds))
+            for figure, each in system.by_round.items()
+        ),
     )
     figures = dict(system.of_sessions)
     for figure, success in system.success.items():
@@ -256,7 +274,7 @@ def curve_chart(
     """A panel for each figure, with a line for each system."""
 
     def paint(figure: Figure) -> None:
-        from matplotlib.ticker import (  # noqa: PLC0415
+        from matplotlib.ticker import (  # noqa: PLC0415 (only charts need it)
             LogLocator,
             MaxNLocator,
             NullLocator,

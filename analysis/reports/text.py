@@ -20,14 +20,15 @@ from hsfiq.analysis.reports.document import (
     bounds_text,
     number_text,
 )
-from hsfiq.analysis.reports.tables import SIMULATED_NOTE
 
 WIDTH = 100
-INDENT = "  "
+INDENT = GAP = "  "
 DIGITS = 4
 MOST_ROWS = 24
 """Longer tables, such as those with a row for each participant, are left to `--report`."""
 MOST_COUNTS = 2
+SIMULATED = "SIMULATED: these figures describe a simulation, not people."
+INTERVALS = "Intervals: 95%, by resampling; --json has the method of each."
 
 
 def to_text(document: Document, *closing: str) -> str:
@@ -35,7 +36,7 @@ def to_text(document: Document, *closing: str) -> str:
 
     Charts are left out, since tables have their figures, and so are the methods.
     """
-    simulated = [SIMULATED_NOTE] if document.simulated else []
+    simulated = [SIMULATED] if document.simulated else []
     caveats = [f"{heading}: {text}" for heading, text in document.caveats]
     head = [document.title, document.summary, *simulated, *caveats]
     sections = (list(section_lines(section)) for section in document.sections)
@@ -124,7 +125,7 @@ class TextColumn:
 
 def columns_of(table: Table, letters: Mapping[str, str]) -> Iterator[TextColumn]:
     for place, column in enumerate(table.columns):
-        cells = tuple(cell_text(row[place], letters) for row in table.rows)
+        cells = tuple(marked_text(row[place], letters) for row in table.rows)
         yield TextColumn(column.title, cells, table.is_text(place))
 
 
@@ -149,14 +150,14 @@ def counts_text(counts: Sequence[int]) -> str:
 
 
 def width_of(columns: Sequence[TextColumn]) -> int:
-    return sum(column.width + len(INDENT) for column in columns)
+    return sum(column.width + len(GAP) for column in columns)
 
 
 def groups(columns: Sequence[TextColumn], width: int) -> Iterator[list[TextColumn]]:
     """The columns in as many groups as they need, each of at most so many characters."""
     group: list[TextColumn] = []
     for column in columns:
-        if group and width_of([*group, column]) - len(INDENT) > width:
+        if group and width_of([*group, column]) - len(GAP) > width:
             yield group
             group = []
         group.append(column)
@@ -172,10 +173,10 @@ def lines_of(columns: Sequence[TextColumn]) -> Iterator[str]:
     )
     for line in zip(*texts, strict=True):
         padded = (column.padded(text) for column, text in zip(columns, line, strict=True))
-        yield INDENT.join(padded)
+        yield GAP.join(padded)
 
 
-def cell_text(cell: Cell, letters: Mapping[str, str]) -> str:
+def marked_text(cell: Cell, letters: Mapping[str, str]) -> str:
     """A cell with its interval, its marks and, if it is undefined, the letter of its reason."""
     if not isinstance(cell, NumberCell):
         return f"{cell:,}" if isinstance(cell, int) else cell

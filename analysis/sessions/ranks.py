@@ -36,13 +36,18 @@ class Rules(JsonRecord):
 
     Attributes:
         ks: of Hits@K, Recall@K and the rounds to success; none for the default ones.
-        rounds: those that a published protocol reports; none for all.
+        rounds: those that are printed; JSON and the report have all.
     """
 
     ks: tuple[int, ...] = ()
     after_stop: AfterStop = "carry"
     ties: Ties = "corpus"
     rounds: tuple[int, ...] = ()
+
+    def printed_rounds(self, n_rounds: int) -> tuple[int, ...]:
+        """Those of the rules; without any, the first, the middle and the last one."""
+        wanted = self.rounds or (1, (1 + n_rounds) // 2, n_rounds)
+        return tuple(sorted({each for each in wanted if each <= n_rounds}))
 
     def __post_init__(self) -> None:
         if any(k < 1 for k in self.ks):

@@ -324,7 +324,7 @@ def agreement_card(answers: tuple[AnswerRow, ...]) -> Card:
     if agreements is None:
         return Card(name, empty=plots.NEEDS)
     from hsfiq.analysis.kinds.kind import Figures  # noqa: PLC0415 (the extra may be absent)
-    from hsfiq.analysis.resampling.bootstrap import Estimate  # noqa: PLC0415
+    from hsfiq.analysis.resampling.bootstrap import Estimate  # noqa: PLC0415 (as above)
 
     of_both = {
         "Scores, ordinal": agreements.scores,
@@ -414,9 +414,9 @@ def line_of(label: str, estimate: Estimate, ticks: Sequence[float], mark: float 
         return Line("", f"{label}: undefined; {estimate.reason}", Markup(""))
     ci = estimate.ci
     ends: Ends = UNKNOWN if ci is None else (ci.low, ci.high)
-    spread = f"{ends[0]:z.2f} to {ends[1]:z.2f}, "
-    if ci is None or isnan(ends[0]):
-        spread = "" if ci is None or ci.reason is None else f"{ci.reason}, "
+    spread = "" if isnan(ends[0]) else f"{ends[0]:z.2f} to {ends[1]:z.2f}, "
+    if ci is not None and ci.reason is not None:
+        spread = f"{ci.reason}, "
     plot = plots.interval(estimate.value, ends, ticks, mark, label)
     return Line(f"{estimate.value:z.2f}", f"{label}; {spread}n = {estimate.n:,}", plot)
 

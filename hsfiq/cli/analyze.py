@@ -38,9 +38,6 @@ class Sampling(TypedDict):
     few_clusters: bool
 
 
-INTERVALS = "Intervals: 95%, by resampling; --json has the method of each."
-
-
 @dataclass(frozen=True)
 class Output:
     """Where the figures go, and whether the tables are compared with their digests first."""
@@ -277,8 +274,7 @@ def refuse_metrics(metrics: list[str], scores: list[Path]) -> None:
 def analyze_votes(folder: Path, sampling: Sampling, output: Output, *, first_votes: bool) -> None:
     """Analyse the release of an arena."""
     from hsfiq.analysis.kinds.arena import analyze_arena
-    from hsfiq.analysis.reports.arena import METHODS, document_of
-    from hsfiq.analysis.reports.text import to_text
+    from hsfiq.analysis.reports.arena import arena_text
 
     output.verify_tables(folder)
     result = analyze_arena(folder, turns="first" if first_votes else "all", **sampling)
@@ -286,9 +282,7 @@ def analyze_votes(folder: Path, sampling: Sampling, output: Output, *, first_vot
         from hsfiq.analysis.reports.arena import arena_report
 
         output.write_report(arena_report(result, output.style))
-    print_result(
-        result.to_json(), to_text(document_of(result), METHODS, INTERVALS), as_json=output.as_json
-    )
+    print_result(result.to_json(), arena_text(result), as_json=output.as_json)
 
 
 def analyze_kind(
@@ -297,16 +291,14 @@ def analyze_kind(
     """Analyse a release of another question kind than pairs."""
     from hsfiq.analysis.analyze import load_kind_inputs
     from hsfiq.analysis.kinds.kind import analyze_judged
-    from hsfiq.analysis.reports.kinds import document_of, kind_report
-    from hsfiq.analysis.reports.text import to_text
+    from hsfiq.analysis.reports.kinds import kind_report, kind_text
 
     output.verify_tables(folder)
     inputs = load_kind_inputs(folder, metrics, scores, **sampling)
     result = analyze_judged(inputs.release, inputs.statistics, inputs.metrics, inputs.bootstrap)
     if output.report is not None:
         output.write_report(kind_report(result, inputs.bootstrap, output.style))
-    document = document_of(result, inputs.bootstrap)
-    print_result(result.to_json(), to_text(document, INTERVALS), as_json=output.as_json)
+    print_result(result.to_json(), kind_text(result, inputs.bootstrap), as_json=output.as_json)
 
 
 def analyze_pairs(

@@ -573,8 +573,7 @@ def measure(
     simulated sessions of the files beside those of people.
     """
     with requires("analysis"):
-        from hsfiq.analysis.reports.sessions import document_of
-        from hsfiq.analysis.reports.text import to_text
+        from hsfiq.analysis.reports.sessions import session_text
         from hsfiq.analysis.sessions.measure import measure_rows
         from hsfiq.analysis.sessions.ranks import FISD, Rules
     from hsfiq.atomic_files import require_free, write_report
@@ -605,7 +604,7 @@ def measure(
         write_report(session_report(result, compared), report, force=force)
         typer.echo(f"{report / 'report.html'}: written", err=True)
     as_object = result.to_json() | ({} if compared is None else {"people": compared.to_json()})
-    print_result(as_object, to_text(document_of(result, compared)), as_json=as_json)
+    print_result(as_object, session_text(result, compared), as_json=as_json)
 
 
 def comparison(

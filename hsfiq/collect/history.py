@@ -366,7 +366,7 @@ def item_answers(session: Session, study: Study, outside_id: str) -> list[ItemAn
 
 
 def as_seen(study: Study, response: Response, *, is_mirrored: bool) -> dict[str, Any] | None:
-    """The judgement, with the sides of a pair swapped if they were."""
+    """The judgement, with its sides swapped if `is_mirrored`."""
     judgement = judgement_of(study, response)
     if judgement is None or not is_mirrored:
         return judgement

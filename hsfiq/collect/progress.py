@@ -365,7 +365,7 @@ class AnswerRow:
     participant: str
     triplet: int
     sets: tuple[tuple[int, ...], ...]
-    values: Mapping[str, Any] | None = field(hash=False)
+    values: Mapping[str, Any] | None = field(hash=False)  # dictionaries have no hash
     summary: str | None
     irrelevant: bool | None
     skipped: str | None

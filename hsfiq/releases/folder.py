@@ -50,11 +50,11 @@ LONGEST_KEY = 250
 NAME_A_RELEASE = "name the folder of a release, made by hsfiq export"
 
 
-OF_A_RELEASE = {"name": str, "version": str, "kind": str}
-OF_OURS = {**OF_A_RELEASE, "content_sha256": str}
+RELEASE_KEYS = {"name": str, "version": str, "kind": str}
+OUR_KEYS = {**RELEASE_KEYS, "content_sha256": str}
 
 
-def manifest_of(folder: Path, keys: Mapping[str, type] = OF_OURS) -> dict[str, Any]:
+def manifest_of(folder: Path, keys: Mapping[str, type] = OUR_KEYS) -> dict[str, Any]:
     """Read the manifest of a folder that is to be a release, which has these keys at least.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A study's questions as columns: far fewer objects than one for each question."""
+"""A study's questions as columns, which need far fewer objects than rows."""
 
 from __future__ import annotations
 
@@ -47,8 +47,6 @@ from hsfiq.kinds.rows import (
 )
 from hsfiq.releases.questions import (
     KEY,
-    OF_OTHERS,
-    OF_PAIRS,
     TYPES,
     FormRow,
     PairRow,
@@ -295,7 +293,7 @@ class QuestionColumns(Questions):
         ]
 
     def revisions(self) -> Iterator[tuple[FormName, list[Run]]]:
-        """A step in Python for each run of places, rather than for each question."""
+        # One step in Python for each run of places, not for each question.
         if not len(self):
             return
         names = ("form_place", "place", "revision")
@@ -408,7 +406,8 @@ class QuestionReader:
         self.failed_checks = read_failed_checks(session, study)
         self.repeated = read_repeated(session, study)
         self.searches = SearchReader(session, study) if KINDS[study.kind].is_live else None
-        self.lacking = OF_OTHERS if KINDS[study.kind].columns else OF_PAIRS
+        of_any_kind = {name for kind in KINDS.values() for name in kind.stored_in}
+        self.lacking = of_any_kind - set(KINDS[study.kind].stored_in)
         self.excluded_by_rule = {
             key: rule_text(change) for key, change in latest_changes(session, study).items()
         }

@@ -319,9 +319,6 @@ TYPES: dict[str, pa.DataType] = {
     "language": TEXT,
 }
 """What is stored of a question and its answer, orders and judgements as JSON."""
-OF_PAIRS = frozenset({"score_1", "score_2", "preferred", "confirmed"})
-OF_OTHERS = frozenset({"set_order", "image_orders", "judgement"})
-"""What only questions about pairs have, and only those of other kinds."""
 TIME_IN_CSV = pa.timestamp("us")
 """Of UTC, without saying so."""
 
@@ -356,8 +353,8 @@ def read_questions(
 ) -> pa.Table:
     """Read the questions of forms by form and place, as a table with the columns of `TYPES`.
 
-    A question has one row without an answer, else one for each revision. Columns that the study's
-    questions are lacking are null.
+    A question has one row without an answer, else one for each revision. The columns in
+    `lacking` are null.
     """
     names = tuple(name for name in TYPES if name not in lacking)
     connection = session.connection()

@@ -130,7 +130,7 @@ def read_bounded_json(path: Path) -> Any:
 
 
 def bounded_json(path: Path) -> Any:
-    """The JSON value of a small file, which may be a link; `UnreadableInput` if it is not one."""
+    """The JSON value of a file or link; `UnreadableInput` if it is large or not JSON."""
     if (size := path.stat().st_size) > LARGEST_JSON:
         what = f"has {size:,} bytes, and such a file has at most {LARGEST_JSON:,}"
         raise UnreadableInput(str(path), what)

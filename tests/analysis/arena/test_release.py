@@ -35,7 +35,7 @@ def test_text_names_the_systems_best_first_and_says_simulated(
     release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = analyzed(capsys, str(release))
-    assert "SIMULATED: these answers come from simulated annotators, not from people." in text
+    assert "SIMULATED: these figures describe a simulation, not people." in text
     assert "60 votes in 30 sessions about 30 queries, 10 participants" in text
     assert text.index("strong") < text.index("middle") < text.index("weak")
     assert "Strengths by the first votes alone" in text

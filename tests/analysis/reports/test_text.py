@@ -11,9 +11,11 @@ from hypothesis import given
 from hsfiq import analysis as analysis_package
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
-from hsfiq.analysis.reports.document import Column, Table, number_cell
+from hsfiq.analysis.reports.document import Column, Table, number_and_interval, number_cell
 from hsfiq.analysis.reports.report import FOOTNOTE, analysis_text
 from hsfiq.analysis.reports.text import folded, table_lines
+from hsfiq.analysis.resampling.bootstrap import Estimate
+from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
 STUDY = [
@@ -87,6 +89,14 @@ def test_wide_tables_are_divided_and_long_ones_are_left_out() -> None:
     assert " ".join(lines).split().count("11.5000") == 1
     assert len(list(table_lines(Table("t", "A table", columns, (row,) * 25)))) == 2
     assert list(table_lines(Table("t", "A table", columns, ()))) == []
+
+
+def test_an_undefined_figure_in_a_sentence_has_its_reason() -> None:
+    without = ConfidenceInterval(
+        math.nan, math.nan, 0.95, "t", "participant", 1, 9, 0, 0, None, "1 is too few"
+    )
+    assert number_and_interval(Estimate(0.5, 3, without)) == "0.500 (1 is too few)"
+    assert number_and_interval(Estimate(math.nan, 0, None, "no vote")) == "undefined (no vote)"
 
 
 def test_there_is_no_footnote_without_metrics() -> None:

@@ -58,10 +58,11 @@ def test_figures_as_json(folder: Path) -> None:
     assert result["simulated"] is True
 
 
-def test_the_preset_says_what_differs(folder: Path) -> None:
+def test_the_preset_prints_its_rounds_and_says_what_differs(folder: Path) -> None:
     command = "sessions measure sprc.jsonl --preset fisd --resamples 20"
     text = run_command(folder, *command.split())
     assert "Round 1" in text
+    assert "Round 2" not in text
     assert "hits@50" in text
     assert "not as FISD: 2 sessions with max_rounds 3 (FISD: 5)" in text
     assert "SIMULATED" in text
