@@ -93,8 +93,7 @@ def require_confirmation(is_needed: bool, *, is_given: bool) -> None:
 def summary(judgement: Mapping[str, Any]) -> str:
     preferred = ("neither", "set 1", "set 2")[judgement["preferred"]]
     confirmed = ", confirmed" if judgement["confirmed"] else ""
-    scores = f"scores {judgement['score_1']} and {judgement['score_2']}"
-    return f"{scores}, prefers {preferred}{confirmed}"
+    return f"{judgement['score_1']} and {judgement['score_2']}, prefers {preferred}{confirmed}"
 
 
 def mirrored(judgement: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,16 +34,12 @@ def test_answers_are_aligned_with_the_sets_of_the_question(database: Database) -
             name = f"{person.name}.{asked.form.name}.{asked.place}"
             answers = item_answers(session, study, name)
             assert answers[0].question_id == name
-            assert answers[0].summary == "scores 4 and 2, prefers set 1"
+            assert answers[0].summary == "4 and 2, prefers set 1"
             for other in answers[1:]:
                 sides = [session.get_one(Question, n) for n in seats[1].question_ids]
                 (their,) = (row for row in sides if row.pair_id == asked.pair_id)
                 is_swapped = their.swapped != asked.swapped
-                seen = (
-                    "scores 5 and 1, prefers set 1"
-                    if is_swapped
-                    else "scores 1 and 5, prefers set 2"
-                )
+                seen = "5 and 1, prefers set 1" if is_swapped else "1 and 5, prefers set 2"
                 assert other.summary == seen
                 assert (other.irrelevant, other.reason) == (True, OTHER.reason)
                 pairs.append(is_swapped)
