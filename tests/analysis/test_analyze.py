@@ -1,3 +1,5 @@
+"""`hsfiq analyze`: its inputs, its figures and categories of queries."""
+
 from __future__ import annotations
 
 import json
@@ -7,15 +9,145 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given
 
-from hsfiq.analysis.analyze import CHOSEN_PAIRS, Analysis, analyze
+from hsfiq import analysis
+from hsfiq.analysis.analyze import BETWEEN, CHOSEN_PAIRS, WITHIN, Analysis, analyze, categories
 from hsfiq.analysis.data.metrics import Recall, ScoreColumn
+from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports.report import analysis_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.statistics.correlation import spearman
+from hsfiq.analysis.statistics.preference import position_bias, preference_rates
 from hsfiq.errors import UnreadableInput
-from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
+from tests.analysis.studies import (
+    Question,
+    bootstrap_of,
+    few,
+    make_release,
+    studies,
+    values_of,
+    write_release,
+)
+
+STUDY = [Question(1, (4, 2)), Question(2, (1, 3), participant="p2")]
+
+
+def test_a_folder_gives_release_metrics_and_bootstrap(tmp_path: Path) -> None:
+    folder = write_release(make_release(STUDY), tmp_path / "hp")
+    scores = tmp_path / "mine.csv"
+    ids = make_release(STUDY).sets["set_id"]
+    pd.DataFrame({"set_id": ids, "score": range(len(ids))}).to_csv(scores, index=False)
+    inputs = analysis.load_inputs(
+        folder, ["recall@5", "mine"], [scores], unit="row", n_resamples=7, seed=3, few_clusters=True
+    )
+    assert [str(metric) for metric in inputs.metrics] == ["recall@5", "mine"]
+    assert list(inputs.metrics[1].values(inputs.release)) == [0, 1, 2, 3]
+    bootstrap = inputs.bootstrap
+    assert (bootstrap.unit, bootstrap.n_resamples) == ("row", 7)
+    assert (bootstrap.seed, bootstrap.is_widened) == (3, True)
+
+
+def test_one_metric_and_one_file_need_no_list(tmp_path: Path) -> None:
+    release = make_release(STUDY)
+    scores = tmp_path / "mine.csv"
+    pd.DataFrame({"set_id": release.sets["set_id"], "score": 1.0}).to_csv(scores, index=False)
+    for metric in ("recall@5", Recall(5)):
+        assert analysis.load_inputs(release, metric).metrics == (Recall(5),)
+    for file in (scores, str(scores)):
+        assert list(analysis.load_inputs(release, "mine", file).release.scores) == ["mine"]
+    report = analysis.report(release, metrics="recall@5", bootstrap=bootstrap_of(release, 5))
+    assert list(report.analysis.metrics) == ["recall@5"]
+
+
+def test_a_release_in_memory_gets_further_scores_files(tmp_path: Path) -> None:
+    release = make_release(STUDY)
+    scores = tmp_path / "mine.csv"
+    pd.DataFrame({"set_id": release.sets["set_id"], "score": 1.0}).to_csv(scores, index=False)
+    assert analysis.load_inputs(release, [Recall(5)], [scores]).release.scores["mine"] == scores
+    assert not release.scores
+
+
+def test_only_one_part_of_the_split_is_kept(tmp_path: Path) -> None:
+    folder = write_release(make_release(STUDY), tmp_path / "hp")
+    questions = make_release(STUDY).preferences["question_id"]
+    split = pd.DataFrame({"question_id": questions, "part": ["train", "test"]})
+    split.to_parquet(folder / "splits.parquet")
+    inputs = analysis.load_inputs(folder, ["recall@5"], part="test")
+    assert list(inputs.release.preferences["question_id"]) == [questions.iloc[1]]
+    report = analysis.report(folder, ["recall@5"], part="test")
+    assert report.analysis.release.part == "test"
+    assert report.analysis.release.n_questions == 1
+
+
+def test_an_unknown_part_is_an_error() -> None:
+    with pytest.raises(UnreadableInput) as error_info:
+        analysis.load_inputs(make_release(STUDY), ["recall@5"], part="validation")
+    assert error_info.value.where == "part"
+
+
+CATEGORY_STUDY = [
+    Question(1, (4, 2), participant="p1", values=(2, 1)),
+    Question(2, (4, 5), participant="p1", values=(2, 1)),
+    Question(1, (5, 1), participant="p2", values=(3, 0)),
+    Question(2, (1, 2), participant="p2", values=(0, 1)),
+]
+
+
+def with_categories(named: list[str | None]) -> Release:
+    release = make_release(CATEGORY_STUDY)
+    release.queries["category"] = named
+    return release
+
+
+def test_each_category_is_a_release_of_its_own(drawn: tuple[Release, pd.Series]) -> None:
+    release, utilities = drawn
+    result = categories(release, {"oracle": utilities}, bootstrap_of(release, 50))
+    assert list(result.figures) == ["dress", "shirt", "toptee"]
+    assert result.note == BETWEEN
+    of_query = release.queries.set_index("query_id")["category"]
+    for name, figures in result.figures.items():
+        preferences = release.preferences[release.preferences["query_id"].map(of_query) == name]
+        sets = release.sets[release.sets["query_id"].map(of_query) == name]
+        assert (figures.n_questions, figures.n_participants) == (400, 10)
+        assert figures.spearman["oracle"].rho == spearman(sets, utilities).rho
+        plain = preference_rates(preferences, utilities)
+        for rate in ("ge", "symmetric", "tie_half"):
+            assert getattr(figures.preference["oracle"], rate).rate == getattr(plain, rate).rate
+        assert figures.position_bias.rate == position_bias(preferences).rate
+        ci = figures.spearman["oracle"].ci
+        assert ci is not None
+        assert ci.n_clusters == 10
+        assert ci.low < figures.spearman["oracle"].rho < ci.high
+
+
+@pytest.mark.parametrize(
+    ("named", "note"),
+    [
+        (["shirt", "shirt", "dress", "dress"], BETWEEN),
+        (["shirt", "dress", "shirt", "dress"], WITHIN),
+        (["shirt", "shirt", None, ""], None),
+    ],
+)
+def test_the_note_says_whether_participants_differ_too(
+    named: list[str | None], note: str | None
+) -> None:
+    release = with_categories(named)
+    result = categories(release, {"m": values_of(CATEGORY_STUDY)}, bootstrap_of(release, 5))
+    assert result.note == note
+    assert set(result.figures) == {name for name in named if name}
+
+
+def test_without_categories_there_is_a_reason() -> None:
+    release = make_release(CATEGORY_STUDY)
+    bootstrap = bootstrap_of(release, 5)
+    result = categories(release, {}, bootstrap).to_json()
+    assert result == {"categories": None, "reason": "the release names no categories"}
+    empty = categories(with_categories([None] * 4), {}, bootstrap)
+    assert empty.reason == "no question has a category"
+
 
 RATE = {"rate", "n", "coverage"}
 

@@ -14,7 +14,7 @@ from hsfiq.model.retrieval.loading import new_system
 from hsfiq.model.retrieval.system import Batch
 from hsfiq.model.system_recipes import system_recipe
 from tests.lavis.small_blip2 import BERT, TEXTS
-from tests.model.retrieval.backbones.text_pass import prompted_state
+from tests.model.retrieval.text_pass import prompted_state
 
 
 @torch.no_grad()

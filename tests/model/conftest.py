@@ -15,7 +15,7 @@ from hsfiq.model.retrieval import tiny
 from hsfiq.model.scorer.loading import new_scorer
 from tests.model.preference.helpers import Answered, make_answered
 from tests.model.retrieval.helpers import train
-from tests.model.training.helpers import CPU, SMALL, Drawn, Recorder
+from tests.model.scorer.helpers import CPU, SMALL, Drawn, Recorder
 
 PRETRAINING = replace(tiny.STAGE, epochs=6)
 """A tenth of the epochs: tests train small backbones, and do not ask how well they retrieve."""

@@ -1,28 +1,51 @@
-"""`/healthz` and `/readyz`."""
+"""`/healthz` and `/readyz`, and requests while the database is locked, full or away."""
 
 from __future__ import annotations
 
+import logging
 import shutil
+import socket
 import sqlite3
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.engine import make_url
 
-from hsfiq.annotate.app import build_app
+from hsfiq.annotate.app import build_app, plain_app
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.owner.login import Identities, add_login
+from hsfiq.annotate.payloads import LARGEST_BODY
+from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.serving import health
 from hsfiq.annotate.serving.health import state_of
+from hsfiq.annotate.texts import entry_texts
+from hsfiq.collect import participants
+from hsfiq.db import engine as engine_module
+from hsfiq.db import postgres
 from hsfiq.db.engine import Database, connect, open_database
+from hsfiq.db.postgres import limit_waiting
 from hsfiq.db.sqlite import archive_url
 from hsfiq.errors import Unavailable
-from tests.annotate.page_requests import answer_body
-from tests.annotate.served_studies import Place, browser_of, enrol, make_study
+from tests.annotate.page_requests import answer_body, begin_form, stored, view
+from tests.annotate.private_texts import quoted_in
+from tests.annotate.served_studies import (
+    Place,
+    PlaceOfKind,
+    ThreadServer,
+    browser_of,
+    enrol,
+    make_study,
+)
+from tests.databases import PostgresServer
 
 
 @pytest.fixture
@@ -145,3 +168,208 @@ def test_a_database_that_does_not_answer_is_not_ready(
     monkeypatch.setattr(health, "CHECK_SECONDS", 0.0)
     assert new_browser.get("/readyz").json()["database"] == "no answer in time"
     assert new_browser.get("/healthz").status_code == 200
+
+
+REASON = "telltale-reason"
+
+PAGE = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def open_study(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Database]:
+    """A study on each kind of database, which waits for a lock for a moment only."""
+    monkeypatch.setattr(postgres, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(engine_module, "BUSY_SECONDS", 1)
+    make_study(PlaceOfKind(tmp_path / "study", database_url)).close()
+    database = open_database(database_url)
+    limit_waiting(database.engine)
+    yield database
+    database.engine.dispose()
+
+
+@pytest.fixture
+def client(open_study: Database) -> Iterator[TestClient]:
+    services = Services.of(open_study)
+    app = plain_app(services)
+    add_login(app, Identities(open_study, services.signer))
+    app.add_middleware(StudyMiddleware, pages={})
+    with browser_of(app) as client:
+        yield enrol(client, open_study)
+
+
+def newcomer_of(database: Database) -> str:
+    """The token of somebody who has been invited."""
+    with database.writing() as session:
+        (person,) = participants.invite(session, 1, 1, now=datetime.now(UTC))
+    return person.token
+
+
+@contextmanager
+def locked(database: Database) -> Iterator[None]:
+    """Another program has locked what the participants' requests need."""
+    other = connect(database.engine.url.render_as_string(hide_password=False))
+    with other.execution_options(hsfiq_writes=True).connect() as connection, connection.begin():
+        if other.dialect.name == "postgresql":
+            connection.execute(text("LOCK TABLE participants IN EXCLUSIVE MODE"))
+        yield
+    other.dispose()
+
+
+def test_a_lock_is_answered_with_503_and_nothing_is_stored(
+    client: TestClient, open_study: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = answer_body(view(client), reason=REASON)
+    token = newcomer_of(open_study)
+    with locked(open_study):
+        assert client.get(f"/start/{token}", headers=PAGE).status_code in (200, 503)
+        assert client.post(f"/start/{token}", headers=PAGE).status_code == 503
+        answer = client.post("/submit", json=body)
+        assert answer.status_code == 503
+        assert "locked" in answer.json()["error"]
+        assert answer.headers["retry-after"]
+    assert stored(open_study) == []
+    assert "503 at POST /submit: " in caplog.text
+    assert "503 at POST /start/{token}: " in caplog.text
+    assert "Traceback" not in caplog.text
+    assert quoted_in(caplog.text, client, body, token) == []
+    assert client.post("/submit", json=body).status_code == 200
+
+
+def test_the_page_about_a_lock_sends_what_was_typed_again(
+    open_study: Database, client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.cookies.clear()
+    proof = begin_form(client)["proof"]
+    with locked(open_study):
+        typed = {"study": 1, "proof": proof, "language": '"><b>en'}
+        answer = client.post("/enrol", data=typed, headers=PAGE)
+        assert answer.status_code == 503
+        assert entry_texts("en")["unavailable_kept"] in answer.text
+        assert '<input type="hidden" name="study" value="1">' in answer.text
+        assert 'name="language" value="&#34;&gt;&lt;b&gt;en"' in answer.text
+    assert client.post("/enrol", data=typed).status_code == 303
+    assert "503 at POST /enrol: " in caplog.text
+    assert quoted_in(caplog.text, client, typed) == []
+
+
+FULL_DISK = (
+    "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+    "RAISE SQLSTATE '53100' USING MESSAGE = 'could not extend file'; END $$;"
+    "CREATE TRIGGER full_disk BEFORE INSERT ON responses EXECUTE FUNCTION full_disk()"
+)
+
+
+def fill_disk(database: Database) -> None:
+    """No byte can be added to the database; in PostgreSQL, a trigger says so."""
+    if database.engine.dialect.name == "postgresql":
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql(FULL_DISK)
+        return
+
+    @event.listens_for(database.engine, "connect")
+    def limit(connection: Any, _record: object) -> None:
+        connection.execute("PRAGMA max_page_count = 1")  # at least the present size
+
+    database.engine.dispose()
+
+
+def test_a_full_disk_is_answered_with_503(
+    client: TestClient, open_study: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    question = view(client)
+    fill_disk(open_study)
+    statuses = set()
+    for number in range(40):  # pages that are there already may have space left
+        body = answer_body(question, key=f"{number:016}", reason="x" * 1900)
+        answer = client.post("/submit", json=body)
+        statuses.add(answer.status_code)
+        if answer.status_code == 503:
+            assert "disk" in answer.json()["error"]
+            assert "503 at POST /submit: " in caplog.text
+            assert quoted_in(caplog.text, client, body) == []
+            return
+        question = view(client, 1)
+    pytest.fail(f"the disk was never full: {statuses}")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind", ["postgresql"])
+def test_a_lost_server_is_answered_with_503_until_it_is_back(
+    client: TestClient,
+    open_study: Database,
+    postgres_server: PostgresServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = open_study.engine.url
+    body, token = answer_body(view(client), reason=REASON), newcomer_of(open_study)
+    postgres_server.run(f'ALTER DATABASE "{url.database}" ALLOW_CONNECTIONS false')
+    postgres_server.end_connections(url.render_as_string(hide_password=False))
+    for path in ("/", "/question", "/owner"):
+        assert client.get(path).status_code == 503
+        assert client.get(path, headers=PAGE).status_code == 503
+    assert client.post("/submit", json=body).status_code == 503
+    assert client.get(f"/start/{token}").status_code == 503
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 503
+    postgres_server.run(f'ALTER DATABASE "{url.database}" ALLOW_CONNECTIONS true')
+    assert client.get("/readyz").status_code == 200
+    assert client.post("/submit", json=body).status_code == 200
+    assert "503 at GET /start/{token}: " in caplog.text
+    assert quoted_in(caplog.text, client, body, token) == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("kind", ["postgresql"])
+def test_the_servers_statements_have_limits(open_study: Database) -> None:
+    with open_study.reading() as session:
+        shown = [
+            session.scalar(text(f"SHOW {name}"))
+            for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+        ]
+    assert shown == ["1s", "30s", "1min"]
+
+
+# --------------------------------------------------------------------------- broken requests
+
+
+def address_of(server: ThreadServer) -> tuple[str, int]:
+    return "127.0.0.1", int(server.url.rpartition(":")[2])
+
+
+def raw(server: ThreadServer, *parts: bytes) -> bytes:
+    """What the server answers to these bytes, up to the end of the connection."""
+    with socket.create_connection(address_of(server), timeout=60) as opened:
+        for part in parts:
+            opened.sendall(part)
+        answer = b""
+        while part := opened.recv(65536):
+            answer += part
+        return answer
+
+
+@pytest.mark.parametrize("path", ["/submit", "/enrol"])
+def test_a_chunked_body_that_is_too_large_is_answered_with_413(
+    server: ThreadServer, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = "application/json" if path == "/submit" else "application/x-www-form-urlencoded"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
+    chunk = b"%x\r\n%b\r\n" % (LARGEST_BODY + 1, b"x" * (LARGEST_BODY + 1))
+    answer = raw(server, f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), chunk)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("path", ["/submit", "/enrol", "/owner/login", "/study/gradio_api/run/x"])
+def test_a_client_that_hangs_up_leaves_no_traceback(
+    server: ThreadServer, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = "application/x-www-form-urlencoded" if path == "/enrol" else "application/json"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
+    for _ in range(3):
+        with socket.create_connection(address_of(server), timeout=60) as opened:
+            opened.sendall(f"{head}Content-Length: 100\r\n\r\nhalf".encode())
+    with caplog.at_level(logging.INFO):
+        assert raw(server, b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert [record for record in caplog.records if record.exc_info] == []

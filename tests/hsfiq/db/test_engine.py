@@ -1,8 +1,10 @@
-"""Opening databases: their settings, what is refused and how, and transactions."""
+"""Opening databases: settings, refusals, transactions, and checkpoints of SQLite."""
 
 from __future__ import annotations
 
 import secrets
+import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -10,7 +12,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,14 +20,14 @@ from sqlalchemy import func, insert, inspect, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from hsfiq.db.engine import Database, connect, open_database
+from hsfiq.db.engine import Database, connect, open_database, regular_checkpoints
 from hsfiq.db.failures import has_password, shown_url
 from hsfiq.db.schema import current_revision, differences, head_revision, upgrade
 from hsfiq.db.source_tables import Setting
 from hsfiq.db.sqlite import BUSY_SECONDS
 from hsfiq.errors import HsfiqError, NothingToDo, Refused, UnreadableInput
 from tests.databases import STATEMENTS
-from tests.hsfiq.samples import hsfiq
+from tests.hsfiq.samples import hsfiq, on_sqlite
 from tests.processes import Fork
 from tests.studies import own_environment
 
@@ -472,3 +474,123 @@ def test_no_password_is_shown(url: str) -> None:
 def test_a_url_without_a_password(url: str) -> None:
     assert shown_url(url) == url
     assert not has_password(url)
+
+
+LOG_SUFFIX = "-wal"
+
+
+@pytest.fixture
+def file(database: Database) -> Path:
+    return Path(str(database.engine.url.database))
+
+
+@pytest.fixture
+def other_process(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection as another process has one."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        yield connection
+
+
+def keep_rows(database: Database, key: str) -> None:
+    with database.writing() as session:
+        session.add(Setting(key=key, value=""))
+
+
+def in_main_file(file: Path) -> set[str]:
+    """The settings in a copy of the main file alone."""
+    copy = file.with_name("copy.db")
+    shutil.copyfile(file, copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        return {key for (key,) in connection.execute("SELECT key FROM settings")}
+
+
+def log_size(file: Path) -> int:
+    return file.with_name(f"{file.name}{LOG_SUFFIX}").stat().st_size
+
+
+@on_sqlite
+def test_a_checkpoint_copies_everything_and_empties_the_log(database: Database, file: Path) -> None:
+    keep_rows(database, "a")
+    assert "a" not in in_main_file(file)
+    database.checkpoint()
+    assert "a" in in_main_file(file)
+    assert log_size(file) == 0
+
+
+@on_sqlite
+def test_a_checkpoint_takes_nothing_from_a_reader(database: Database, file: Path) -> None:
+    keep_rows(database, "a")
+    with database.reading() as session:
+        assert session.get(Setting, "a")
+        keep_rows(database, "b")
+        database.checkpoint()
+        assert log_size(file) > 0
+        assert session.get(Setting, "b") is None
+    database.checkpoint()
+    assert {"a", "b"} <= in_main_file(file)
+    assert log_size(file) == 0
+
+
+@on_sqlite
+def test_a_checkpoint_beside_another_process_that_writes(
+    database: Database, file: Path, other_process: sqlite3.Connection
+) -> None:
+    keep_rows(database, "a")
+    other_process.execute("BEGIN IMMEDIATE")
+    database.checkpoint()
+    assert "a" in in_main_file(file)
+    other_process.execute("ROLLBACK")
+    keep_rows(database, "b")
+
+
+@on_sqlite
+def test_regular_checkpoints_keep_the_main_file_up_to_date(database: Database, file: Path) -> None:
+    with regular_checkpoints(database, seconds=0.01):
+        keep_rows(database, "a")
+        while "a" not in in_main_file(file):
+            time.sleep(0.01)
+    assert "checkpoints" not in {thread.name for thread in threading.enumerate()}
+
+
+@on_sqlite
+def test_nothing_is_left_in_the_log_if_another_process_has_the_database_open(
+    database_url: str,
+) -> None:
+    database = open_database(database_url)
+    file = Path(str(database.engine.url.database))
+    with closing(sqlite3.connect(file)) as other_process:
+        other_process.execute("SELECT * FROM settings").fetchall()
+        keep_rows(database, "a")
+        database.close()
+        assert "a" in in_main_file(file)
+
+
+@on_sqlite
+def test_closing_waits_for_the_transactions_of_other_threads(database_url: str) -> None:
+    database = open_database(database_url)
+    file = Path(str(database.engine.url.database))
+    writing, closing_began = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with database.writing() as session:
+            session.add(Setting(key="a", value=""))
+            session.flush()
+            writing.set()
+            closing_began.wait()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    writing.wait()
+    closer = threading.Thread(target=database.close)
+    closer.start()
+    closing_began.set()
+    thread.join()
+    closer.join()
+    assert "a" in in_main_file(file)
+    assert [path.name for path in file.parent.glob(f"{file.name}*")] == [file.name]
+
+
+def test_other_databases_need_no_checkpoint(database: Database) -> None:
+    with regular_checkpoints(database, seconds=0.01):
+        keep_rows(database, "a")
+    database.checkpoint()

@@ -1,338 +1,143 @@
-"""A release folder is written completely or not at all, and replaces another only on request."""
+"""Reading the tables of a release as records."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import signal
-import sys
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from hsfiq import cli
-from hsfiq.releases import export
-from hsfiq.releases.export import content_of, newest_release
-from tests.hsfiq.imported_answers import write_imported_answers
-from tests.hsfiq.samples import HPFIQ, hsfiq, published
-from tests.processes import Fork
+from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.releases.folder import (
+    EXCLUSIONS,
+    PREFERENCES,
+    QUERIES,
+    SETS,
+    ReleasedExclusion,
+    ReleasedPreference,
+    ReleasedQuery,
+    ReleasedSet,
+    read_exclusions,
+    read_preferences,
+    read_queries,
+    read_sets,
+)
+
+Row = dict[str, Any]
+
+QUERY: Row = {
+    "query_id": "q",
+    "triplet_id": "t",
+    "dataset": "drawn",
+    "reference_id": "i2",
+    "target_id": None,
+    "text": "is red",
+}
+SET: Row = {"set_id": "a.1", "query_id": "q", "image_ids": ["i0", "i1"]}
+PREFERENCE: Row = {
+    "question_id": "a",
+    "participant_id": "p",
+    "query_id": "q",
+    "set_1": "a.1",
+    "set_2": "a.2",
+    "score_1": 5,
+    "score_2": 2,
+    "preferred": 0,
+}
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test starts in a folder with a database of the hand-made study."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
-    write_imported_answers()
+def write(folder: Path, **tables: Row) -> Path:
+    """Write tables of one row each into the folder."""
+    for table, row in tables.items():
+        pq.write_table(pa.Table.from_pylist([row]), folder / f"{table}.parquet")
+    return folder
 
 
-def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """Every file with its modification time."""
-    return {
-        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-def change_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the database: its study has the same name, but another answer."""
-    value = published()
-    value["user_1"]["question_set_1"]["preferred set"][0] = "2"
-    Path("changed.json").write_text(json.dumps(value))
-    monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:///changed.db")
-    assert hsfiq("import", "hpfiq", "changed.json", "--study", "hpfiq").code == 0
-
-
-# -------------------------------------------------------------------------------------- location
-
-
-def test_both_releases_under_releases(tmp_path: Path) -> None:
-    command = hsfiq("export", "--json")
-    assert command.code == 0
-    assert [(release["folder"], release["written"]) for release in command.result["releases"]] == [
-        ("releases/hpfiq-hs-1.0.0", True),
-        ("releases/hpfiq-hp-1.0.0", True),
+def test_tables_become_records(tmp_path: Path) -> None:
+    exclusion = {"question_id": "b", "participant_id": "p", "rule": "irrelevant", "value": "v"}
+    release = write(tmp_path, queries=QUERY, sets=SET, preferences=PREFERENCE, exclusions=exclusion)
+    assert read_queries(release) == {"q": ReleasedQuery("q", "t", "drawn", "i2", None, "is red")}
+    assert read_sets(release) == [ReleasedSet("a.1", "q", "i2", "is red", ("i0", "i1"))]
+    assert read_preferences(release) == [
+        ReleasedPreference("a", "p", "q", "a.1", "a.2", score_1=5, score_2=2, preferred=0)
     ]
-    assert sorted(path.name for path in Path("releases").iterdir()) == [
-        "hpfiq-hp-1.0.0",
-        "hpfiq-hs-1.0.0",
-    ]
+    assert read_exclusions(release) == [ReleasedExclusion("p", "irrelevant")]
 
 
-def test_out_is_the_release_folder_or_its_parent() -> None:
-    assert hsfiq("export", "--release", "hp", "--out", "deep/down/mine").code == 0
-    assert Path("deep/down/mine/hpfiq.json").read_bytes() == HPFIQ.read_bytes()
-    assert hsfiq("export", "--out", "parent").code == 0
-    assert Path("parent/hpfiq-hs-1.0.0/manifest.json").is_file()
-    assert hsfiq("export", "--release", "hs").code == 0
-    assert [path.name for path in Path("releases").iterdir()] == ["hpfiq-hs-1.0.0"]
+def test_a_set_whose_query_is_missing(tmp_path: Path) -> None:
+    release = write(tmp_path, queries=QUERY, sets=SET | {"query_id": "p"})
+    with pytest.raises(UnreadableInput) as error:
+        read_sets(release)
+    assert error.value.where == str(release / SETS)
+    assert "set a.1 is of query p" in error.value.what
 
 
-def test_other_users_can_read_a_release() -> None:
-    hsfiq("export", "--release", "hp", "--out", "mine")
-    assert Path("mine").stat().st_mode & 0o777 == 0o755
-
-
-def test_an_empty_folder_is_filled() -> None:
-    Path("mine").mkdir()
-    assert hsfiq("export", "--release", "hp", "--out", "mine").code == 0
-    assert Path("mine/manifest.json").is_file()
-
-
-# ----------------------------------------------------------------------- existing releases
-
-
-def test_of_unchanged_content_the_version_is_that_of_the_folder() -> None:
-    export = ("export", "--release", "hp", "--out", "mine", "--json")
-    assert hsfiq(*export, "--version", "2.0.0").code == 0
-    (again,) = hsfiq(*export).result["releases"]
-    assert (again["written"], again["version"]) == (False, "2.0.0")
-    assert hsfiq("release", "list").out.startswith("hpfiq-hp 2.0.0, ")
-    assert hsfiq("release", "list").out.count("\n") == 1
-
-
-def test_unchanged_content_writes_nothing() -> None:
-    hsfiq("export")
-    hsfiq("export", "--release", "hp", "--out", "mine")
-    before = contents(Path())
-    repeated = hsfiq("export")
-    assert repeated.code == 0
-    assert repeated.out.count("unchanged, nothing written") == 2
-    assert hsfiq("export", "--release", "hp", "--out", "mine", "--force").code == 0
-    assert contents(Path()) == before
-
-
-def test_changed_content_needs_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    hsfiq("export")
-    before = contents(Path("releases"))
-    change_the_study(monkeypatch)
-    command = hsfiq("export")
-    assert command.code == 2
-    assert "have changed since this release; name the new release's version" in command.err
-    assert contents(Path("releases")) == before
-    assert hsfiq("export", "--version", "1.1.0").code == 0
-    assert Path("releases/hpfiq-hp-1.1.0/manifest.json").is_file()
-    assert hsfiq("export").out.count("unchanged") == 2
-
-
-def test_other_filters_are_changed_content() -> None:
-    hsfiq("export", "--release", "hp")
-    assert hsfiq("export", "--release", "hp", "--filter-invalid").code == 2
-
-
-def test_versions_are_compared_as_numbers() -> None:
-    hsfiq("export", "--release", "hp", "--version", "1.9.0")
-    assert hsfiq("export", "--release", "hp", "--version", "1.10.0").code == 0
-    command = hsfiq("export", "--release", "hp", "--version", "1.9.1")
-    assert (command.code, command.out) == (2, "")
-    assert "--version: 1.9.1 is lower than 1.10.0" in command.err
-    newest = newest_release(Path("releases"), "hp")
-    assert newest == Path("releases/hpfiq-hp-1.10.0")
-
-
-@pytest.mark.parametrize(("given", "version"), [("2", "2.0.0"), ("1.1", "1.1.0")])
-def test_a_short_version_stands_for_the_first_of_it(given: str, version: str) -> None:
-    hsfiq("export", "--release", "hp")
-    command = hsfiq("export", "--release", "hp", "--filter-invalid", "--version", given)
-    assert command.code == 0
-    assert f"releases/hpfiq-hp-{version}: written" in command.out
-
-
-def test_changed_content_suggests_a_version() -> None:
-    hsfiq("export", "--release", "hp", "--version", "1.9.3")
-    command = hsfiq("export", "--release", "hp", "--filter-invalid")
-    assert "name the new release's version, such as --version 1.10.0" in command.err
+def test_a_release_without_sets(tmp_path: Path) -> None:
+    release = write(tmp_path, queries=QUERY)
+    pq.write_table(pa.Table.from_pylist([SET]).slice(0, 0), release / SETS)
+    with pytest.raises(NothingToDo, match="has no sets"):
+        read_sets(release)
 
 
 @pytest.mark.parametrize(
-    "version", ["v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.\u0661", "1.", "1.0.0.0", ""]
+    ("change", "what"),
+    [
+        ({"preferred": 3}, "preferred is 3"),
+        ({"score_1": 0}, "score_1 is 0"),
+        ({"score_2": 6}, "score_2 is 6"),
+    ],
 )
-def test_invalid_versions_are_refused(version: str) -> None:
-    command = hsfiq("export", "--version", version)
-    assert command.code == 2
-    assert "is not a version like 1.0.0" in command.err
-    assert not Path("releases").exists()
+def test_an_impossible_answer(tmp_path: Path, change: Row, what: str) -> None:
+    release = write(tmp_path, preferences=PREFERENCE | change)
+    with pytest.raises(UnreadableInput) as error:
+        read_preferences(release)
+    assert error.value.where == f"{release / PREFERENCES}: question a"
+    assert error.value.what.startswith(what)
 
 
-# ----------------------------------------------------------------------------------- refusals
+def test_a_missing_column(tmp_path: Path) -> None:
+    incomplete = {name: value for name, value in QUERY.items() if name != "reference_id"}
+    release = write(tmp_path, queries=incomplete)
+    with pytest.raises(UnreadableInput) as error:
+        read_queries(release)
+    assert (error.value.where, error.value.what) == (
+        str(release / QUERIES),
+        "column reference_id is missing",
+    )
 
 
-def test_another_release_is_replaced_only_with_force() -> None:
-    hsfiq("export", "--release", "hp", "--out", "mine")
-    before = contents(Path("mine"))
-    changed = ("export", "--release", "hp", "--filter-invalid", "--out", "mine")
-    command = hsfiq(*changed)
-    assert (command.code, command.out) == (2, "")
-    assert command.err == "hsfiq: mine: holds another release; name another folder, or --force\n"
-    assert contents(Path("mine")) == before
-    assert hsfiq(*changed, "--force").code == 0
-    assert contents(Path("mine")) != before
-    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+def test_a_null_in_a_required_column(tmp_path: Path) -> None:
+    release = write(tmp_path, queries=QUERY | {"dataset": None})
+    with pytest.raises(UnreadableInput, match="column dataset is null in row 1"):
+        read_queries(release)
 
 
-def test_a_damaged_release_is_not_replaced() -> None:
-    hsfiq("export", "--release", "hp", "--out", "mine")
-    with Path("mine/sets.jsonl").open("a") as file:
-        file.write("\n")
-    command = hsfiq("export", "--release", "hp", "--out", "mine")
-    assert "mine: holds something that is not a complete release" in command.err
-    assert hsfiq("export", "--release", "hp", "--out", "mine", "--force").code == 0
-    assert content_of(Path("mine")) is not None
+def test_missing_and_unreadable_tables(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput) as error:
+        read_exclusions(tmp_path)
+    assert error.value.what == "there is no such file"
+    assert "hsfiq export" in error.value.remedy
+    (tmp_path / EXCLUSIONS).write_bytes(b"no Parquet")
+    with pytest.raises(UnreadableInput, match="cannot be read"):
+        read_exclusions(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "manifest",
-    [None, "", "[]", '{"manifest_version": 3, "name": "an extension", "version": "1.0"}'],
-)
-def test_force_replaces_nothing_but_releases(manifest: str | None) -> None:
-    Path("mine").mkdir()
-    Path("mine/thesis.txt").write_text("years of work")
-    if manifest is not None:
-        Path("mine/manifest.json").write_text(manifest)
-    before = contents(Path("mine"))
-    command = hsfiq("export", "--release", "hp", "--out", "mine", "--force")
-    assert command.code == 2
-    assert "mine: holds no release, and --force replaces only releases" in command.err
-    assert contents(Path("mine")) == before
-
-
-def test_the_current_folder_is_not_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "empty" / "below").mkdir(parents=True)
-    monkeypatch.setenv("HSFIQ_DATABASE_URL", f"sqlite:///{tmp_path / 'hsfiq.db'}")
-    monkeypatch.chdir(tmp_path / "empty" / "below")
-    command = hsfiq("export", "--release", "hp", "--out", ".")
-    assert command.err == "hsfiq: .: is the current folder; name another folder\n"
-    assert command.code == 2
-    assert list((tmp_path / "empty").rglob("*")) == [Path.cwd()]
-
-
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
-    Path("file").touch()
-    Path("elsewhere").mkdir()
-    Path("link").symlink_to("elsewhere")
-    for out, message in (
-        ("file", "file: exists and is not a folder"),
-        ("link", "link: exists and is not a folder"),
-        ("file/below", "file/below: cannot be written ("),
-        ("/proc/release", "/proc/release: cannot be written ("),
-        (tmp_path / ("x" * 300), "File name too long"),
-    ):
-        command = hsfiq("export", "--release", "hp", "--out", out)
-        assert (command.code, command.out, command.err.count("\n")) == (2, "", 1)
-        assert message in command.err
-    assert list(Path("elsewhere").iterdir()) == []
-
-
-@pytest.mark.parametrize("broken", ["write", "rename"])
-def test_a_full_disk_leaves_nothing(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    if broken == "write":
-        monkeypatch.setattr("hsfiq.atomic_files.os.fsync", full)
-    else:
-        monkeypatch.setattr("hsfiq.atomic_files.swap_folder", full)
-    command = hsfiq("export", "--release", "hp", "--out", "below/mine")
-    assert command.code == 2
-    assert "cannot be written (No space left on device)" in command.err
-    assert not Path("below").exists()
-
-
-# ----------------------------------------------------------------------------------- kill -9
-
-
-def export_and_die() -> None:
-    """Export with the options after the first word, and end by SIGKILL after so many flushes."""
-    left, fsync = iter(range(int(sys.argv[1]))), os.fsync
-
-    def fsync_or_die(handle: int) -> None:
-        if next(left, None) is None:
-            os.kill(os.getpid(), signal.SIGKILL)
-        fsync(handle)
-
-    os.fsync = fsync_or_die  # type: ignore[assignment]
-    sys.exit(cli.run(["export", "--release", "hp", *sys.argv[2:]]))
-
-
-def export_killed_after(n_flushes: int, *arguments: str) -> int:
-    """Export in another process, which kills itself after n flushes; its exit code."""
-    return Fork(export_and_die, [str(n_flushes), *arguments], Path("log.txt")).wait()
-
-
-def test_an_export_killed_at_any_moment_leaves_a_complete_release_or_none() -> None:
-    hsfiq("export", "--release", "hp", "--out", "complete")
-    complete = content_of(Path("complete"))
-    exists = []
-    # Twelve files and two folders are flushed.
-    for n_flushes in (1000, 0, 1, 5, 11, 12, 13, 14):
-        exit_code = export_killed_after(n_flushes, "--out", f"{n_flushes}/mine")
-        folder = Path(f"{n_flushes}/mine")
-        exists.append(folder.exists())
-        assert exit_code in (0, -signal.SIGKILL)
-        assert not folder.exists() or content_of(folder) == complete
-    assert exists[:5] == [True, False, False, False, False]
-
-
-def test_a_release_is_recorded_only_with_its_folder() -> None:
-    for n_flushes in (1, 5):
-        assert export_killed_after(n_flushes, "--out", "mine") == -signal.SIGKILL
-        assert not Path("mine").exists()
-        assert hsfiq("release", "list").out == "no release yet\n"
-    assert hsfiq("export", "--release", "hp", "--out", "mine").code == 0
-    assert hsfiq("release", "list").out.startswith("hpfiq-hp 1.0.0, ")
-
-
-def export_and_die_before_the_record() -> None:
-    def die(*_: object) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    export.record_release = die  # type: ignore[assignment]
-    sys.exit(cli.run(["export", "--release", "hp", "--out", "mine"]))
-
-
-def test_the_next_export_records_what_a_killed_one_has_written() -> None:
-    log = Path("log.txt")
-    assert Fork(export_and_die_before_the_record, [], log).wait() == -signal.SIGKILL
-    assert content_of(Path("mine")) is not None
-    assert hsfiq("release", "list").out == "no release yet\n"
-    assert "unchanged, nothing written" in hsfiq("export", "--release", "hp", "--out", "mine").out
-    assert hsfiq("release", "list").out.startswith("hpfiq-hp 1.0.0, ")
-
-
-def test_an_export_killed_while_it_replaces_another() -> None:
-    hsfiq("export", "--release", "hp", "--out", "mine")
-    old = content_of(Path("mine"))
-    changed = ("--out", "mine", "--filter-invalid", "--force")
-    assert export_killed_after(2, *changed) == -signal.SIGKILL
-    assert content_of(Path("mine")) == old
-    assert hsfiq("export", "--release", "hp", "--out", "mine").code == 0
-
-
-# ----------------------------------------------------------------------------- the newest release
-
-
-def test_unrelated_entries_in_the_releases_folder_are_ignored() -> None:
-    hsfiq("export")
-    releases = Path("releases")
-    (releases / "notes.txt").touch()
-    for number, manifest in enumerate(
-        ("{", "[]", '{"kind": "hp"}', '{"kind": "hp", "name": 3}', "[" * 100_000)
-    ):
-        (releases / f"odd-{number}").mkdir()
-        (releases / f"odd-{number}" / "manifest.json").write_text(manifest)
-    shutil.copytree(releases / "hpfiq-hp-1.0.0", releases / "a copy")
-    assert newest_release(releases, "hp") == releases / "hpfiq-hp-1.0.0"
-    assert newest_release(releases, "hs") == releases / "hpfiq-hs-1.0.0"
-    assert newest_release(Path("nowhere"), "hp") is None
-
-
-def test_a_manifest_with_unexpected_files_is_not_a_complete_release() -> None:
-    hsfiq("export", "--release", "hp", "--out", "mine")
-    manifest = json.loads(Path("mine/manifest.json").read_text())
-    for files in (3, {"sets.jsonl": 3}, {"../database": {"sha256": 1}}):
-        Path("mine/manifest.json").write_text(json.dumps(manifest | {"files": files}))
-        assert content_of(Path("mine")) is None
+def test_the_lists_of_searches_are_sets(tmp_path: Path) -> None:
+    """A turn without a list is left out, and so is one whose text was struck."""
+    turn = {"question_id": "p1.form_1.0", "query_id": "q", "reference_id": "i0", "text": "is red"}
+    rows = [
+        turn | {"turn": 1, "image_ids": ["i1", "i2"]},
+        turn | {"turn": 2, "image_ids": ["i1"], "text": None},
+        turn | {"turn": 3, "image_ids": []},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "turns.parquet")
+    assert read_sets(tmp_path) == [ReleasedSet("p1.form_1.0.1", "q", "i0", "is red", ("i1", "i2"))]
+    (tmp_path / "votes.parquet").touch()
+    with pytest.raises(UnreadableInput, match="is the release of an arena"):
+        read_sets(tmp_path)
+    (tmp_path / "votes.parquet").unlink()
+    pq.write_table(pa.Table.from_pylist(rows[1:]), tmp_path / "turns.parquet")
+    with pytest.raises(NothingToDo, match="no list with a text"):
+        read_sets(tmp_path)

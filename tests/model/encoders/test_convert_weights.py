@@ -28,7 +28,7 @@ from tests.model.encoders.lavis_reference import (
     read_reference,
     write_reference,
 )
-from tests.model.training.helpers import files_below, hsfiq
+from tests.model.scorer.helpers import files_below, hsfiq
 
 pytestmark = pytest.mark.xdist_group("converted weights")
 

@@ -24,8 +24,8 @@ from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.model.scorer.run import run
 from hsfiq.model.scorer.scorer import Scorer, relevance, trained_parameters
 from tests.model.encoders.lavis_reference import Reference, references
-from tests.model.training.helpers import CPU, ONE_PROCESS, Drawn, Recorder, hsfiq, options
-from tests.model.training.helpers import SMALL as RECIPE
+from tests.model.scorer.helpers import CPU, ONE_PROCESS, Drawn, Recorder, hsfiq, options
+from tests.model.scorer.helpers import SMALL as RECIPE
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread", "no_network"),

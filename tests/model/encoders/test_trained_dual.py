@@ -18,7 +18,7 @@ from hsfiq.model.scorer.job import Callback, TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.model.scorer.run import run
 from tests.model.encoders.test_zero_shot import TEXTS, blip, clip, saved, siglip
-from tests.model.training.helpers import CPU, ONE_PROCESS, SMALL, Drawn
+from tests.model.scorer.helpers import CPU, ONE_PROCESS, SMALL, Drawn
 
 PIXELS = torch.randn(2, 3, 28, 28, generator=torch.Generator().manual_seed(4))
 

@@ -31,7 +31,7 @@ from hsfiq.model.features import FeatureCache, open_image
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.scorer.inference import Inference
 from tests.model.encoders.small_encoder import draw_images
-from tests.model.training.helpers import CPU, ONE_PROCESS
+from tests.model.scorer.helpers import CPU, ONE_PROCESS
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "is", "red", "blue", "and", "long"]
 TEXTS = ["is red", "is blue and long"]

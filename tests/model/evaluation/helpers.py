@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.model.training.helpers import CommandResult, hsfiq
+from tests.model.scorer.helpers import CommandResult, hsfiq
 
 Lists = Mapping[str, Sequence[object]]
 

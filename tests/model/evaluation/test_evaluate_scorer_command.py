@@ -26,7 +26,7 @@ from tests.model.evaluation.helpers import (
     write_cirr,
     write_fashioniq,
 )
-from tests.model.training.helpers import CommandResult, Drawn, hsfiq, options
+from tests.model.scorer.helpers import CommandResult, Drawn, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

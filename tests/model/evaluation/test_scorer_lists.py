@@ -43,7 +43,7 @@ from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.model.scorer.run import content_sha256
 from hsfiq.model.scorer.training import ranks
 from hsfiq.readers import runs
-from tests.model.training.helpers import CPU, SMALL, Drawn, train
+from tests.model.scorer.helpers import CPU, SMALL, Drawn, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -25,7 +25,7 @@ from hsfiq.releases.folder import read_sets
 from tests.model.encoders.test_zero_shot import clip, saved
 from tests.model.judges.small_models import PLACES, llava, paligemma, saved_vlm
 from tests.model.release_scores.scored_release import about, set_scores
-from tests.model.training.helpers import CPU, hsfiq
+from tests.model.scorer.helpers import CPU, hsfiq
 
 DOCS = Path(__file__).parents[3] / "docs" / "judges.md"
 

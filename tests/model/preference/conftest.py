@@ -13,7 +13,7 @@ from hsfiq.model.preference.answers import answer_tensors, read_answers
 from hsfiq.model.preference.training import Retraining
 from hsfiq.model.scorer.loading import load_scorer
 from tests.model.preference.helpers import QUICK, Answered
-from tests.model.training.helpers import CPU, ONE_PROCESS
+from tests.model.scorer.helpers import CPU, ONE_PROCESS
 
 
 @pytest.fixture(scope="session")

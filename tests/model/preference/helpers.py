@@ -19,7 +19,7 @@ from hsfiq.model.preference.training import Settings
 from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths
-from tests.model.training.helpers import ONE_PROCESS, Drawn, hsfiq, options
+from tests.model.scorer.helpers import ONE_PROCESS, Drawn, hsfiq, options
 
 QUICK = replace(Settings.for_encoder("tiny"), epochs=2, batch=16, lr=1e-3, folds=0)
 

@@ -13,7 +13,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model import checkpoints
 from hsfiq.model.checkpoints import trained_on
 from tests.model.preference.helpers import QUICK, Answered, report_of
-from tests.model.training.helpers import Drawn, files_below, hsfiq, options
+from tests.model.scorer.helpers import Drawn, files_below, hsfiq, options
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("retrained scorer")]
 

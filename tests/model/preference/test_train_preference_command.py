@@ -14,7 +14,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.active import prior_of
 from hsfiq.model.scorer.loading import load_scorer
 from tests.model.preference.helpers import Answered
-from tests.model.training.helpers import CPU, CommandResult, files_below, hsfiq
+from tests.model.scorer.helpers import CPU, CommandResult, files_below, hsfiq
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("retrained scorer")]
 

@@ -9,7 +9,7 @@ import pytest
 
 from hsfiq.model import checkpoints
 from tests.model.preference.helpers import QUICK, Answered, report_of, retrain_shared
-from tests.model.training.helpers import Drawn, in_processes
+from tests.model.scorer.helpers import Drawn, in_processes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -10,7 +10,7 @@ import torch
 
 from hsfiq.demo.study import database_url
 from tests.model.release_scores.scored_release import Loop, score
-from tests.model.training.helpers import Drawn, hsfiq, options
+from tests.model.scorer.helpers import Drawn, hsfiq, options
 
 
 @pytest.fixture(scope="session")

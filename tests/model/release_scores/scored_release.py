@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.model.training.helpers import CommandResult, hsfiq
+from tests.model.scorer.helpers import CommandResult, hsfiq
 
 NAMES = ("cirqrs.images.parquet", "cirqrs.parquet", "cirqrs.json")
 

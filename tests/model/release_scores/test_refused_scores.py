@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from hsfiq.model import checkpoints
 from tests.model.release_scores.scored_release import Loop, assert_refused, score, set_scores
-from tests.model.training.helpers import files_below
+from tests.model.scorer.helpers import files_below
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("scored release")]
 

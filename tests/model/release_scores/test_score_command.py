@@ -31,7 +31,7 @@ from tests.model.release_scores.scored_release import (
     score,
     set_scores,
 )
-from tests.model.training.helpers import CPU, files_below, hsfiq
+from tests.model.scorer.helpers import CPU, files_below, hsfiq
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("scored release")]
 

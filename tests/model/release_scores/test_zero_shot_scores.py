@@ -15,7 +15,7 @@ from hsfiq.model.scorer.loading import ScorerPaths
 from hsfiq.model.scorer.run import run
 from tests.model.encoders.test_zero_shot import blip, clip, saved, siglip
 from tests.model.release_scores.scored_release import Loop, about, assert_refused, score, set_scores
-from tests.model.training.helpers import ONE_PROCESS, SMALL, Drawn, hsfiq
+from tests.model.scorer.helpers import ONE_PROCESS, SMALL, Drawn, hsfiq
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("scored release")]
 

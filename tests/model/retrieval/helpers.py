@@ -10,7 +10,7 @@ from hsfiq.model.retrieval.training import train_system
 from hsfiq.model.scorer.job import Callback, Step, TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths
 from hsfiq.model.system_recipes import SystemRecipe, system_on_drawn, system_recipe
-from tests.model.training.helpers import ONE_PROCESS, Drawn, Recorder
+from tests.model.scorer.helpers import ONE_PROCESS, Drawn, Recorder
 
 SMALL = replace(
     system_on_drawn(system_recipe("clip4cir-fashioniq")),

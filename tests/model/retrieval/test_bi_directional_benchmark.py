@@ -29,7 +29,7 @@ from benchmarks.bi_directional import (
     train,
 )
 from hsfiq.model.system_recipes import BiBlip4cirRecipe
-from tests.model.training.helpers import Drawn
+from tests.model.scorer.helpers import Drawn
 
 SMALL = Plan(seeds=1, triplets=40, epochs=(1, 1), covr_epochs=1)
 

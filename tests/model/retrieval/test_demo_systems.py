@@ -14,7 +14,7 @@ from hsfiq.model.data import draw_dataset, drawn_size, shown_of
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.scorer.loading import ScorerPaths
 from tests.model.retrieval.test_retrieve import DEPTH, slow_lists
-from tests.model.training.helpers import CPU, Drawn
+from tests.model.scorer.helpers import CPU, Drawn
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

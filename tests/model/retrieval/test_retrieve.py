@@ -22,7 +22,7 @@ from hsfiq.model.features import open_image
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths
-from tests.model.training.helpers import CPU, Drawn, hsfiq
+from tests.model.scorer.helpers import CPU, Drawn, hsfiq
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

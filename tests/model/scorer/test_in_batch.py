@@ -14,7 +14,7 @@ from hsfiq.model.scorer.job import Callback, TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths
 from hsfiq.model.scorer.run import run
 from hsfiq.model.scorer.scorer import bradley_terry_loss, in_batch_margins
-from tests.model.training.helpers import CPU, ONE_PROCESS, SMALL, Drawn
+from tests.model.scorer.helpers import CPU, ONE_PROCESS, SMALL, Drawn
 
 IN_BATCH = replace(SMALL, strategy="in-batch", n_neg=None, epochs=2, n_def=1)
 

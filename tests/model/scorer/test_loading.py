@@ -17,7 +17,7 @@ from hsfiq.model import checkpoints
 from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, urls
 from hsfiq.model.scorer.loading import load_scorer, new_scorer
 from hsfiq.model.scorer.scorer import Scorer, trained_parameters
-from tests.model.training.helpers import CPU, SMALL, Drawn, FinishedRun, train
+from tests.model.scorer.helpers import CPU, SMALL, Drawn, FinishedRun, train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -10,7 +10,7 @@ import pytest
 from hsfiq.model.ranker import CorpusRanker, folder_candidates, load_ranker
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths
-from tests.model.training.helpers import CPU, Drawn
+from tests.model.scorer.helpers import CPU, Drawn
 
 
 @pytest.fixture(scope="session")

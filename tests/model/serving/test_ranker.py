@@ -26,7 +26,7 @@ from hsfiq.live.protocol import (
 from hsfiq.model.features import open_image
 from hsfiq.model.ranker import HISTORIES, CorpusRanker, folder_candidates
 from hsfiq.model.retrieval.loading import load_retriever
-from tests.model.training.helpers import CPU, Drawn
+from tests.model.scorer.helpers import CPU, Drawn
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

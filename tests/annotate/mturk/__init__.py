@@ -1,1 +1,0 @@
-"""Studies in a frame of Mechanical Turk."""

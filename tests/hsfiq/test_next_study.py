@@ -1,0 +1,575 @@
+"""`hsfiq study next`: pairs to choose from, the choice, the study, and releases around it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from random import Random
+from threading import Barrier
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from hsfiq.actors import OWNER
+from hsfiq.collect.studies import list_studies
+from hsfiq.db import engine as engine_module
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.source_tables import Dataset, Image, RankedList, System
+from hsfiq.db.tables import Pair, RetrievedSet, Study
+from hsfiq.errors import UnreadableInput
+from hsfiq.next_study import (
+    NOTHING,
+    Candidate,
+    HeldOut,
+    Wanted,
+    after,
+    balanced,
+    candidates,
+    pairs_asked,
+    possibilities,
+    store_study,
+)
+from tests.hsfiq.samples import hsfiq, on_sqlite
+from tests.studies import SMALL, SYSTEMS, Seat, config, draw, make_queries
+
+pytestmark = pytest.mark.usefixtures("database")
+
+
+def study_of(database: Database, name: str) -> Study:
+    with database.reading() as session:
+        return session.scalars(select(Study).where(Study.name == name)).one()
+
+
+def pairs_of(database: Database, name: str) -> list[tuple[str, tuple[str, str]]]:
+    """(triplet, systems) of each pair of a study."""
+    with database.reading() as session:
+        rows = session.scalars(select(Pair).join(Study).where(Study.name == name)).all()
+        return [
+            (row.query.triplet.external_id, (name_of(row.first), name_of(row.second)))
+            for row in rows
+        ]
+
+
+def name_of(retrieved_set: RetrievedSet) -> str:
+    assert retrieved_set.system is not None
+    return retrieved_set.system.name
+
+
+@pytest.fixture
+def study_database(
+    database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Database:
+    """A study of twelve queries, six of each category, open in the command's database."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
+    draw(database, make_queries(database, {"shirt": 6, "dress": 6}, separate=True))
+    return database
+
+
+def test_all_pairs_except_those_shown_and_those_held_out(database: Database) -> None:
+    queries = make_queries(database, {"shirt": 4})
+    draw(database, queries)
+    shown_pairs = {(name, frozenset(systems)) for name, systems in pairs_of(database, "small")}
+    with database.reading() as session:
+        available = candidates(
+            session, queries, k=2, systems=(), held_out=held_out_triplet("shirt", 2)
+        )
+        names = {key: f"shirt.val.{place}" for place, key in enumerate(queries)}
+        possible = {
+            (
+                names[candidate.query_id],
+                frozenset(available.systems[system] for system in candidate.systems),
+            )
+            for candidate in available.pairs
+        }
+    all_pairs = {
+        (f"shirt.val.{number}", frozenset(systems))
+        for number in range(4)
+        for systems in combinations(SYSTEMS, 2)
+        if number != 2
+    }
+    assert possible == all_pairs - shown_pairs
+    assert (available.n_asked, available.n_held_out) == (3, 1)
+
+
+def test_a_study_of_the_candidates_shows_their_sets(database: Database) -> None:
+    queries = make_queries(database, {"shirt": 2})
+    next_study = Wanted(config(), "collected")
+    with database.reading() as session:
+        available = candidates(session, queries, k=2, systems=SYSTEMS[:2], held_out=NOTHING)
+    store_study(
+        database, next_study, available.pairs, available.sets, {}, actor=OWNER, status="open"
+    )
+    with database.reading() as session:
+        sets_of_study = [
+            (pair.query.triplet.reference.name, tuple(row.image.name for row in side.images))
+            for pair in session.scalars(select(Pair).order_by(Pair.id))
+            for side in (pair.first, pair.second)
+        ]
+    possible = [available.sets[place] for candidate in available.pairs for place in candidate.sets]
+    assert sets_of_study == [
+        (candidate_set.reference, candidate_set.images) for candidate_set in possible
+    ]
+
+
+def held_out_triplet(category: str, number: int) -> HeldOut:
+    """A triplet that a release holds out."""
+    images = (f"image-{number % 8}", f"image-{(number + 1) % 8}")
+    return HeldOut(frozenset({"small"}), frozenset({("small", *images)}))
+
+
+def test_pairs_shown_in_any_study_are_excluded(database: Database) -> None:
+    queries = make_queries(database, {"shirt": 3})
+    draw(database, queries)
+    draw(database, queries, name="other", design=replace(SMALL, seed=9))
+    with database.reading() as session:
+        pairs = pairs_asked(session)
+        expected = {
+            (
+                pair.query_id,
+                frozenset(
+                    tuple(member.image.name for member in side.images)
+                    for side in (pair.first, pair.second)
+                ),
+            )
+            for pair in session.scalars(select(Pair))
+        }
+    assert pairs == expected
+
+
+def test_sets_without_a_system_count_as_shown(database: Database) -> None:
+    """The published answers do not say which systems they compare."""
+    queries = make_queries(database, {"shirt": 4})
+    draw(database, queries)
+    with database.writing() as session:
+        for retrieved_set in session.scalars(select(RetrievedSet)):
+            retrieved_set.system_id = None
+    with database.reading() as session:
+        available = candidates(session, queries, k=2, systems=())
+    assert (len(available.pairs), available.n_asked) == (8, 4)
+
+
+# ----------------------------------------------------------------------------------------- balance
+
+
+def made_pairs(shape: Sequence[tuple[int, int]]) -> list[Candidate]:
+    """Candidate pairs of triplets; `shape` has the category and number of systems of each."""
+    return [
+        Candidate(triplet, triplet, f"category-{category}", pair, (0, 0))
+        for triplet, (category, systems) in enumerate(shape)
+        for pair in combinations(range(systems), 2)
+    ]
+
+
+@given(
+    shape=st.lists(st.tuples(st.integers(0, 2), st.integers(2, 4)), min_size=1, max_size=30),
+    share=st.floats(0.1, 1),
+    seed=st.integers(0, 99),
+)
+def test_each_triplet_is_chosen_at_most_once(
+    shape: list[tuple[int, int]], share: float, seed: int
+) -> None:
+    pairs, n = made_pairs(shape), max(1, int(share * len(shape)))
+    rng = Random(seed)
+    places = balanced(pairs, n, rng.choice, rng)
+    triplets = [pairs[place].triplet_id for place in places]
+    assert len(triplets) == len(set(triplets)) == n
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_choice_is_balanced_over_categories_and_systems(seed: int) -> None:
+    pairs = made_pairs([(category, 4) for category in range(3) for _ in range(40)])
+    favourite = lambda places: max(places, key=lambda place: pairs[place].systems == (0, 1))  # noqa: E731
+    rng = Random(seed)
+    for pick in (favourite, rng.choice, min):
+        chosen = [pairs[place] for place in balanced(pairs, 36, pick, Random(seed))]
+        cells = Counter((pair.category, pair.systems) for pair in chosen)
+        assert list(cells.values()) == [2] * 18
+        assert set(Counter(pair.category for pair in chosen).values()) == {12}
+        assert set(Counter(pair.systems for pair in chosen).values()) == {6}
+
+
+def test_few_pairs_are_balanced_over_systems_within_category() -> None:
+    pairs = made_pairs([(category, 4) for category in range(3) for _ in range(40)])
+    for seed in range(5):
+        rng = Random(seed)
+        chosen = [pairs[place] for place in balanced(pairs, 12, rng.choice, rng)]
+        assert set(Counter(pair.category for pair in chosen).values()) == {4}
+        assert set(Counter((pair.category, pair.systems) for pair in chosen).values()) == {1}
+        of_systems = Counter(pair.systems for pair in chosen).values()
+        assert (len(of_systems), max(of_systems) - min(of_systems) <= 2) == (6, True)
+
+
+def test_too_few_triplets() -> None:
+    pairs = made_pairs([(0, 4), (0, 4)])
+    with pytest.raises(UnreadableInput, match="3 pairs are requested, but only 2 triplets"):
+        balanced(pairs, 3, min, Random(0))
+
+
+def test_a_random_study_has_the_design_of_its_predecessor(study_database: Database) -> None:
+    before = pairs_of(study_database, "small")
+    command = hsfiq("study", "next", "--n", "6", "--strategy", "random", "--json")
+    assert command.code == 0
+    result = command.result
+    assert (result["study"], result["status"], result["questions"]) == ("small-2", "open", 6)
+    assert result["categories"] == {"dress": 3, "shirt": 3}
+    assert result["systems"] == {"alpha": 4, "beta": 4, "gamma": 4}
+    assert result["expected_information"] is None
+    assert result["asked_before"] == 12
+    fresh = pairs_of(study_database, "small-2")
+    all_pairs = [(name, frozenset(systems)) for name, systems in before + fresh]
+    assert len(set(all_pairs)) == 18
+    old, new = study_of(study_database, "small"), study_of(study_database, "small-2")
+    assert new.design.pop("chosen_by") == {"strategy": "random", "seed": 0}
+    assert new.design.pop("study") == old.design.pop("study") | {"name": "small-2"}
+    assert new.design["queries"].pop("systems") == list(SYSTEMS)
+    assert old.design["queries"].pop("systems") == []
+    assert new.design == old.design
+    assert (new.title, new.guidelines, new.k) == (old.title, old.guidelines, old.k)
+
+
+def test_the_seed_makes_the_choice(study_database: Database) -> None:
+    words = ("study", "next", "--study", "small", "--n", "4", "--strategy", "random")
+    for name, seed in (("one", 1), ("two", 2)):
+        assert hsfiq(*words, "--name", name, "--seed", str(seed), "--draft").code == 0
+    assert pairs_of(study_database, "one") != pairs_of(study_database, "two")
+    assert study_of(study_database, "one").status == "draft"
+    third = hsfiq(*words)
+    assert third.out.startswith("study small-2: 4 questions about 4 of 16 possible pairs")
+
+
+@on_sqlite
+def test_the_study_may_be_configured_in_a_file(study_database: Database) -> None:
+    Path("new.toml").write_text(
+        '[study]\nname = "new"\ntitle = "And these?"\n'
+        "[design]\nk = 2\nquestions_per_form = 2\n"
+        '[queries]\ndataset = "small"\ncategories = ["dress"]\n',
+        encoding="utf-8",
+    )
+    command = hsfiq("study", "next", "new.toml", "--n", "3", "--strategy", "random", "--json")
+    assert command.code == 0
+    assert command.result["categories"] == {"dress": 3}
+    assert study_of(study_database, "new").title == "And these?"
+    assert study_of(study_database, "new").origin == "collected"
+    simulated = hsfiq(
+        "study", "next", "new.toml", "--n", "2", "--strategy", "random", "--name", "more",
+        "--simulated",
+    )  # fmt: skip
+    assert simulated.code == 0
+    assert study_of(study_database, "more").origin == "simulated"
+    repeated = hsfiq("study", "next", "new.toml", "--n", "3", "--strategy", "random")
+    assert repeated.code == 2
+    assert repeated.err.startswith("hsfiq: new.toml: line 2: study.name: a study called 'new'")
+
+
+def test_a_file_cannot_ask_for_more_participants_than_there_are_forms(
+    study_database: Database,
+) -> None:
+    Path("new.toml").write_text(
+        '[study]\nname = "new"\ntitle = "And these?"\n'
+        "[design]\nk = 2\nquestions_per_form = 2\n"
+        '[queries]\ndataset = "small"\n[recruitment]\nparticipants = 3\n',
+        encoding="utf-8",
+    )
+    command = hsfiq("study", "next", "new.toml", "--n", "4", "--strategy", "random")
+    assert (command.code, command.out) == (2, "")
+    assert command.err.startswith(
+        "hsfiq: new.toml: line 10: recruitment.participants: 3 participants, but there are "
+        "questions for 2; "
+    )
+    with study_database.reading() as session:
+        assert len(session.scalars(select(Study)).all()) == 1
+
+
+@pytest.mark.parametrize(("n", "participants"), [(4, 2), (12, 3)])
+def test_the_predecessors_cap_is_no_more_than_the_new_forms_allow(
+    study_database: Database, n: int, participants: int
+) -> None:
+    with study_database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        recruitment = study.design["recruitment"] | {"participants": 3}
+        study.design = study.design | {"recruitment": recruitment}
+    assert hsfiq("study", "next", "--n", str(n), "--strategy", "random").code == 0
+    new = study_of(study_database, "small-2")
+    assert new.design["recruitment"]["participants"] == participants
+
+
+def test_the_new_study_has_the_same_kind_of_annotators(study_database: Database) -> None:
+    with study_database.writing() as session:
+        session.scalars(select(Study)).one().origin = "simulated"
+    assert hsfiq("study", "next", "--n", "2", "--strategy", "random").code == 0
+    assert study_of(study_database, "small-2").origin == "simulated"
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--n", "2"), "hsfiq: --scorer: is missing; name one, or use --strategy random\n"),
+        (("--n", "2", "--strategy", "best"), "'best' is unknown; name one of information, random"),
+        (
+            ("--n", "99", "--strategy", "random"),
+            "--n: 99 pairs are requested, but only 12",
+        ),
+        (("--n", "2", "--strategy", "random", "--name", "a b"), "--name: 'a b' cannot be the name"),
+        (("--n", "2", "--strategy", "random", "--name", "small"), "a study called 'small' already"),
+        (("--n", "2", "--strategy", "random", "--release", "nowhere"), "no such folder"),
+        (("--n", "2", "--strategy", "random", "--study", "x"), "no study is called 'x'"),
+        (("nowhere.toml", "--n", "2", "--strategy", "random"), "nowhere.toml"),
+        (("new.toml", "--n", "2", "--strategy", "random", "--study", "small"), "--study: cannot"),
+        (("new.toml", "--n", "2", "--strategy", "random"), "line 6: queries.sample: cannot"),
+        (("--n", "2", "--strategy", "random", "--simulated"), "--simulated: can only"),
+    ],
+)
+def test_invalid_options_change_nothing(
+    study_database: Database, words: tuple[str, ...], message: str
+) -> None:
+    Path("new.toml").write_text(
+        '[study]\nname = "new"\ntitle = "And these?"\n[queries]\ndataset = "small"\nsample = 2\n',
+        encoding="utf-8",
+    )
+    before = pairs_of(study_database, "small")
+    command = hsfiq("study", "next", *words)
+    assert (command.code, command.out) == (2, "")
+    assert message in command.err
+    assert len(command.err.splitlines()) == 1
+    with study_database.reading() as session:
+        assert len(session.scalars(select(Study)).all()) == 1
+    assert pairs_of(study_database, "small") == before
+
+
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_a_database_that_may_only_be_read(study_database: Database, database_url: str) -> None:
+    read_only = f"{database_url}?options=-c%20default_transaction_read_only%3Don"
+    words = ("--n", "2", "--strategy", "random", "--database", read_only)
+    command = hsfiq("study", "next", *words)
+    assert (command.code, command.out) == (2, "")
+    assert "the database cannot be used (cannot execute" in command.err
+    assert len(command.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+def test_two_concurrent_commands_choose_different_pairs(
+    study_database: Database, database_url: str
+) -> None:
+    """Both choose before either stores: the second fails, and no pair is asked twice."""
+
+    def ask(name: str) -> int:
+        with database_of(database_url) as database:
+            with database.reading() as session:
+                next_study = after(session, session.scalars(select(Study)).one(), name)
+                available = possibilities(session, next_study, NOTHING).candidates
+            both_have_chosen.wait(timeout=30)
+            try:
+                store_study(
+                    database,
+                    next_study,
+                    available.pairs[:1],
+                    available.sets,
+                    {},
+                    actor=OWNER,
+                    status="open",
+                )
+            except UnreadableInput:
+                return 0
+            return 1
+
+    both_have_chosen = Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(ask, ("one", "two"))) == 1
+
+
+@contextmanager
+def database_of(url: str) -> Iterator[Database]:
+    database = open_database(url)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def test_an_imported_study_has_no_design_to_continue(study_database: Database) -> None:
+    with study_database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        study.origin, study.design = "imported", {}
+    command = hsfiq("study", "next", "--n", "2", "--strategy", "random")
+    assert command.code == 2
+    assert "was imported and has no design; name a CONFIG.toml" in command.err
+
+
+def test_another_study_created_meanwhile(database: Database) -> None:
+    draw(database, make_queries(database, {"shirt": 4}))
+    with database.reading() as session:
+        next_study = after(session, session.scalars(select(Study)).one(), "mine")
+        available = possibilities(session, next_study, NOTHING).candidates
+    chosen = available.pairs[:1]
+    theirs = replace_name(next_study, "theirs")
+    store_study(database, theirs, chosen, available.sets, {}, actor=OWNER, status="open")
+    with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
+        store_study(database, next_study, chosen, available.sets, {}, actor=OWNER, status="open")
+    with database.reading() as session:
+        assert {study.name for study in session.scalars(select(Study))} == {"small", "theirs"}
+
+
+def replace_name(next_study: Wanted, name: str) -> Wanted:
+    return Wanted(config(name=name), next_study.origin)
+
+
+def test_the_study_is_stored_in_short_transactions(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others write in between; a study of the same pair that appears then makes it end."""
+    draw(database, make_queries(database, {"shirt": 4}))
+    with database.reading() as session:
+        next_study = after(session, session.scalars(select(Study)).one(), "mine")
+        available = possibilities(session, next_study, NOTHING).candidates
+    chosen = available.pairs[:1]
+    seen: list[set[str]] = []
+
+    def store_theirs() -> None:
+        seen.append(names())
+        if len(seen) == 2:
+            with database_of(database_url) as other:
+                theirs = replace_name(next_study, "theirs")
+                store_study(other, theirs, chosen, available.sets, {}, actor=OWNER, status="open")
+
+    def names() -> set[str]:
+        with database.reading() as session:
+            return {study.name for study in list_studies(session)}
+
+    monkeypatch.setattr(engine_module, "PART_SECONDS", 0.0)
+    monkeypatch.setattr(engine_module, "sleep", lambda _seconds: store_theirs())
+    with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
+        store_study(database, next_study, chosen, available.sets, {}, actor=OWNER, status="open")
+    assert names() == {"small", "theirs"}
+    assert seen[:2] == [{"small"}, {"small"}]
+    with database.reading() as session:
+        assert len(session.scalars(select(Study)).all()) == 2
+
+
+def test_a_release_says_how_its_pairs_were_chosen(study_database: Database, tmp_path: Path) -> None:
+    assert hsfiq("study", "next", "--n", "4", "--strategy", "random", "--seed", "3").code == 0
+    study = study_of(study_database, "small-2")
+    Seat.taken(study_database, study.id).answer_all()
+    words = ("export", "--study", "small-2", "--release", "hp", "--out", tmp_path / "hp")
+    assert hsfiq(*words).code == 0
+    manifest = json.loads((tmp_path / "hp" / "manifest.json").read_text())
+    assert manifest["chosen_by"] == {"strategy": "random", "seed": 3}
+    card = (tmp_path / "hp" / "README.md").read_text()
+    assert "## How the pairs were chosen" in card
+    assert "no random sample" not in card
+
+
+@on_sqlite
+def test_triplets_held_out_by_a_release_are_not_chosen(
+    study_database: Database, tmp_path: Path
+) -> None:
+    Seat.taken(study_database, 1).answer_all()
+    Seat.taken(study_database, 1).answer_all()
+    words = ("--split", "triplet", "--test-share", "0.5")
+    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
+    release = tmp_path / "hp"
+    parts = {
+        row["question_id"]: row["part"]
+        for row in pq.read_table(release / "splits.parquet").to_pylist()
+    }
+    held_out = {
+        row["query_id"]
+        for row in pq.read_table(release / "preferences.parquet").to_pylist()
+        if parts[row["question_id"]] == "test"
+    }
+    assert held_out
+    n = 12 - len(held_out)
+    random = ("--strategy", "random", "--release", release)
+    command = hsfiq("study", "next", "--study", "small", "--n", str(n), *random, "--json")
+    assert command.code == 0
+    assert command.result["held_out_triplets"] == len(held_out)
+    assert {name for name, _ in pairs_of(study_database, "small-2")}.isdisjoint(held_out)
+
+
+@on_sqlite
+def test_a_split_by_participant_holds_out_no_triplet(
+    study_database: Database, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        Seat.taken(study_database, 1).answer_all()
+    words = ("--split", "participant", "--test-share", "0.4")
+    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
+    command = hsfiq(
+        "study", "next", "--n", "2", "--strategy", "random", "--release", tmp_path / "hp"
+    )
+    assert command.code == 2
+    assert "holds out participants and no triplets; leave --release out" in command.err
+
+
+@on_sqlite
+def test_with_split_by_both_no_held_out_triplet_is_chosen(
+    study_database: Database, tmp_path: Path
+) -> None:
+    """Including triplets that only participants in the training part have judged."""
+    for _ in range(3):
+        Seat.taken(study_database, 1).answer_all()
+    words = ("--split", "both", "--test-share", "0.5")
+    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
+    rows = pq.read_table(tmp_path / "hp" / "splits.parquet").to_pylist()
+    n_train = sum(row["part"] == "train" for row in rows)
+    split = json.loads((tmp_path / "hp" / "manifest.json").read_text())["split"]
+    random = ("--strategy", "random", "--release", tmp_path / "hp")
+    command = hsfiq("study", "next", "--n", str(n_train), *random, "--json")
+    assert command.code == 0
+    assert command.result["held_out_triplets"] == len(rows) - n_train >= split["held_out_triplets"]
+
+
+@on_sqlite
+def test_a_release_of_another_dataset(study_database: Database, tmp_path: Path) -> None:
+    Seat.taken(study_database, 1).answer_all()
+    words = ("--split", "triplet", "--test-share", "0.5")
+    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
+    with study_database.writing() as session:
+        session.scalars(select(Dataset)).one().name = "renamed"
+        study = session.scalars(select(Study)).one()
+        study.design = study.design | {"queries": study.design["queries"] | {"dataset": "renamed"}}
+    command = hsfiq(
+        "study", "next", "--n", "2", "--strategy", "random", "--release", tmp_path / "hp"
+    )
+    assert command.code == 2
+    assert "--release: asks about small, not renamed" in command.err
+
+
+@on_sqlite
+def test_runs_imported_later_are_not_compared(study_database: Database) -> None:
+    with study_database.writing() as session:
+        system = System(name="delta")
+        session.add(system)
+        session.flush()
+        query = session.scalars(select(Pair.query_id)).first()
+        images = session.scalars(select(Image.id)).all()[:3]
+        session.add(RankedList(system_id=system.id, query_id=query, image_ids=list(images)))
+    command = hsfiq("study", "next", "--n", "12", "--strategy", "random", "--json")
+    assert command.code == 0
+    assert set(command.result["systems"]) == set(SYSTEMS)
+
+
+@on_sqlite
+def test_a_release_that_leaks_is_refused(study_database: Database, tmp_path: Path) -> None:
+    Seat.taken(study_database, 1).answer_all()
+    words = ("--split", "triplet", "--test-share", "0.5")
+    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
+    path = tmp_path / "hp" / "splits.parquet"
+    kept = pq.read_table(path).to_pylist()[1:]
+    pq.write_table(pa.Table.from_pylist(kept, schema=pq.read_schema(path)), path)
+    command = hsfiq(
+        "study", "next", "--n", "2", "--strategy", "random", "--release", tmp_path / "hp"
+    )
+    assert command.code == 2
+    assert "splits.parquet" in command.err
