@@ -1,4 +1,4 @@
-"""The app: Gradio's question page at /study, the routes that it calls, enrolment, the dashboard."""
+"""The app: the question page at /study/, the routes that it calls, enrolment, the dashboard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import partial
 from socket import socket
 from typing import Annotated
 
-import gradio as gr
 import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
@@ -17,14 +16,7 @@ from fastapi.responses import JSONResponse
 from hsfiq.annotate import handlers
 from hsfiq.annotate.cookies import UnknownParticipant, required_tokens, tokens_in
 from hsfiq.annotate.enrolment import add_enrolment_routes
-from hsfiq.annotate.gradio_page import (
-    HEAD,
-    add_page_modules,
-    failed_opening,
-    mount_gradio,
-    question_page,
-    question_page_style,
-)
+from hsfiq.annotate.gradio_page import gradio_server
 from hsfiq.annotate.handlers import Reassigned, Services
 from hsfiq.annotate.image_copies import warming
 from hsfiq.annotate.images import SignedImages, add_signed_images
@@ -50,9 +42,10 @@ from hsfiq.annotate.payloads import (
     read_turn,
     read_upload,
 )
-from hsfiq.annotate.preview import PREVIEW_PAGE, add_preview, place_in
+from hsfiq.annotate.preview import PREVIEW, add_preview, place_in
+from hsfiq.annotate.question_page import add_question_page, failed_opening
 from hsfiq.annotate.searches import Uploads, upload_response
-from hsfiq.annotate.security import STUDY, StudyMiddleware
+from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.serving.health import add_health, unavailable_response, wants_page
 from hsfiq.annotate.serving.metrics import (
     NOTHING,
@@ -95,7 +88,7 @@ def build_app(
     """The app; `public` is the address at which browsers reach it, if a proxy hides that."""
     services = services or Services.of(database)
     app = plain_app(services)
-    mount_question_page(app, services)
+    add_participants_page(app, services)
     add_preview(app, services)
     identities = Identities(database, services.signer)
     add_owner(app, identities, services.images)
@@ -107,7 +100,7 @@ def build_app(
     def is_preview(request: Request) -> bool:
         return place_in(request.cookies, database, services.signer) is not None
 
-    pages = {STUDY: is_participant, PREVIEW_PAGE: is_preview}
+    pages = {"/study/": is_participant, f"{PREVIEW}/study/": is_preview}
     app.add_middleware(StudyMiddleware, pages=pages)
     add_watching(app, services, watching)
     app.add_middleware(FramedPages, signer=services.signer)
@@ -116,14 +109,14 @@ def build_app(
 
 
 def plain_app(services: Services) -> FastAPI:
-    """The app without Gradio: enrolment, and the routes that the question page calls."""
+    """The app without the owner's pages: enrolment, and the routes that the question page calls."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         with closing(services.retrievers):
             yield
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app = gradio_server(lifespan)
     add_enrolment_routes(app, services)
     add_study_routes(app, services)
     add_framed_addresses(app)
@@ -352,17 +345,11 @@ def uncached(reply: Opening | View | SubmitReply | CheckReply | WithdrawalView) 
     return JSONResponse(reply, headers={"Cache-Control": "no-store"})
 
 
-def mount_question_page(app: FastAPI, services: Services) -> None:
-    add_page_modules(app)
-
-    def username(request: Request) -> str | None:
-        return "participant" if tokens_in(request.cookies, services.signer) else None
-
-    def opening(request: gr.Request) -> Opening | FailedOpening:
+def add_participants_page(app: FastAPI, services: Services) -> None:
+    def opening(request: Request) -> Opening | FailedOpening:
         try:
             return handlers.opening(services, request.cookies)
         except Refused as error:
             return failed_opening(request.headers, error)
 
-    style = question_page_style()
-    mount_gradio(app, lambda: question_page(opening), STUDY, username, style, HEAD, at_start=True)
+    add_question_page(app, "", opening)

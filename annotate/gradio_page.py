@@ -1,108 +1,45 @@
-"""The question page as Gradio Blocks with one custom component, and mounting Gradio safely."""
+"""Mounting a page of Gradio with everything switched off that the app does not use."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
-from hashlib import sha256
-from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from gradio import blocks as gradio_blocks
 from gradio.block_function import BlockFunction
 from gradio.routes import App
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Lifespan, Message, Receive, Scope, Send
 
-from hsfiq.annotate.cookies import UnknownParticipant
-from hsfiq.annotate.pages import FOLDER, render
-from hsfiq.annotate.texts import language_for
-from hsfiq.collect.protocol import FailedOpening, Opening
-from hsfiq.errors import Refused
-from hsfiq.study.languages import standard_texts
-
-STATIC = FOLDER / "static"
-MODULES = {path.name: path.read_bytes() for path in sorted((STATIC / "page").glob("*.js"))}
-VERSION = sha256(b"\0".join(MODULES.values())).hexdigest()[:16]
-"""Part of the modules' addresses, so that browsers can keep them until they change."""
-
-CACHED = {"Cache-Control": "public, max-age=31536000, immutable"}
-
-HEAD = render("question_head.html", version=VERSION, modules=MODULES)
-
-LOADER = f"""
-import(new URL("../page/{VERSION}/page.js", document.baseURI))
-  .then((page) => page.start(element, props, watch))
-  .catch((error) => {{
-    console.error(error);
-    element.querySelector(".loading").innerHTML = '<a href="">↻</a>';
-  }});
-"""
-"""Gradio runs this script when it has built the component. If it fails, no texts are loaded yet."""
+T = TypeVar("T")
 
 
-def static(name: str) -> str:
-    return (STATIC / name).read_text(encoding="utf-8")
+def in_event_loop(make: Callable[[], T]) -> T:
+    """What `make` returns while an event loop runs: else Gradio creates one and never closes it."""
+
+    async def run() -> T:
+        return make()
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, run()).result()
 
 
-def add_page_modules(app: FastAPI, root: str = "") -> None:
-    @app.get(f"{root}/page/{{version}}/{{name}}")
-    async def page_module(version: str, name: str) -> Response:
-        if version != VERSION or name not in MODULES:
-            return Response(status_code=404)
-        return Response(MODULES[name], media_type="text/javascript", headers=CACHED)
-
-
-def failed_opening(headers: Mapping[str, str], error: Refused) -> FailedOpening:
-    """What the page shows instead of the study; Gradio would hide the message."""
-    language = language_for(headers)
-    return {
-        "error": str(error),
-        "participant_unknown": isinstance(error, UnknownParticipant),
-        "language": language,
-        "texts": standard_texts(language)["page"],
-    }
-
-
-def question_page(opening: Callable[[gr.Request], Opening | FailedOpening]) -> gr.Blocks:
-    """A participant's page; `opening` returns its first view when it is loaded.
-
-    There is no gr.State: the participant is in the cookie and their progress in the database.
-    """
-    # A parameter rather than the environment variable: other code may share the process.
-    blocks: gr.Blocks = gr.Blocks(title="Study", analytics_enabled=False)
-    with blocks:
-        component = gr.HTML(
-            value=None,
-            html_template=static("question.html"),
-            css_template=static("question.css") + static("search.css"),
-            js_on_load=LOADER,
-            apply_default_css=False,
-        )
-        blocks.load(
-            opening,
-            outputs=component,
-            queue=False,
-            show_progress="hidden",
-            api_visibility="private",
-        )
-    return blocks
-
-
-def question_page_style() -> dict[str, Any]:
-    """The style around the component, as arguments of `mount_gradio`."""
-    paper = "var(--paper)"
-    theme = base_theme().set(body_background_fill=paper, body_background_fill_dark=paper)
-    return {"theme": theme, "css": static("gradio.css")}
+def gradio_server(lifespan: Lifespan[Any]) -> gr.Server:
+    """An app in Gradio's server mode: its pages have their own HTML and scripts."""
+    return in_event_loop(
+        lambda: gr.Server(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    )
 
 
 def base_theme() -> gr.themes.Base:
@@ -117,20 +54,16 @@ def mount_gradio(
     username: Callable[[Request], str | None],
     style: dict[str, Any],
     head: str,
-    *,
-    at_start: bool = False,
 ) -> None:
     """Mount a Gradio page with everything switched off that the app does not use.
 
     `username` returns the name of a request's user, None to refuse it. Gradio writes this name into
-    the page, where scripts can read it, so it must not identify anybody. `at_start` makes the page
-    when the server starts, not at its first request.
+    the page, where scripts can read it, so it must not identify anybody.
     """
 
-    async def make() -> FastAPI:
+    def make() -> FastAPI:
         parent = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-        with without_own_apps():
-            blocks = page()
+        blocks = page()
         blocks.extra_startup_events.append(partial(stop_queue, blocks))
         gr.mount_gradio_app(
             parent,
@@ -150,18 +83,13 @@ def mount_gradio(
         )
         return parent
 
-    def make_in_a_thread() -> FastAPI:
-        # If no event loop is running, Gradio's Blocks create one and never close it.
-        with ThreadPoolExecutor(max_workers=1) as thread:
-            return thread.submit(asyncio.run, make()).result()
-
-    mounted = GradioPage(make_in_a_thread)
-    app.mount(path, HeadMiddleware(CheckedEvents(mounted), head))
+    mounted = GradioPage(partial(in_event_loop, make))
+    app.mount(path, GZipMiddleware(HeadMiddleware(CheckedEvents(mounted), head)))
     app_lifespan = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
-        async with app_lifespan(app) as state, mounted.lifespan(at_start=at_start):
+        async with app_lifespan(app) as state, mounted.lifespan():
             yield state
 
     app.router.lifespan_context = lifespan
@@ -170,7 +98,7 @@ def mount_gradio(
 class GradioPage:
     """A Gradio page as an ASGI app, which is made when it is first needed.
 
-    To make one takes a twentieth of a second, and most servers show few of the app's pages.
+    To make one takes half a second, and many a server shows no page of Gradio.
     `make_parent` returns an app with nothing but Gradio's, mounted.
     """
 
@@ -181,12 +109,10 @@ class GradioPage:
         self._is_ready = False
 
     @asynccontextmanager
-    async def lifespan(self, *, at_start: bool) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncIterator[None]:
         """Within the block, what Gradio runs beside requests is running once the page is made."""
         self._is_ready = False
         async with AsyncExitStack() as self._started:
-            if at_start:
-                await self._prepare()
             yield
         self._is_ready, self._started = False, None
 
@@ -222,30 +148,6 @@ class GradioPage:
     @cached_property
     def _parent(self) -> FastAPI:
         return self._make_parent()
-
-
-class NoApp:
-    @staticmethod
-    def create_app(*_: object, **_options: object) -> None:
-        """Make no app."""
-
-
-MAKING = Lock()
-
-
-@contextmanager
-def without_own_apps() -> Iterator[None]:
-    """Within the block, which one thread enters at a time, Gradio's Blocks make no apps.
-
-    Each makes two, with all of Gradio's routes, and mounting makes a third, the only one that is
-    served: without this, a page is there half a second later.
-    """
-    with MAKING:
-        vars(gradio_blocks)["App"] = NoApp
-        try:
-            yield
-        finally:
-            vars(gradio_blocks)["App"] = App
 
 
 async def stop_queue(blocks: gr.Blocks) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Annotated
 
-import gradio as gr
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from sqlalchemy.orm import Session
@@ -17,14 +16,6 @@ from sqlalchemy.orm import Session
 from hsfiq.access import user_with_id
 from hsfiq.actors import Permission
 from hsfiq.annotate.cookies import Signer, UnknownBrowser, place_of_cookies, read_assignment
-from hsfiq.annotate.gradio_page import (
-    HEAD,
-    add_page_modules,
-    failed_opening,
-    mount_gradio,
-    question_page,
-    question_page_style,
-)
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.images import SignedImages, add_signed_images
 from hsfiq.annotate.pages import message_page
@@ -38,6 +29,7 @@ from hsfiq.annotate.payloads import (
     read_payload,
     read_submit,
 )
+from hsfiq.annotate.question_page import add_question_page, failed_opening
 from hsfiq.collect.answers import Skip, given_answer, require_storable
 from hsfiq.collect.page import Preview, batch_to_preview, preview_of, token_of
 from hsfiq.collect.participants import require_language
@@ -301,28 +293,20 @@ def restart_preview(services: Services, place: PreviewPlace) -> tuple[View, Prev
 #
 # The page's requests are relative to its own address, so the same scripts serve both.
 
-PREVIEW_PAGE = f"{PREVIEW}/study"
-
 Body = Annotated[bytes, Depends(limited_body)]
 
 
 def add_preview(app: FastAPI, services: Services) -> None:
     """Add the preview; a signed link opens it, and sets the cookie that its requests need."""
     add_preview_routes(app, services)
-    add_page_modules(app, PREVIEW)
 
-    def username(request: Request) -> str | None:
-        place = place_in(request.cookies, services.database, services.signer)
-        return "owner" if place else None
-
-    def opening(request: gr.Request) -> Opening | FailedOpening:
+    def opening(request: Request) -> Opening | FailedOpening:
         try:
             return opening_of_preview(services, place_of(services, request))
         except Refused as error:
             return failed_opening(request.headers, error)
 
-    style = question_page_style()
-    mount_gradio(app, lambda: question_page(opening), PREVIEW_PAGE, username, style, HEAD)
+    add_question_page(app, PREVIEW, opening)
 
 
 def add_preview_routes(app: FastAPI, services: Services) -> None:
@@ -339,7 +323,7 @@ def add_preview_routes(app: FastAPI, services: Services) -> None:
     add_answer_routes(app, services)
 
 
-def place_of(services: Services, request: Request | gr.Request) -> PreviewPlace:
+def place_of(services: Services, request: Request) -> PreviewPlace:
     return required_place(request.cookies, services.database, services.signer)
 
 

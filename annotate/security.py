@@ -1,13 +1,11 @@
-"""Protection of all routes: security headers, no requests from other sites, only what is used.
+"""Protection of all routes: security headers, no requests from other sites.
 
-Gradio serves some routes to everybody, accepts uploads although no component needs them, accepts
-requests from other sites, and lets every site read its replies unless the host is localhost. An
-ASGI middleware refuses such requests before they reach Gradio.
+Gradio accepts requests from other sites, and lets every site read its replies unless the host is
+localhost. An ASGI middleware refuses such requests before they reach Gradio.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
@@ -20,15 +18,6 @@ from hsfiq.annotate.pages import other_site_page, unknown_browser_page
 from hsfiq.annotate.payloads import largest_body
 from hsfiq.annotate.serving.health import answer_faults, too_large
 from hsfiq.annotate.texts import language_for
-
-STUDY = "/study"
-
-GRADIO_ASSETS = re.compile(r"/(?:assets|static|svelte)/.*|/theme\.css")
-GRADIO_CALLS = re.compile(
-    r"/?(?:|config/?|gradio_api/(?:run/predict/?|heartbeat/\w+|startup-events|info/?))"
-)
-"""What a Gradio page requests, by path below its mount; no uploads, files or proxies."""
-
 
 READING = ("GET", "HEAD")
 """The methods that change nothing."""
@@ -84,7 +73,7 @@ def is_same_origin(headers: Mapping[str, str]) -> bool:
 
 
 class StudyMiddleware:
-    """Refuses changes that other sites request, limits the size of requests, guards Gradio's pages.
+    """Refuses changes that other sites request, and requests that are too large.
 
     `pages` has the path of each question page, and whether a request may see it.
     """
@@ -120,22 +109,11 @@ class StudyMiddleware:
         if request.method not in READING and not is_same_origin(request.headers):
             page = other_site_page(language_for(request.headers), relative_root(request) or "./")
             return page_or_json(request, 403, "this request comes from another site", page)
-        for page, may_see in self._pages.items():
-            if path == page or path.startswith(f"{page}/"):
-                return page_refusal(request, path.removeprefix(page), may_see)
+        may_see = self._pages.get(path)
+        if may_see is not None and not may_see(request):
+            page = unknown_browser_page(language_for(request.headers))
+            return page_or_json(request, 401, "this browser is not known", page)
         return None
-
-
-def page_refusal(
-    request: Request, below: str, may_see: Callable[[Request], bool]
-) -> Response | None:
-    """Why a request below a question page is refused: an unknown browser, or an unused route."""
-    if not may_see(request):
-        page = unknown_browser_page(language_for(request.headers))
-        return page_or_json(request, 401, "this browser is not known", page)
-    if not (GRADIO_ASSETS.fullmatch(below) or GRADIO_CALLS.fullmatch(below)):
-        return JSONResponse({"error": "not found"}, status_code=404)
-    return None
 
 
 def page_or_json(request: Request, status: int, error: str, page: str) -> Response:

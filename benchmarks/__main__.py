@@ -11,6 +11,7 @@ from typing import Any
 NAMES = (
     "commands",
     "annotate-cycle",
+    "first-visit",
     "soak",
     "soak-sessions",
     "soak-arena",

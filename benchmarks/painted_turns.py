@@ -34,12 +34,16 @@ WATCH = """number => {
 """Measure from the next key until all images of this list are decoded and painted."""
 
 
+def installed_chromium() -> str | None:
+    """The system's Chromium; None for Playwright's own."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
 def in_chromium(port: int, token: str, n_turns: int, pause: float, seed: int) -> list[float]:
     """`painted_turns` in a browser of its own."""
-    installed = next(filter(None, map(shutil.which, BROWSERS)), None)
     with (
         sync_playwright() as playwright,
-        closing(playwright.chromium.launch(executable_path=installed)) as chromium,
+        closing(playwright.chromium.launch(executable_path=installed_chromium())) as chromium,
     ):
         page = chromium.new_page()
         page.set_default_timeout(TIMEOUT_MS)

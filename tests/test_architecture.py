@@ -50,7 +50,7 @@ def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 KIND_NAMED_IN = {
-    "analysis/data/judged.py", "annotate/static/page/search_parts.js", "hsfiq/cli/release.py",
+    "analysis/data/judged.py", "annotate/static/page/search.js", "hsfiq/cli/release.py",
     "hsfiq/db/tables.py", "hsfiq/demo/arena.py",
 }  # fmt: skip
 """The files that tell question kinds apart by name, besides their modules, lists and texts."""
@@ -60,7 +60,7 @@ def test_few_files_name_a_question_kind() -> None:
     """A kind that is added needs no change in them."""
     names = "|".join(KINDS)
     named = re.compile(rf"""kind\b[^"'\n]*["']({names})["']""")
-    lists = {"analysis/kinds/__init__.py", "annotate/static/page/kinds.js"}
+    lists = {"analysis/kinds/__init__.py", "annotate/static/page/question.js"}
     own = re.compile(r"hsfiq/kinds/|analysis/kinds/|annotate/static/page/kind_")
     found = {
         path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -34,8 +35,6 @@ from hsfiq.actors import NOBODY, Action, Actor, Outcome, Permission, User
 from hsfiq.annotate.cookies import Signer, place_of_cookies
 from hsfiq.annotate.pages import render
 from hsfiq.annotate.security import (
-    GRADIO_ASSETS,
-    GRADIO_CALLS,
     is_same_origin,
     page_or_json,
     path_of,
@@ -272,6 +271,12 @@ PERMISSIONS = {
 """What the paths below /owner need, by their next part; all others need `MANAGE`."""
 
 HEADERS = security_headers(frame_ancestors="'none'")
+
+GRADIO_ASSETS = re.compile(r"/(?:assets|static|svelte)/.*|/theme\.css")
+GRADIO_CALLS = re.compile(
+    r"/?(?:|config/?|gradio_api/(?:run/predict/?|heartbeat/\w+|startup-events|info/?))"
+)
+"""What a page of Gradio requests, by path below its mount: no uploads, files or proxies."""
 
 CHECKED_AT_ONCE = 2
 """Passwords checked at the same time: each check takes a CPU core and 32 MiB of memory."""

@@ -107,14 +107,8 @@ class StudyClient:
         self._request("POST", "/enrol", data=form)
 
     def open(self) -> Opening:
-        """What the page receives when it is loaded."""
-        dependencies = self._json("GET", "/study/config").get("dependencies") or [{}]
-        call = {"fn_index": dependencies[0].get("id"), "data": [], "session_hash": "simulated"}
-        outputs = self._json("POST", "/study/gradio_api/run/predict", json=call).get("data") or [{}]
-        opening = outputs[0]
-        if not isinstance(opening, dict) or "view" not in opening:
-            raise CannotContinue("the study's page cannot be opened")
-        return cast("Opening", opening)
+        """What the page shows when it is loaded."""
+        return cast("Opening", self._json("GET", "/opening"))
 
     def current_view(self) -> View:
         return cast("View", self._json("GET", "/question"))

@@ -29,6 +29,7 @@ from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from PIL import ImageDraw
 from PIL.Image import Resampling
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
@@ -224,8 +225,9 @@ def usual_portal() -> BlockingPortal:
 
 def gradio_page(mount: Mount) -> GradioPage:
     """The page that `mount_gradio` has mounted."""
-    assert isinstance(mount.app, HeadMiddleware)
-    return mount.app.app.page
+    assert isinstance(mount.app, GZipMiddleware)
+    assert isinstance(mount.app.app, HeadMiddleware)
+    return mount.app.app.app.page
 
 
 def begin(client: TestClient, database: Database) -> TestClient:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from hsfiq.annotate.gradio_page import HEAD, MODULES, static
+from hsfiq.annotate.question_page import FILES
 from tests.annotate.page_requests import stored
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press
 from tests.annotate.served_studies import ThreadServer
@@ -167,11 +167,9 @@ def test_each_page_has_an_icon_and_a_sign_of_loading(
     page.route("**/page/*/page.js", lambda route: route.abort())
     page.reload()
     expect(page.locator(".loading a")).to_be_visible()  # loads the page again
-    page.route("**/study/assets/**", lambda route: route.abort())
+    page.route("**/page/*/page.js", lambda _: None)
     page.goto(f"{server.url}/study/", wait_until="commit")
-    page.wait_for_function("document.body")
-    spinner = "getComputedStyle(document.body, '::before').animationName"
-    assert page.evaluate(spinner) == "turn"
+    expect(page.locator(".loading")).to_have_css("animation-name", "turn")
 
 
 def resources(page: Page) -> list[tuple[str, int, int]]:
@@ -186,18 +184,13 @@ def resources(page: Page) -> list[tuple[str, int, int]]:
 def test_the_first_load_is_small_and_scripts_are_cached(
     server: ThreadServer, open_page: OpenPage
 ) -> None:
-    """What the page loads besides Gradio and the study's images."""
+    """What the page loads besides the study's images."""
     page = open_page(server)
-    modules = {name: size for name, _, size in resources(page) if "/page/" in name}
-    assert len(modules) == len(MODULES)
-    opening = page.evaluate("fetch('../opening').then((reply) => reply.text())")
-    inline = (
-        HEAD,
-        opening,
-        *(static(name) for name in ("question.html", "question.css", "search.css", "gradio.css")),
-    )
-    assert sum(modules.values()) + sum(len(part.encode()) for part in inline) < 255_000
+    files = {name: size for name, _, size in resources(page) if "/page/" in name}
+    assert len(files) == len(FILES)
+    own = "performance.getEntriesByType('navigation')[0].encodedBodySize"
+    assert sum(files.values()) + page.evaluate(own) < 85_000
     page.reload()
     expect_step(page, "question", "1 / 6")
     again = {name: sent for name, sent, _ in resources(page) if "/page/" in name}
-    assert again == dict.fromkeys(modules, 0)
+    assert again == dict.fromkeys(files, 0)

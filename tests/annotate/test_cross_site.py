@@ -95,7 +95,6 @@ def test_a_participants_requests_from_another_site_are_refused(
         "/check": {"assignment": "x", "given": "1"},
         "/consent": {"agrees": True},
         "/practice": {},
-        "/study/gradio_api/run/predict": {"data": [], "fn_index": 0},
         "/no/such/route": {},
     }
     for headers in FOREIGN_HEADERS:
@@ -124,14 +123,13 @@ def test_a_browser_is_shown_an_explanation(new_browser: TestClient) -> None:
 
 
 def test_other_sites_may_link_to_the_study_but_read_nothing(annotator: TestClient) -> None:
-    """Gradio allows every origin to read its routes, unless the host is localhost."""
     headers = {"Origin": "https://evil.example", "Sec-Fetch-Site": "same-site"}
-    for path in ("/", "/question", "/study/", "/study/config"):
+    for path in ("/", "/question", "/study/"):
         answer = annotator.get(path, headers=headers)
         assert answer.status_code == 200
         assert not [name for name in answer.headers if name.startswith("access-control-")]
     preflight = headers | {"Access-Control-Request-Method": "POST"}
-    answer = annotator.options("/study/gradio_api/run/predict", headers=preflight)
+    answer = annotator.options("/submit", headers=preflight)
     assert answer.status_code == 403
     assert not [name for name in answer.headers if name.startswith("access-control-")]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from hsfiq.annotate.gradio_page import VERSION
+from hsfiq.annotate.question_page import VERSION
 from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
 from hsfiq.study.languages import worded_texts
 from tests.annotate.conftest import running
@@ -74,7 +74,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 SHOW = """async ([version, opening, hasOpenReason]) => {
   const { start } = await import(new URL(`../page/${version}/page.js`, document.baseURI).href);
-  start(document.body, { value: opening }, () => undefined);
+  start(opening);
   if (hasOpenReason) document.querySelector(".button.reason").click();
 }"""
 

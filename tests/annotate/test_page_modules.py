@@ -1,28 +1,57 @@
-"""The question page's JavaScript modules: serving them, and the texts and elements they name."""
+"""The files of the question page: serving them, and the texts and elements that scripts name."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from hsfiq.annotate.gradio_page import HEAD, MODULES, STATIC, VERSION
+from hsfiq.annotate.pages import FOLDER
+from hsfiq.annotate.question_page import FILES, VERSION, add_question_page
 from hsfiq.answer_rules import HIGHEST_SCORE
 from hsfiq.study.languages import LANGUAGES, standard_texts
 
-HTML = (STATIC / "question.html").read_text("utf-8")
-CODE = "\n".join(content.decode() for content in MODULES.values())
+HTML = (FOLDER / "templates" / "question_body.html").read_text("utf-8")
+CODE = "\n".join(content.decode() for name, content in FILES.items() if name.endswith(".js"))
 
 
-def test_browsers_keep_modules_until_they_change(new_browser: TestClient) -> None:
-    for name, content in MODULES.items():
-        reply = new_browser.get(f"/page/{VERSION}/{name}")
+def test_browsers_keep_files_until_they_change(annotator: TestClient) -> None:
+    page = annotator.get("/study/")
+    assert page.headers["cache-control"] == "no-store"
+    for name, content in FILES.items():
+        reply = annotator.get(f"/page/{VERSION}/{name}")
         assert reply.content == content
-        assert reply.headers["content-type"].startswith("text/javascript")
+        kind = "text/css" if name.endswith(".css") else "text/javascript"
+        assert reply.headers["content-type"].startswith(kind)
         assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
         assert "default-src 'self'" in reply.headers["content-security-policy"]
-        assert f"../page/{VERSION}/{name}" in HEAD
+        assert f"../page/{VERSION}/{name}" in page.text
+
+
+def test_the_page_is_sent_compressed(annotator: TestClient) -> None:
+    """On a slow line, the scripts, style sheets and texts are what takes time."""
+    for path in ("/study/", f"/page/{VERSION}/question.css", f"/page/{VERSION}/question.js"):
+        assert annotator.get(path).headers["content-encoding"] == "gzip"
+        plain = annotator.get(path, headers={"Accept-Encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        assert plain.text == annotator.get(path).text
+
+
+def test_there_are_few_scripts() -> None:
+    """Each is a request of the first visit."""
+    assert sum(name.endswith(".js") for name in FILES) <= 14
+
+
+def test_no_text_ends_the_element_that_holds_it(new_browser: TestClient, app: FastAPI) -> None:
+    opening = {"texts": {"title": "</script><script>alert(1)</script>"}}
+    add_question_page(app, "/another", lambda _: opening)  # type: ignore[arg-type, return-value]
+    page = new_browser.get("/another/study/").text
+    assert page.count("<script") == 2
+    (held,) = re.findall(r'class="opening">(.*?)</script>', page, re.DOTALL)
+    assert json.loads(held) == opening
 
 
 @pytest.mark.parametrize(

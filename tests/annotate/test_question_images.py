@@ -82,6 +82,7 @@ def test_an_answer_waits_until_all_images_have_loaded(
     loading = TEXT["next_waiting"].format(loaded=0, total=N_IMAGES)
     expect(page.locator(".next-label")).to_have_text(loading)
     expect(page.locator(".frame.loading")).to_have_count(N_IMAGES)
+    expect(page.locator(".frame.loading").first).to_have_css("animation-name", "none")
     answer_without_waiting(page)
     waiting = TEXT["images_waiting"].format(loaded=0, total=N_IMAGES)
     expect(page.locator(".notice-text")).to_have_text(waiting)

@@ -63,13 +63,13 @@ ACCESS: dict[str, set[str]] = {
         "/submit", "/check", "/language", "/messages-seen", "/questionnaire", "/withdrawal",
         "/reconsider", "/search/upload",
         "/search/turn", "/search/list", "/search/stop", "/image/{token}", "/image/{token}/full",
-        "/image/upload/{token}", "/study",
+        "/image/upload/{token}", "/study/",
     },
     PREVIEWER: {
         "/preview/opening", "/preview/question", "/preview/question/{number}",
         "/preview/language", "/preview/next-step", "/preview/restart", "/preview/consent",
         "/preview/practice", "/preview/submit", "/preview/questionnaire", "/preview/check",
-        "/preview/image/{token}", "/preview/image/{token}/full", "/preview/study",
+        "/preview/image/{token}", "/preview/image/{token}/full", "/preview/study/",
     },
     **{role: {path for path, roles in DASHBOARD.items() if role in roles} for role in Role},
 }  # fmt: skip
@@ -163,7 +163,7 @@ def test_a_role_is_let_in(app: FastAPI, browsers: dict[str, TestClient]) -> None
 def test_unlisted_methods_are_refused_to_everybody(
     app: FastAPI, browsers: dict[str, TestClient]
 ) -> None:
-    own = {path: methods for path, methods in paths_of(app).items() if not path.endswith(MOUNTED)}
+    own = {path: methods for path, methods in paths_of(app).items() if path != "/owner/board"}
     for role in (ANYBODY, OWNER):
         for path, methods in own.items():
             for method in set(METHODS) - methods - {"HEAD"}:
@@ -171,14 +171,11 @@ def test_unlisted_methods_are_refused_to_everybody(
                 assert status in (401, 403, 404, 405), f"{role}: {method} {path}: {status}"
 
 
-MOUNTED = ("/study", "/owner/board")
-
-
 def test_gradios_own_routes_are_only_for_those_who_see_the_page(
     app: FastAPI, browsers: dict[str, TestClient]
 ) -> None:
     mounts = [route for route in app.routes if isinstance(route, Mount)]
-    assert {mount.path for mount in mounts} == {"/study", "/preview/study", "/owner/board"}
+    assert {mount.path for mount in mounts} == {"/owner/board"}
     for mount in mounts:
         addresses = {mount.path + path for path in gradio_paths(gradio_page(mount).app.routes)}
         assert f"{mount.path}/gradio_api/upload" in addresses

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.db.engine import Database
 from tests.annotate.page_requests import KEY, begin_form, stored
-from tests.annotate.served_studies import enrol, gradio_page, set_status
+from tests.annotate.served_studies import enrol, set_status
 
 NOWHERE: dict[str, Any] = {
     "assignment": "question:1:0.x",
@@ -20,17 +19,6 @@ NOWHERE: dict[str, Any] = {
     "skip": True,
     "images": {"reference": "shown", "sets": [["shown"], ["shown"]]},
 }
-
-
-def gradio_paths(routes: list[Any]) -> set[str]:
-    """The paths of these routes and of the routers among them, parameters filled in."""
-    paths: set[str] = set()
-    for route in routes:
-        if hasattr(route, "original_router"):
-            paths |= gradio_paths(route.original_router.routes)
-        else:
-            paths.add("/study" + re.sub(r"\{.*?\}", "x", route.path))
-    return paths
 
 
 def test_welcome_needs_no_cookie(new_browser: TestClient) -> None:
@@ -41,13 +29,11 @@ def test_welcome_needs_no_cookie(new_browser: TestClient) -> None:
 
 
 def test_every_study_route_refuses_an_unknown_browser(new_browser: TestClient) -> None:
-    (mount,) = [route for route in new_browser.app.routes if route.path == "/study"]  # type: ignore[attr-defined]
-    paths = gradio_paths(gradio_page(mount).app.routes)
-    assert "/study/gradio_api/upload" in paths
-    for route in [*paths, "/study", "/study//", "/study/%2e%2e/study/config"]:
-        for method in ("GET", "POST"):
-            answer = new_browser.request(method, route)
-            assert answer.status_code == 401, f"{method} {route}: {answer.status_code}"
+    for route in ("/study/", "/study//", "/study/%2e%2e/study/", "/study/config"):
+        for method in ("GET", "HEAD", "POST"):
+            status = new_browser.request(method, route).status_code
+            assert status in (401, 404, 405), f"{method} {route}: {status}"
+            assert status == 401 or route != "/study/" or method == "POST"
 
 
 @pytest.mark.parametrize("path", ["/question", "/question/1", f"/image/{'0' * 32}"])
@@ -79,7 +65,7 @@ def test_an_unknown_browser_gets_a_link_to_the_welcome_page(new_browser: TestCli
 def test_a_forged_cookie_is_refused(annotator: TestClient, forge: Any) -> None:
     cookie = annotator.cookies[COOKIE]
     assert annotator.get("/question").status_code == 200
-    for path in ("/question", "/study/", "/study/config"):
+    for path in ("/question", "/study/"):
         forged = {"Cookie": f"{COOKIE}={forge(cookie)}"}
         annotator.cookies.clear()
         assert annotator.get(path, headers=forged).status_code == 401
@@ -118,20 +104,12 @@ def test_a_full_or_unknown_study_refuses_enrolment(
     assert f">{entry_texts('en')['begin']}</button>" not in new_browser.get("/").text
 
 
-def test_uploads_files_and_proxies_are_not_reachable(annotator: TestClient) -> None:
+def test_no_route_of_gradio_is_beside_the_page(annotator: TestClient) -> None:
     assert annotator.get("/study/").status_code == 200
-    for path in (
-        "upload",
-        "file=/etc/passwd",
-        "file/etc/passwd",
-        "proxy=http://x/",
-        "runs",
-        "dev/reload",
-    ):
+    for path in ("config", "gradio_api/upload", "gradio_api/file=/etc/passwd", "gradio_api/info"):
         for method in ("GET", "POST"):
-            answer = annotator.request(method, f"/study/gradio_api/{path}")
-            assert answer.status_code == 404, path
-    assert annotator.post("/study/gradio_api//upload", files={"files": b"x"}).status_code == 404
+            assert annotator.request(method, f"/study/{path}").status_code == 404, path
+    assert annotator.post("/gradio_api/upload", files={"files": b"x"}).status_code == 404
 
 
 def test_no_docs_routes(annotator: TestClient) -> None:

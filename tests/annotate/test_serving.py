@@ -8,7 +8,6 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import gradio
 import httpx
 import pytest
 from fastapi import FastAPI
@@ -18,8 +17,6 @@ from starlette.routing import Mount
 
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.gradio_page import GradioPage
-from hsfiq.annotate.owner.login import DASHBOARD
-from hsfiq.annotate.security import STUDY
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from tests.annotate.served_studies import Place, gradio_page
@@ -50,7 +47,7 @@ def test_an_address_of_another_machine_is_reported_in_one_line(
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The apps that Gradio makes. One with all of its routes takes a twentieth of a second."""
+    """The apps that Gradio makes."""
     apps: list[Any] = []
     create_app = App.create_app
 
@@ -62,27 +59,21 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return apps
 
 
-def pages_of(app: FastAPI) -> dict[str, GradioPage]:
-    """The app's Gradio pages by their paths."""
-    return {route.path: gradio_page(route) for route in app.routes if isinstance(route, Mount)}
+def dashboard_of(app: FastAPI) -> GradioPage:
+    """The app's only page of Gradio."""
+    (mount,) = [route for route in app.routes if isinstance(route, Mount)]
+    return gradio_page(mount)
 
 
-def test_each_page_has_one_app_of_gradio(database: Database, made: list[Any]) -> None:
-    pages = pages_of(build_app(database))
-    assert made == []
-    assert [page.app for page in pages.values()] == made
-    assert [page.app for page in pages.values()] == made  # not made again
-    assert vars(gradio.blocks)["App"] is App
-
-
-def test_only_the_question_page_is_made_at_the_start(database: Database, made: list[Any]) -> None:
+def test_the_dashboard_is_made_when_it_is_first_needed(database: Database, made: list[Any]) -> None:
     app = build_app(database)
-    with TestClient(app):
-        assert made == [pages_of(app)[STUDY].app]
+    with TestClient(app) as client:
+        assert client.get("/").status_code == 200
+        assert made == []
 
 
-def test_requests_at_once_make_a_page_once(database: Database, made: list[Any]) -> None:
-    page = pages_of(build_app(database))[DASHBOARD]
+def test_requests_at_once_make_the_dashboard_once(database: Database, made: list[Any]) -> None:
+    page = dashboard_of(build_app(database))
 
     async def request() -> int:
         transport = httpx.ASGITransport(app=page)
@@ -93,21 +84,26 @@ def test_requests_at_once_make_a_page_once(database: Database, made: list[Any]) 
         return await asyncio.gather(*(request() for _ in range(5)))
 
     assert run_apart(request_at_once()) == [401] * 5
-    assert made == [page.app]
+    assert made[-1] is page.app
+    n_made = len(made)
+    assert run_apart(request_at_once()) == [401] * 5
+    assert len(made) == n_made
 
 
 @pytest.mark.parametrize("is_made_before", [False, True])
 def test_gradio_looks_for_no_queued_events(database: Database, *, is_made_before: bool) -> None:
     """Its queues would look a thousand times a second; no event of our pages is queued."""
     app = build_app(database)
+    page = dashboard_of(app)
     if is_made_before:
-        assert pages_of(app)[STUDY].app
+        assert page.app
 
     def tasks_of_queues() -> list[asyncio.Task[Any]]:
         return [task for task in asyncio.all_tasks() if "Queue." in repr(task.get_coro())]
 
     async def serve() -> None:
         async with app.router.lifespan_context(app):
+            await page.events()
             assert tasks_of_queues()  # started by Gradio, they end at once
             while tasks_of_queues():
                 await asyncio.sleep(0.01)

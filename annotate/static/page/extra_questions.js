@@ -1,12 +1,9 @@
 // The owner's extra questions: their controls, what is entered, and the answers that are sent.
-import { find, findAll, focusPage, make, makeButton } from "./dom.js";
-import { radioOption } from "./controls.js";
-import { digitOf, isShifted } from "./keys.js";
-import { isInSight, show } from "./sight.js";
-import { t } from "./text.js";
+import { digitOf, find, findAll, focusPage, isShifted, make, makeButton, radioOption, t } from "./dom.js";
+import { bringIntoSight, isInSight } from "./images.js";
 
-/** @typedef {import("../protocol").ExtraQuestionView} ExtraQuestion */
 /** @typedef {import("../protocol").ExtraAnswer} ExtraAnswer */
+/** @typedef {import("../protocol").ExtraQuestionView} ExtraQuestion */
 
 /**
  * What is chosen where "Other" is an option, and the text of that.
@@ -327,7 +324,7 @@ export function toNextExtra() {
   leaveExtra();
   if (!next) return focusPage();
   next.classList.add(CURRENT);
-  show(next);
+  bringIntoSight(next);
   const control = next.querySelector("input:checked") ?? next.querySelector("input, textarea");
   if (control instanceof HTMLElement) control.focus({ preventScroll: true });
 }

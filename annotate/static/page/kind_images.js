@@ -1,9 +1,17 @@
 // `images`: which images of one set fit. A digit is for the image with the focus, or the first one left.
-import { buildSet, radioOption } from "./controls.js";
-import { find, make, root } from "./dom.js";
-import { digitOf, isShifted } from "./keys.js";
-import { currentStudy, judgedView } from "./state.js";
-import { t, texts } from "./text.js";
+import {
+  buildSet,
+  currentStudy,
+  digitOf,
+  find,
+  isShifted,
+  judgedView,
+  make,
+  radioOption,
+  root,
+  t,
+  texts,
+} from "./dom.js";
 
 /** @typedef {keyof typeof texts.relevance_levels} Levels */
 
@@ -17,7 +25,7 @@ const images = () => judgedView()?.sets[0] ?? [];
 
 /**
  * The field that a key is for: the image with the focus, else the first without an answer.
- * @param {import("./kinds.js").Choices} chosen
+ * @param {import("./question.js").Choices} chosen
  */
 function fieldOfKey(chosen) {
   const focused = document.activeElement?.closest(".judged-image")?.querySelector("fieldset");
@@ -25,7 +33,7 @@ function fieldOfKey(chosen) {
   return images().map((_image, index) => fieldOf(index)).find((field) => (chosen[field] ?? null) === null);
 }
 
-/** @type {import("./kinds.js").Kind} */
+/** @type {import("./question.js").Kind} */
 export const IMAGES = {
   build() {
     find(".sets").replaceChildren(buildSet(1, levelKeys()));

@@ -1,14 +1,23 @@
 // `pair`: two sets, a score for each, and the preferred one.
-import { buildScoredSet, radioOption } from "./controls.js";
-import { find, make } from "./dom.js";
-import { digitOf, isShifted, KEYS, letterOf, scoreKeys } from "./keys.js";
-import { currentStudy, setName } from "./state.js";
-import { t } from "./text.js";
+import {
+  KEYS,
+  buildScoredSet,
+  currentStudy,
+  digitOf,
+  find,
+  isShifted,
+  letterOf,
+  make,
+  radioOption,
+  scoreKeys,
+  setName,
+  t,
+} from "./dom.js";
 
 /**
  * Whether the preferred set has a score so much lower that the study asks if it is meant; the server
  * has the rule, too (`contradicts` in hsfiq/answer_rules.py).
- * @param {import("./kinds.js").Choices} chosen
+ * @param {import("./question.js").Choices} chosen
  */
 function contradicts({ score_1, score_2, preferred }) {
   const { confirm_difference } = currentStudy();
@@ -17,7 +26,7 @@ function contradicts({ score_1, score_2, preferred }) {
   return (preferred === 1 ? -lead : lead) >= confirm_difference;
 }
 
-/** @type {import("./kinds.js").Kind} */
+/** @type {import("./question.js").Kind} */
 export const PAIR = {
   hasPreference: true,
 

@@ -1,9 +1,5 @@
 // `query`: whether the query is well formed, by the rubric of CIRCUS.
-import { buildSet, radioOption } from "./controls.js";
-import { find, make } from "./dom.js";
-import { digitOf, isShifted } from "./keys.js";
-import { currentStudy } from "./state.js";
-import { t, texts } from "./text.js";
+import { buildSet, currentStudy, digitOf, find, isShifted, make, radioOption, t, texts } from "./dom.js";
 
 const VERDICTS = /** @type {const} */ ([
   "VALIDATED",
@@ -31,7 +27,7 @@ function buildVerdicts() {
   return fieldset;
 }
 
-/** @type {import("./kinds.js").Kind} */
+/** @type {import("./question.js").Kind} */
 export const QUERY = {
   hasNoFlag: true,
 

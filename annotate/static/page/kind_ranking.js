@@ -1,9 +1,16 @@
 // `ranking`: three to five sets in order. Digits rank the set with the focus, or the first without a rank.
-import { buildSet, radioOption } from "./controls.js";
-import { find, make, root } from "./dom.js";
-import { digitOf, isShifted } from "./keys.js";
-import { currentStudy, setName } from "./state.js";
-import { t } from "./text.js";
+import {
+  buildSet,
+  currentStudy,
+  digitOf,
+  find,
+  isShifted,
+  make,
+  radioOption,
+  root,
+  setName,
+  t,
+} from "./dom.js";
 
 const fieldOf = (/** @type {number} */ side) => `rank_${side}`;
 
@@ -28,7 +35,7 @@ function buildRanks(side) {
 
 /**
  * The field that a key is for: the set with the focus, else the first without a rank.
- * @param {import("./kinds.js").Choices} chosen
+ * @param {import("./question.js").Choices} chosen
  */
 function fieldOfKey(chosen) {
   const focused = document.activeElement?.closest(".set")?.querySelector("fieldset");
@@ -36,7 +43,7 @@ function fieldOfKey(chosen) {
   return sides().map(fieldOf).find((field) => (chosen[field] ?? null) === null);
 }
 
-/** @type {import("./kinds.js").Kind} */
+/** @type {import("./question.js").Kind} */
 export const RANKING = {
   build() {
     find(".sets").replaceChildren(...sides().map((side) => buildSet(side, rankKeys(), buildRanks(side))));

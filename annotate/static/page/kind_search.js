@@ -1,7 +1,7 @@
-// The question kind `search`, which has a page of its own: search.js.
-import { KEYS } from "./keys.js";
+// The question kinds `search` and `arena`, which have a page of their own: search.js.
+import { KEYS } from "./dom.js";
 
-/** @type {import("./kinds.js").Kind} */
+/** @type {import("./question.js").Kind} */
 export const SEARCH = {
   build: () => {},
   fields: () => [],
@@ -19,4 +19,16 @@ export const SEARCH = {
   }),
   hasOwnPage: true,
   isExpected: () => false,
+};
+
+// The question kind `arena`: a search whose page has two lists and a vote between them.
+
+/** @type {import("./question.js").Kind} */
+export const ARENA = {
+  ...SEARCH,
+  shortcuts: () => {
+    const { search_nearest = "", ...others } = SEARCH.shortcuts();
+    delete others.search_satisfaction;
+    return { arena_vote: "1 \u2013 4", arena_nearest: search_nearest, ...others };
+  },
 };

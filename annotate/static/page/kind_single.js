@@ -1,11 +1,7 @@
 // `single`: one set and its score.
-import { buildScoredSet } from "./controls.js";
-import { find } from "./dom.js";
-import { digitOf, isShifted, scoreKeys } from "./keys.js";
-import { setName } from "./state.js";
-import { t } from "./text.js";
+import { buildScoredSet, digitOf, find, isShifted, scoreKeys, setName, t } from "./dom.js";
 
-/** @type {import("./kinds.js").Kind} */
+/** @type {import("./question.js").Kind} */
 export const SINGLE = {
   build() {
     find(".sets").replaceChildren(buildScoredSet(1));

@@ -1,41 +1,600 @@
-// The question page: `start` sets up the Gradio component.
-import { change, choose, countTime, markCurrent, resetAnswer, saveDraft } from "./answer.js";
-import { keepAnswer } from "./confirmation.js";
-import { closeReason, openGuidelines, toggleReason } from "./dialogs.js";
-import { find, findAll, focusPage, root, setRoot } from "./dom.js";
-import { followExtra } from "./extra_questions.js";
-import { onMove, startHistory } from "./history.js";
-import { markShown, onImagesChange } from "./images.js";
-import { endTyping, isTextField, onKeyDown } from "./keyboard.js";
-import { noteWholeText, showImageProgress } from "./question.js";
-import { sendQuestionnaire } from "./questionnaire.js";
-import { onConnected, onView } from "./server.js";
-import { askToDecline, decline, finishPractice, reconsider, sendConsent, sendSum } from "./stages.js";
-import { messagesClosed } from "./messages.js";
-import { nextStep, restart } from "./preview.js";
-import { listenToSearch } from "./search.js";
-import { countSearchTime, noteSearchImages, saveSearch } from "./search_answer.js";
-import { judgedView, resetState } from "./state.js";
-import { back, goTo } from "./submit.js";
-import { listenToText, noteText, onTextRead } from "./user_text.js";
-import { next, open, show, skipQuestion, withCurrentTexts } from "./views.js";
-import { confirmWithdrawal, openWithdrawal } from "./withdrawal.js";
-import { pageZoom } from "./zoom.js";
-import { onImageClick, toggleSize } from "./zoom_size.js";
+// The page: `start` sets it up, and every view of the server is shown here.
+import {
+  KEYS,
+  clearNotice,
+  currentStudy,
+  currentView,
+  digitOf,
+  explainText,
+  fillKeys,
+  find,
+  findAll,
+  focusPage,
+  judgedView,
+  letterOf,
+  listenToText,
+  make,
+  makeButton,
+  noteText,
+  notify,
+  notifyMissing,
+  onTextRead,
+  optionOf,
+  resetState,
+  root,
+  setRoot,
+  setStudy,
+  setTexts,
+  setView,
+  t,
+} from "./dom.js";
+import { followExtra, hasExtraQuestions, leaveExtra, onExtraKey, toNextExtra } from "./extra_questions.js";
+import {
+  bringIntoSight,
+  buildZoomScores,
+  isInSight,
+  markShown,
+  onImageClick,
+  onImagesChange,
+  openZoom,
+  pageZoom,
+  refreshZoomScores,
+  switchSet,
+  toggleSize,
+  unseenBox,
+} from "./images.js";
+import {
+  askConfirmation,
+  back,
+  buildQuestion,
+  change,
+  choose,
+  closeReason,
+  countTime,
+  currentAnswer,
+  currentKind,
+  explainImages,
+  fillGuidelines,
+  fillReading,
+  following,
+  goTo,
+  isChanged,
+  keepAnswer,
+  markCurrent,
+  markMissing,
+  missingFields,
+  needsConfirmation,
+  noteWholeText,
+  openGuidelines,
+  openReason,
+  resetAnswer,
+  saveDraft,
+  showImageProgress,
+  showQuestion,
+  skip,
+  stillMissing,
+  submitAnswer,
+  toggleReason,
+  waitsForImages,
+  waitsForText,
+} from "./question.js";
+import {
+  buildSearchControls,
+  countSearchTime,
+  listenToSearch,
+  noteSearchImages,
+  onSearchKey,
+  saveSearch,
+  showSearch,
+} from "./search.js";
+import { ask, isWaiting, onConnected, onView, showNoAccess, showReply } from "./server.js";
+import {
+  askToDecline,
+  confirmWithdrawal,
+  decline,
+  finishPractice,
+  openWithdrawal,
+  reconsider,
+  sendConsent,
+  sendQuestionnaire,
+  sendSum,
+  showCheck,
+  showConsent,
+  showDone,
+  showFarewell,
+  showFeedback,
+  showPractice,
+  showQuestionnaire,
+  showWithdrawalButtons,
+} from "./stages.js";
 
-/** @typedef {import("../protocol").Opening | import("../protocol").FailedOpening | null} OpeningValue */
+/** @typedef {Record<string, () => void>} Actions */
+/** @typedef {import("../protocol").FailedOpening} FailedOpening */
+/** @typedef {import("../protocol").MessageView} MessageView */
+/** @typedef {import("../protocol").Opening} Opening */
+/** @typedef {import("../protocol").View} View */
+/** @typedef {import("./dom.js").Texts} Texts */
+
+// The browser's Back leads to the previous question, like the button, and Forward to the next one.
+
+/** How many of our entries lie below the current one in the browser's history. */
+let depth = 0;
+
+/** The furthest question shown since the page was opened; one more than the last is the end. */
+let furthest = 0;
+
+const stored = () => Number(history.state?.hsfiqDepth ?? 0);
+
+export function startHistory() {
+  depth = stored();
+  furthest = 0;
+}
+
+const push = () => history.pushState({ hsfiqDepth: ++depth }, "");
+
+/**
+ * Add an entry for a question that has not been shown before, so that there is one to go back from.
+ * @param {View} view
+ */
+export function addEntry(view) {
+  const place = "number" in view ? view.number : view.total + 1;
+  const isNew = furthest > 0 && place > furthest;
+  furthest = Math.max(furthest, place);
+  if (view.back && (isNew || depth === 0)) push();
+}
+
+/** The browser has moved to another entry. */
+export function onMove() {
+  const step = stored() - depth;
+  depth += step;
+  const view = currentView();
+  if (!view || !step) return;
+  if (closeOpenDialog() || isWaiting()) return step < 0 ? push() : undefined;
+  if (step > 0) return forward(view);
+  if (view.back) back();
+  else leave();
+}
+
+/** @param {View} view */
+function forward(view) {
+  if (view.step === "question" && view.earlier) goTo(following(view));
+}
+
+function leave() {
+  saveDraft();
+  history.go(-depth - 1);
+}
+
+/** Close the dialog or the reason that is openDialogs, as Back does in apps. */
+function closeOpenDialog() {
+  closeReason();
+  const openDialogs = [...findAll("dialog[open]")];
+  for (const dialog of openDialogs) if (dialog instanceof HTMLDialogElement) dialog.close();
+  return openDialogs.length > 0;
+}
+
+// The study's other languages: buttons on the consent page and in the guidelines.
+
+export function fillLanguages() {
+  const others = currentStudy().languages.filter(({ tag }) => tag !== currentStudy().language);
+  for (const container of findAll(".languages")) {
+    container.hidden = !others.length;
+    container.replaceChildren(...others.map(languageButton));
+  }
+}
+
+/** @param {import("../protocol").LanguageView} language */
+function languageButton({ tag, name, direction }) {
+  const button = makeButton("button small", name);
+  button.lang = tag;
+  button.dir = direction;
+  button.addEventListener("click", () => chooseLanguage(tag));
+  return button;
+}
+
+/**
+ * Show the same step in another language, with what has been entered.
+ * @param {string} language
+ */
+function chooseLanguage(language) {
+  const view = currentView();
+  saveDraft();
+  const number = view?.step === "question" ? view.number : null;
+  showReply(() => ask("language", { language, number }), () => chooseLanguage(language));
+}
+
+// Messages from the study's owner: shown once, until they are closed.
+
+/** The messages that are shown. @type {MessageView[]} */
+let openMessage = [];
+
+/** Those that were closed here: a view may have been asked for before the server knew. */
+const closed = new Set();
+
+/** @param {MessageView[]} messages */
+export function showMessages(messages) {
+  const dialog = find(".message", HTMLDialogElement);
+  const unread = messages.filter(({ id }) => !closed.has(id));
+  if (!unread.length || dialog.open) return;
+  openMessage = unread;
+  find(".message-text").replaceChildren(
+    make("h3", "", t("message")),
+    ...unread.map(({ text }) => {
+      const part = make("article");
+      fillReading(part, text);
+      return part;
+    }),
+  );
+  dialog.showModal();
+  // Not the button: somebody who answers quickly presses Enter before they have read it.
+  find(".message-text").focus({ preventScroll: true });
+}
+
+/** Tell the server; if it does not learn of it, the message comes again with the next view. */
+export async function messagesClosed() {
+  const messages = openMessage.map(({ id }) => id);
+  for (const id of messages) closed.add(id);
+  try {
+    await ask("messages-seen", { messages });
+  } catch {
+    for (const id of messages) closed.delete(id);
+  }
+}
+
+// The bar above the page that says that it is a preview, and its buttons.
+
+export function showPreview() {
+  const isPreview = currentStudy().is_preview;
+  find(".preview").hidden = !isPreview;
+  root.classList.toggle("is-preview", isPreview);
+}
+
+/** Go on without an answer. */
+export function nextStep() {
+  showReply(() => ask("next-step", {}), nextStep);
+}
+
+export function restart() {
+  showReply(() => ask("restart", {}), restart);
+}
+
+// Opening the page and showing each view that the server sends.
+
+/** @param {Opening | FailedOpening} opening */
+function open(opening) {
+  fillKeys();
+  if ("error" in opening) {
+    setTexts(opening.language, "ltr", /** @type {Texts} */ (opening.texts));
+    showNoAccess(opening.participant_unknown);
+    return;
+  }
+  setUp(opening);
+  show(opening.view);
+}
+
+/** @param {Opening} opening */
+function setUp({ study, texts }) {
+  setStudy(study);
+  setTexts(study.language, study.direction, /** @type {Texts} */ (texts));
+  document.title = study.title;
+  find(".title").textContent = study.title;
+  showPreview();
+  showWithdrawalButtons();
+  fillGuidelines();
+  fillLanguages();
+  buildQuestion();
+  buildSearchControls();
+  buildZoomScores();
+}
+
+/**
+ * The view, once the page has the texts that belong to it: the owner may have corrected them, and
+ * the participant may have chosen another language.
+ * @param {View} view
+ * @returns {Promise<View>}
+ */
+export async function withCurrentTexts(view) {
+  const earlier = currentStudy();
+  if (hasTextsOf(earlier, view)) return view;
+  /** @type {Opening} */
+  const opening = await ask("opening");
+  setUp(opening);
+  const { language, guidelines } = opening.study;
+  areGuidelinesNew ||= language === earlier.language && guidelines !== earlier.guidelines;
+  return hasTextsOf(opening.study, view) ? view : opening.view;
+}
+
+/**
+ * @param {import("../protocol").StudyInfo} study
+ * @param {View} view
+ */
+const hasTextsOf = (study, view) =>
+  study.text_version === view.text_version && study.language === view.language;
+
+let areGuidelinesNew = false;
+
+/** @param {View} view */
+export function show(view) {
+  setView(view);
+  closeReason();
+  clearNotice();
+  root.dataset.step = view.step === "practice" ? "question" : view.step;
+  root.dataset.view = view.step;
+  const progress = find(".progress", HTMLProgressElement);
+  progress.max = view.total || 1;
+  progress.value = view.answered;
+  const minutes = "minutes_left" in view ? view.minutes_left : null;
+  find(".time-left").textContent = minutes ? t("time_left", { minutes }) : "";
+  if (view.step !== "check") focusPage();
+  showStep(view);
+  find(".back", HTMLButtonElement).disabled = !view.back;
+  addEntry(view);
+  window.scrollTo(0, 0);
+  if (areGuidelinesNew) announceGuidelines();
+  showMessages(view.messages);
+}
+
+function announceGuidelines() {
+  areGuidelinesNew = false;
+  notify(t("guidelines_changed"), { label: t("guidelines"), action: openGuidelines, isInfo: true });
+}
+
+/** @param {View} view */
+function showStep(view) {
+  switch (view.step) {
+    case "consent":
+      return showConsent(view);
+    case "practice":
+      return showPractice(view);
+    case "question":
+      return showQuestion(view);
+    case "search":
+      return showSearch(view);
+    case "check":
+      return showCheck(view);
+    case "questionnaire":
+      return showQuestionnaire(view);
+    case "done":
+      return showDone(view);
+    case "farewell":
+      return showFarewell(view);
+  }
+}
+
+/** Send the answer, or say what is missing. */
+export function next() {
+  const view = judgedView();
+  if (!view || isWaiting()) return;
+  const missing = missingFields();
+  if (waitsForImages()) explainImages();
+  else if (waitsForText()) explainText();
+  else if (missing.length) showMissing(missing);
+  else if (view.step === "practice") showFeedback(view);
+  else if (view.earlier && !isChanged()) goTo(following(view));
+  else if (needsConfirmation()) askConfirmation();
+  else submitAnswer(next);
+}
+
+/** Go on without an answer; after the practice question, start the others. */
+export function skipQuestion() {
+  if (judgedView()?.step === "practice") finishPractice();
+  else skip();
+}
+
+/** @param {string[]} fields */
+function showMissing(fields) {
+  markMissing(fields);
+  if (fields[0] === "reason") openReason();
+  notifyMissing(stillMissing());
+  if (fields[0] !== "reason") find(".unanswered").scrollIntoView({ block: "nearest" });
+}
+
+// Keyboard shortcuts. A key judges only what can be seen (images.js), and none acts while somebody
+// types: a letter that is no shortcut begins a text, until Escape, Enter, Tab or a press of the mouse.
+
+/** @param {EventTarget | null} target */
+export const isTextField = (target) =>
+  target instanceof HTMLTextAreaElement || (target instanceof HTMLInputElement && target.type === "text");
+
+/** @param {KeyboardEvent} event */
+export function onKeyDown(event) {
+  if (event.repeat) return onRepeat(event);
+  if (isNotForPage(event)) return;
+  if (root.querySelector("dialog[open]")) return onDialogKey(event);
+  if (event.key === "Escape") return onEscape(event);
+  if (!isTextField(event.target)) onPageKey(event);
+  else if (event.key === "Enter" && isExtraField(event.target, "input")) focusPage();
+}
+
+/**
+ * Whether this is a text field of an extra question.
+ * @param {EventTarget | null} target
+ * @param {string} [tags]
+ */
+const isExtraField = (target, tags = "input, textarea") =>
+  isTextField(target) && target instanceof Element && target.matches(`.extra-questions :is(${tags})`);
+
+/** @param {KeyboardEvent} event */
+function onPageKey(event) {
+  if (isTyping) onTypedKey(event);
+  else if (event.key === KEYS.guidelines && currentView()) run(event, openGuidelines);
+  else if (hasJudgements() && !onStepKey(event) && isLetter(event)) pauseKeys();
+}
+
+/** @param {KeyboardEvent} event */
+function onEscape({ target }) {
+  endTyping();
+  closeReason();
+  if (isExtraField(target)) focusPage();
+  else leaveExtra();
+}
+
+/** Whether somebody types although no text field has the focus. */
+let isTyping = false;
+
+const hasJudgements = () => judgedView() !== null || currentView()?.step === "search";
+
+/** @param {KeyboardEvent} event */
+const isLetter = ({ key }) => /^\p{L}$/u.test(key);
+
+function pauseKeys() {
+  isTyping = true;
+  notify(t("keys_paused"));
+}
+
+export function endTyping() {
+  if (isTyping) clearNotice();
+  isTyping = false;
+}
+
+/**
+ * A key of a text that reaches no field: it does nothing. Enter ends such a text.
+ * @param {KeyboardEvent} event
+ */
+function onTypedKey(event) {
+  if (event.key.length === 1 || event.key === "Enter") event.preventDefault();
+  if (event.key === "Enter" || event.key === "Tab") endTyping();
+}
+
+/**
+ * Whether the key is a shortcut.
+ * @param {KeyboardEvent} event
+ */
+const onStepKey = (event) => (judgedView() ? onQuestionKey(event) : onSearchKey(event));
+
+/**
+ * Whether the key is for the browser or an input method (in some browsers only the key code shows it).
+ * @param {KeyboardEvent} event
+ */
+const isNotForPage = (event) =>
+  event.ctrlKey || event.altKey || event.metaKey || event.isComposing || event.keyCode === 229;
+
+/** @param {KeyboardEvent} event */
+function onDialogKey(event) {
+  if (isDialogOpen(".zoom")) onZoomKey(event);
+  else if (isDialogOpen(".guidelines")) onGuidelinesKey(event);
+}
+
+/** @param {string} selector */
+const isDialogOpen = (selector) => find(selector, HTMLDialogElement).open;
+
+/**
+ * A held key is one press: it neither answers again nor presses a button that has since appeared.
+ * @param {KeyboardEvent} event
+ */
+function onRepeat(event) {
+  const isPress = event.key === "Enter" || (event.key === " " && event.target instanceof HTMLButtonElement);
+  if (isPress && !(event.target instanceof HTMLTextAreaElement)) event.preventDefault();
+}
+
+/**
+ * @param {KeyboardEvent} event
+ * @param {() => void} action
+ */
+function run(event, action) {
+  event.preventDefault();
+  action();
+  return true;
+}
+
+/**
+ * Enter closes the guidelines, although their text has the focus.
+ * @param {KeyboardEvent} event
+ */
+function onGuidelinesKey(event) {
+  if (event.key !== "Enter" || event.target instanceof HTMLButtonElement) return;
+  run(event, () => find(".guidelines", HTMLDialogElement).close());
+}
+
+/**
+ * @param {KeyboardEvent} event
+ * @returns {boolean} whether the key is a shortcut
+ */
+function onQuestionKey(event) {
+  if (onExtraKey(event)) return true;
+  const choice = currentKind().choiceOfKey(event, currentAnswer().chosen);
+  if (choice) return run(event, () => chooseByKey(...choice));
+  if (event.key === KEYS.next) {
+    const isOnControl = event.target instanceof Element && event.target.closest("button, a");
+    return !isOnControl && run(event, next);
+  }
+  if (event.shiftKey) return false;
+  const letter = letterOf(event);
+  if (letter === KEYS.extra && !hasExtraQuestions()) return false;
+  const action = QUESTION_ACTIONS[letter];
+  return action ? run(event, action) : false;
+}
+
+/**
+ * @param {string} field
+ * @param {number} value
+ */
+function chooseByKey(field, value) {
+  if (!isInSight(optionOf(field, value))) return;
+  choose(field, value);
+  for (const item of findAll(".current-item")) bringIntoSight(item);
+}
+
+function flagByKey() {
+  const flag = find(".flag");
+  if (!flag.hidden && isInSight(flag, null)) change("irrelevant", !currentAnswer().values.irrelevant);
+}
+
+/** @type {Actions} */
+const QUESTION_ACTIONS = {
+  [KEYS.irrelevant]: flagByKey,
+  [KEYS.reason]: toggleReason,
+  [KEYS.zoom]: () => openZoom(1, 0),
+  [KEYS.extra]: toNextExtra,
+  [KEYS.back]: back,
+};
+
+const isRightToLeft = () => currentStudy().direction === "rtl";
+
+/** @type {Actions} */
+const ZOOM_ACTIONS = {
+  ArrowRight: () => pageZoom(isRightToLeft() ? -1 : 1),
+  ArrowLeft: () => pageZoom(isRightToLeft() ? 1 : -1),
+  ArrowUp: switchSet,
+  ArrowDown: switchSet,
+  [KEYS.zoom]: () => find(".zoom", HTMLDialogElement).close(),
+  [KEYS.full_size]: toggleSize,
+};
+
+/** @param {KeyboardEvent} event */
+function onZoomKey(event) {
+  const score = digitOf(event) && currentKind().choiceOfKey(event, currentAnswer().chosen);
+  if (score && find(".zoom-scores").childElementCount) {
+    run(event, () => scoreEnlarged(...score));
+    return;
+  }
+  const isScrolling = event.target instanceof Element && event.target.matches(".full-size .zoom-view");
+  if (isScrolling && event.key.startsWith("Arrow")) return;
+  const action = ZOOM_ACTIONS[event.key] ?? ZOOM_ACTIONS[letterOf(event)];
+  if (action) run(event, action);
+}
+
+/**
+ * @param {string} field
+ * @param {number} score
+ */
+function scoreEnlarged(field, score) {
+  const set = optionOf(field, score).closest(".set");
+  const unseen = set && unseenBox(set);
+  if (unseen) unseen.click(); // the image is enlarged first
+  else choose(field, score);
+  refreshZoomScores();
+}
+
+// Starting the page.
 
 let listeners = new AbortController();
 
-/**
- * @param {HTMLElement} element the component
- * @param {{ value: OpeningValue }} props its properties
- * @param {(name: "value", callback: () => void) => void} watch calls back when a property changes
- */
-export function start(element, props, watch) {
-  listeners.abort(); // Gradio may rebuild the component: only the newest listens
+/** @param {Opening | FailedOpening} opening what the page shows first */
+export function start(opening) {
+  listeners.abort(); // only what was started last listens
   listeners = new AbortController();
-  setRoot(element);
+  setRoot(document.body);
   resetState();
   resetAnswer();
   startHistory();
@@ -65,8 +624,7 @@ export function start(element, props, watch) {
   window.addEventListener("popstate", onMove, { signal });
   window.addEventListener("online", onConnected, { signal });
   keepTicket();
-  watch("value", () => open(props.value));
-  open(props.value);
+  open(opening);
 }
 
 /** Keep the ticket of a page in a frame: with it, the participant may continue with another HIT. */

@@ -1,12 +1,9 @@
 // Requests to the server. Whatever fails, no choice is lost: the page shows a new view only if the
 // server has sent it.
-import { find, root } from "./dom.js";
-import { notify } from "./notice.js";
-import { setView } from "./state.js";
-import { t } from "./text.js";
+import { find, notify, root, setView, t } from "./dom.js";
 
-/** @typedef {import("../protocol").View} View */
 /** @typedef {import("../protocol").ErrorReply} ErrorReply */
+/** @typedef {import("../protocol").View} View */
 
 const TIMEOUT_MS = 20_000;
 
@@ -137,7 +134,7 @@ export function onConnected() {
 
 /**
  * @param {Refusal} refusal
- * @param {import("./notice.js").NoticeOptions} again
+ * @param {import("./dom.js").NoticeOptions} again
  */
 function explainRefusal({ status, isPageOutdated, isParticipantUnknown, message }, again) {
   if (isParticipantUnknown) explainUnknown();

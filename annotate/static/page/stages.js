@@ -1,16 +1,51 @@
-// The steps around the questions: consent, practice, arithmetic checks, thanks.
-import { currentAnswer } from "./answer.js";
-import { fillReading, openGuidelinesOnce } from "./dialogs.js";
-import { find, make, makeButton } from "./dom.js";
-import { removeDraft } from "./draft.js";
-import { currentKind } from "./kinds.js";
-import { announce } from "./notice.js";
-import { showJudged, showPosition } from "./question.js";
-import { ask, showReply } from "./server.js";
-import { currentStudy, currentView } from "./state.js";
-import { t, texts } from "./text.js";
+// The steps around the questions: consent, practice, checks, questions at the end, thanks, withdrawal.
+import {
+  announce,
+  clearNotice,
+  currentStudy,
+  currentView,
+  find,
+  findAll,
+  make,
+  makeButton,
+  notifyMissing,
+  readDraft,
+  removeDraft,
+  removeDrafts,
+  root,
+  setView,
+  t,
+  texts,
+  updateMissing,
+  writeDraft,
+} from "./dom.js";
+import {
+  answersOf,
+  buildExtraQuestions,
+  extraField,
+  fillExtraQuestions,
+  missingExtra,
+  nameOfExtra,
+} from "./extra_questions.js";
+import {
+  currentAnswer,
+  currentKind,
+  fillReading,
+  openGuidelinesOnce,
+  resetAnswer,
+  showJudged,
+  showPosition,
+} from "./question.js";
+import { resetSearch } from "./search.js";
+import { ask, showReply, showRequest } from "./server.js";
 
 /** @typedef {import("../protocol").Completion} Completion */
+/** @typedef {import("../protocol").ExtraQuestionView} ExtraQuestion */
+/** @typedef {import("../protocol").QuestionnaireView} QuestionnaireView */
+/** @typedef {import("../protocol").WithdrawalView} WithdrawalView */
+/** @typedef {import("./extra_questions.js").Entries} Entries */
+
+// The steps around the questions: consent, practice, arithmetic checks, thanks.
 
 /** After so many answers to the practice question, the others can be started in any case. */
 const MOST_ATTEMPTS = 3;
@@ -223,4 +258,140 @@ function finishLine(url) {
 export function showHeader(position, count) {
   showPosition(position);
   find(".count").textContent = count;
+}
+
+// The owner's questions at the end, which are answered once.
+
+/** @type {Entries} */
+let entries = {};
+
+/** @param {QuestionnaireView} view */
+export function showQuestionnaire(view) {
+  const { note, questions, draft } = view;
+  showHeader(t("questionnaire_title"), t("finished", view));
+  announce(t("questionnaire_title"));
+  find(".questionnaire-note").textContent = note;
+  find(".to-last").hidden = !view.back;
+  entries = readDraft(draft) ?? {};
+  const container = find(".questionnaire-questions");
+  buildExtraQuestions(container, questions, (name, entry) => {
+    entries = { ...entries, [name]: entry };
+    writeDraft(draft, entries);
+    fieldOf(name).classList.remove("unanswered");
+    fillExtraQuestions(container, questions, entries);
+    updateMissing(stillMissing(missingOf(questions)));
+  });
+  fillExtraQuestions(container, questions, entries);
+}
+
+export function sendQuestionnaire() {
+  const view = currentView();
+  if (view?.step !== "questionnaire") return;
+  const { questions, assignment, draft } = view;
+  const missing = missingOf(questions);
+  if (missing.length) return showMissing(missing);
+  showReply(async () => {
+    const reply = await ask("questionnaire", { assignment, answers: answersOf(questions, entries) });
+    removeDraft(draft);
+    return reply;
+  }, sendQuestionnaire);
+}
+
+/** @param {ExtraQuestion[]} questions */
+function missingOf(questions) {
+  const fields = missingExtra(questions, entries);
+  return questions.filter(({ name }) => fields.includes(extraField(name)));
+}
+
+/**
+ * One question is named; of several, only the number would be read.
+ * @param {ExtraQuestion[]} questions
+ */
+function stillMissing(questions) {
+  const [first, ...others] = questions;
+  if (!first) return "";
+  if (others.length) return t("answer_highlighted", { count: questions.length });
+  return t("still_missing", { items: nameOfExtra(first) });
+}
+
+/** @param {ExtraQuestion[]} questions */
+function showMissing(questions) {
+  for (const { name } of questions) fieldOf(name).classList.add("unanswered");
+  find(".questionnaire .unanswered").scrollIntoView({ block: "nearest" });
+  notifyMissing(stillMissing(questions));
+}
+
+/** @param {string} name */
+const fieldOf = (name) => find(`.questionnaire [data-field="${extraField(name)}"]`);
+
+// Withdrawing from the study: what it means, the confirmation, and the page afterwards.
+
+/** What withdrawing means for the payment. */
+const PAYMENT = /** @type {const} */ ({
+  prolific: "withdraw_prolific",
+  mturk: "withdraw_mturk",
+  code: "withdraw_code",
+});
+
+/** What the dialog says. @type {WithdrawalView | null} */
+let shown = null;
+
+const dialog = () => find(".withdrawal", HTMLDialogElement);
+
+/** A preview has no participant. */
+export function showWithdrawalButtons() {
+  for (const part of findAll(".withdrawing")) part.hidden = currentStudy().is_preview;
+}
+
+/** Ask the server what withdrawing means, and say it. */
+export function openWithdrawal() {
+  find(".guidelines", HTMLDialogElement).close();
+  showRequest(async () => {
+    shown = await ask("withdrawal");
+    if (!shown) return;
+    find(".withdrawal-text").replaceChildren(...linesOf(shown));
+    dialog().showModal();
+    // Not a button: Enter must not delete anything before the text has been read.
+    find(".withdrawal-reading").focus({ preventScroll: true });
+  }, openWithdrawal);
+}
+
+/** @param {WithdrawalView} view */
+function linesOf({ name, answers, releases, payment }) {
+  const lines = [t("withdraw_deletes", { answers }), t("withdraw_keeps", { name }), t("withdraw_files")];
+  const made = make("p", "", t(releases.length ? "withdraw_releases" : "withdraw_no_release"));
+  const list = make("ul");
+  list.append(...releases.map((release) => make("li", "", t("withdraw_release", release))));
+  return [
+    ...lines.map((line) => make("p", "", line)),
+    made,
+    ...(releases.length ? [list] : []),
+    ...(payment ? [make("p", "withdrawal-payment", t(PAYMENT[payment]))] : []),
+  ];
+}
+
+export function confirmWithdrawal() {
+  dialog().close();
+  const assignment = shown?.assignment;
+  if (!assignment) return;
+  showRequest(async () => {
+    await ask("withdrawal", { assignment });
+    showWithdrawn();
+  }, confirmWithdrawal);
+}
+
+/** Nothing that was entered stays in the browser. */
+function showWithdrawn() {
+  const isHit = shown?.payment === "mturk";
+  shown = null;
+  setView(null);
+  resetAnswer();
+  resetSearch();
+  removeDrafts();
+  clearNotice();
+  root.dataset.step = root.dataset.view = "withdrawn";
+  find(".withdrawn .return-hit").hidden = !isHit;
+  announce(`${t("withdrawn_title")} ${t("withdrawn")}`);
+  find(".withdrawn h2").focus({ preventScroll: true });
+  window.scrollTo(0, 0);
 }

@@ -190,7 +190,7 @@ def test_a_preview_ends_with_its_account(
             disable(session, "ana")
         else:
             change_role(session, "ana", Role.HELPER)
-    for path in ("opening", "question", "image/x", "study/config"):
+    for path in ("opening", "question", "image/x", "study/"):
         assert analyst.get(f"/preview/{path}").status_code == 401, path
     assert analyst.post("/preview/next-step", json={}).status_code == 401
     assert new_browser.get(link).status_code == 404

@@ -441,7 +441,7 @@ def test_an_annotators_cookie_is_not_accepted(locked: TestClient, database: Data
 
 def test_the_owner_cookie_is_not_valid_for_annotators(owner: TestClient) -> None:
     assert owner.get("/question").status_code == 401
-    assert owner.get("/study/config").status_code == 401
+    assert owner.get("/study/").status_code == 401
 
 
 # ------------------------------------------------------------------------------------------- CSRF

@@ -361,7 +361,7 @@ def test_a_chunked_body_that_is_too_large_is_answered_with_413(
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("path", ["/submit", "/enrol", "/owner/login", "/study/gradio_api/run/x"])
+@pytest.mark.parametrize("path", ["/submit", "/enrol", "/owner/login", "/owner/board/config"])
 def test_a_client_that_hangs_up_leaves_no_traceback(
     server: ThreadServer, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:

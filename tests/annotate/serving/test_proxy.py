@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -97,9 +98,10 @@ def test_enrolment_answers_and_the_login_work(
         cookie = started.headers["set-cookie"]
         assert "; Secure" in cookie
         assert f"; Path={path or '/'};" in cookie
-        assert client.get("study/").status_code == 200
-        config = client.get("study/config").json()
-        assert config["root"] == f"{home}/study"
+        page = client.get("study/")
+        assert page.status_code == 200
+        (script,) = re.findall(r'import\("\.\./(page/\w+/page\.js)"\)', page.text)
+        assert client.get(script).status_code == 200
         answer = client.post("submit", json=answer_body(view_below(client)), headers=own)
         assert answer.status_code == 200
         assert len(stored(server.database)) == 1
