@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.data.columns import contradicts, metric_difference, optional_column
+from hsfiq.analysis.data.columns import contradictions, metric_difference, optional_column
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Clusters, Estimate, ratio
@@ -327,7 +327,7 @@ def rules(
         "without questions flagged irrelevant",
         NOT_RECORDED if irrelevant.isna().all() else irrelevant == 1,
     )
-    yield "without contradictions of preference and scores", contradicts(preferences)
+    yield "without contradictions of preference and scores", contradictions(preferences)
     yield (
         "without forms with a failed check",
         NOT_RECORDED if failed.isna().all() else failed > 0,

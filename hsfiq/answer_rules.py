@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from hsfiq.errors import InvalidRecord
 
@@ -170,19 +170,25 @@ def pair_values(
     }  # fmt: skip
 
 
-def contradicts(preferred: int, score_1: int, score_2: int, *, by: int = 1) -> bool:
+Values = TypeVar("Values")
+
+
+@overload
+def contradicts(preferred: int, score_1: int, score_2: int, *, by: int = 1) -> bool: ...
+@overload
+def contradicts(preferred: Values, score_1: Values, score_2: Values, *, by: int = 1) -> Values: ...
+def contradicts(preferred: Any, score_1: Any, score_2: Any, *, by: int = 1) -> Any:
     """Whether the preferred set (0 for a tie) has a score lower by so many points or more.
 
-    `hsfiq.analysis.data.columns.contradicts` is the same for a release's columns, by one point.
+    Also of columns (pandas, NumPy), value by value; what is missing contradicts nothing.
 
     >>> contradicts(1, 2, 4), contradicts(2, 2, 4), contradicts(1, 3, 3), contradicts(0, 1, 5)
     (True, False, False, False)
     >>> contradicts(1, 2, 4, by=3), contradicts(2, 5, 2, by=3)
     (False, True)
     """
-    if preferred == 0:
-        return False
-    return (score_2 - score_1 if preferred == 1 else score_1 - score_2) >= by
+    lead = score_1 - score_2
+    return ((preferred == 1) & (lead <= -by)) | ((preferred == 2) & (lead >= by))
 
 
 def require_integer(name: str, value: object, lowest: int, highest: int) -> None:

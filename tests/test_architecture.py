@@ -81,14 +81,14 @@ def test_the_import_contracts_hold(need: Callable[..., None]) -> None:
     assert f"{len(VIOLATIONS)} kept, 0 broken" in process.stdout
 
 
-def test_analysis_uses_of_hsfiq_only_the_reader_of_release_folders() -> None:
+def test_analysis_uses_of_hsfiq_only_rules_and_the_reader_of_release_folders() -> None:
     imported = re.compile(r"^\s*(?:from|import) (hsfiq\.(?!analysis)[\w.]+)", re.MULTILINE)
     names = {
         name
         for file in (ROOT / "analysis").rglob("*.py")
         for name in imported.findall(file.read_text(encoding="utf-8"))
     }
-    assert names == {"hsfiq.errors", "hsfiq.releases.folder", "hsfiq.text"}
+    assert names == {"hsfiq.answer_rules", "hsfiq.errors", "hsfiq.releases.folder", "hsfiq.text"}
 
 
 def test_a_release_folder_is_read_without_a_database() -> None:

@@ -12,6 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionDtype, take
 
+from hsfiq.answer_rules import contradicts
+
 # Ids as categories: texts are compared when a release is read, and only numbers after that.
 #
 # The functions also take ids that are plain text; each lookup then compares texts.
@@ -93,9 +95,6 @@ def _has_categories_of(index: pd.Index[Any], ids: pd.Series[Any]) -> bool:
 
 
 # Rules of single answers, for the columns of a release: preference, contradiction, difference.
-#
-# Contradiction is also a rule of `hsfiq.answer_rules`, which this package cannot import; a test
-# compares the two.
 
 
 def optional_column(rows: pd.DataFrame, column: str) -> pd.Series[float]:
@@ -110,12 +109,10 @@ def has_preference(preferences: pd.DataFrame) -> pd.Series[bool]:
     return preferences["preferred"] != 0
 
 
-def contradicts(preferences: pd.DataFrame) -> pd.Series[bool]:
+def contradictions(preferences: pd.DataFrame) -> pd.Series[bool]:
     """Whether the preferred set has the strictly lower score, (n_questions,); False for a tie."""
-    margin = preferences["score_1"] - preferences["score_2"]
-    preferred = preferences["preferred"]
-    result: pd.Series[bool] = ((preferred == 1) & (margin < 0)) | ((preferred == 2) & (margin > 0))
-    return result
+    columns = (preferences[name] for name in ("preferred", "score_1", "score_2"))
+    return contradicts(*columns)
 
 
 def metric_difference(preferences: pd.DataFrame, values: pd.Series[float]) -> pd.Series[float]:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hsfiq.analysis.data.columns import (
-    contradicts,
+    contradictions,
     has_preference,
     metric_difference,
     optional_column,
@@ -324,7 +324,7 @@ def _answers(preferences: pd.DataFrame) -> pd.DataFrame:
             "mean_score": (score_1 + score_2) / 2,
             "set_1": set_1.astype("float64"),
             "same_scores": (score_1 == score_2).astype("float64"),
-            "contradictions": contradicts(preferences).astype("float64"),
+            "contradictions": contradictions(preferences).astype("float64"),
             "irrelevant": optional_column(preferences, "irrelevant"),
         }
     )

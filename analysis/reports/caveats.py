@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from hsfiq.analysis.analyze import Analysis, Details
-from hsfiq.analysis.data.columns import contradicts, has_preference, looked_up
+from hsfiq.analysis.data.columns import contradictions, has_preference, looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.document import (
@@ -251,7 +251,7 @@ def _dependent_evidence(release: Release) -> Iterator[Caveat]:
     decided = has_preference(answers) & (answers["score_1"] != answers["score_2"])
     n = int(decided.sum())
     if n:
-        agree = number_text(1 - int(contradicts(answers).sum()) / n, "percent")
+        agree = number_text(1 - int(contradictions(answers).sum()) / n, "percent")
         text = (
             f"Of {count_text(n, 'pair')} with a preference and two different scores, {agree} "
             "prefer the higher score: the same person gave both. A metric that agrees with the "

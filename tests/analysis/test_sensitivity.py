@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 
-from hsfiq.analysis.data.columns import contradicts
+from hsfiq.analysis.data.columns import contradictions
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports.caveats import sensitivity_section
 from hsfiq.analysis.reports.document import Chart
@@ -50,7 +50,7 @@ def test_rows_are_the_figures_of_the_kept_questions(drawn: Drawn) -> None:
     preferences = release.preferences
     dropped = {
         "without questions flagged irrelevant": preferences["irrelevant"],
-        "without contradictions of preference and scores": contradicts(preferences),
+        "without contradictions of preference and scores": contradictions(preferences),
         "without forms with a failed check": preferences["participant_id"] == "simulated-01",
         "without answers under 10 seconds": preferences["active_seconds"] < 10,
         "without the first 5 questions of each participant": preferences["question_id"]

@@ -11,18 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsfiq import answer_rules
 from hsfiq.analysis.analyze import analyze
-from hsfiq.analysis.data.columns import as_categories, contradicts, is_among, looked_up, places_of
+from hsfiq.analysis.data.columns import (
+    as_categories,
+    contradictions,
+    is_among,
+    looked_up,
+    places_of,
+)
 from hsfiq.analysis.data.metrics import GivenScores, Recall
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.answer_rules import MOST_POINTS
+from hsfiq.answer_rules import MOST_POINTS, contradicts
 from tests.analysis.drawn_releases import draw_release
 from tests.analysis.studies import few
 from tests.studies import pair_answer
 
 
-def test_both_packages_agree_on_every_possible_answer() -> None:
+def test_columns_contradict_as_single_answers_do() -> None:
     scores = range(1, MOST_POINTS + 1)
     answers = [pair_answer(*values) for values in product(scores, scores, (0, 1, 2))]
     table = pd.DataFrame(
@@ -33,12 +38,10 @@ def test_both_packages_agree_on_every_possible_answer() -> None:
         }
     )
     expected = [
-        answer_rules.contradicts(
-            answer.values["preferred"], answer.values["score_1"], answer.values["score_2"]
-        )
+        contradicts(answer.values["preferred"], answer.values["score_1"], answer.values["score_2"])
         for answer in answers
     ]
-    assert list(contradicts(table)) == expected
+    assert list(contradictions(table)) == expected
     assert sum(expected) == MOST_POINTS * (MOST_POINTS - 1)
 
 
