@@ -1,4 +1,4 @@
-"""Each recipe of CONTRIBUTING.md works on a copy of the packages: its diff, then its commands."""
+"""Each recipe of CONTRIBUTING.md works on a copy of the packages: its change, then its commands."""
 
 from __future__ import annotations
 
@@ -27,9 +27,18 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"(?ms)^### (Add [^\n]+)\n(.*?)(?=^##|\Z)", TEXT))
 
 
-def blocks(recipe: str, language: str) -> list[str]:
-    """The code blocks of a recipe in one language."""
-    return re.findall(rf"```{language}\n(.*?)```", RECIPES[recipe], re.DOTALL)
+FOLDER = ROOT / "docs" / "recipes"
+
+
+def commands_of(recipe: str) -> str:
+    """The commands of a recipe."""
+    return "".join(re.findall(r"```bash\n(.*?)```", RECIPES[recipe], re.DOTALL))
+
+
+def change_of(recipe: str) -> str:
+    """The file with the change of a recipe, in `FOLDER`."""
+    (name,) = re.findall(r"\(docs/recipes/(\w+\.diff)\)", RECIPES[recipe])
+    return str(name)
 
 
 def test_every_promised_recipe_exists() -> None:
@@ -40,6 +49,11 @@ def test_every_promised_recipe_exists() -> None:
         "Add a release layout",
         "Add a question kind",
     }
+    assert {change_of(recipe) for recipe in RECIPES} == {path.name for path in FOLDER.iterdir()}
+
+
+def test_contributing_is_short() -> None:
+    assert len(TEXT.split()) <= 1500
 
 
 def run_script() -> None:
@@ -89,7 +103,7 @@ def run_bash(line: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if blocks(name, "diff")])
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_the_recipe_works(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in PACKAGES:
         shutil.copytree(
@@ -98,15 +112,13 @@ def test_the_recipe_works(recipe: str, tmp_path: Path, monkeypatch: pytest.Monke
             symlinks=True,
             ignore=shutil.ignore_patterns("*.pyc.*"),  # bytecode that another process is writing
         )
-    for diff in blocks(recipe, "diff"):
-        subprocess.run(
-            ["git", "apply", "-"], cwd=tmp_path / "code", input=diff, text=True, check=True
-        )
+    change = FOLDER / change_of(recipe)
+    subprocess.run(["git", "apply", change], cwd=tmp_path / "code", check=True)
     commands = tmp_path / "commands"
     commands.mkdir()
     monkeypatch.chdir(commands)
     port = str(free_port())
-    script = "".join(blocks(recipe, "bash")).replace("7860", port)
+    script = commands_of(recipe).replace("7860", port)
     log = tmp_path / "log.txt"
     process = Fork(run_script, [tmp_path / "code", script, port], log)
     assert process.wait() == 0, log.read_text()
