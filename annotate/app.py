@@ -217,7 +217,7 @@ async def error_response(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, Refused) else 422
     reply: ErrorReply = {"error": str(error)}
     if isinstance(error, Reassigned):
-        reply["handed_on"] = True
+        reply["reassigned"] = True
     if isinstance(error, SetBack):
         reply["set_back"] = True
     if isinstance(error, UnknownParticipant):

@@ -316,7 +316,7 @@ export interface DoneView {
   passed_on: boolean;
 }
 
-export type FarewellKind = "paused" | "closed" | "declined" | "ended" | "excluded" | "handed-on" | "checks-paused" | "checks-excluded";
+export type FarewellKind = "paused" | "closed" | "declined" | "ended" | "excluded" | "reassigned" | "checks-paused" | "checks-excluded";
 
 export interface FarewellView {
   total: number;
@@ -329,7 +329,7 @@ export interface FarewellView {
   url?: string;
   hit?: HitForm | null;
   step: "farewell";
-  kind: "paused" | "closed" | "declined" | "ended" | "excluded" | "handed-on" | "checks-paused" | "checks-excluded";
+  kind: "paused" | "closed" | "declined" | "ended" | "excluded" | "reassigned" | "checks-paused" | "checks-excluded";
   may_reconsider: boolean;
 }
 
@@ -399,7 +399,7 @@ export interface CheckReply {
 
 export interface ErrorReply {
   error: string;
-  handed_on?: boolean;
+  reassigned?: boolean;
   outdated?: boolean;
   set_back?: boolean;
   participant_unknown?: boolean;

@@ -392,7 +392,7 @@ FarewellKind = Literal[
     "declined",
     "ended",
     "excluded",
-    "handed-on",
+    "reassigned",
     "checks-paused",
     "checks-excluded",
 ]
@@ -507,13 +507,13 @@ class CheckReply(TypedDict):
 class ErrorReply(TypedDict):
     """A refused request.
 
-    `handed_on`: the question has been reassigned to somebody else; `outdated`: the page was loaded
+    `reassigned`: the question has been reassigned to somebody else; `outdated`: the page was loaded
     before the server was upgraded and must be reloaded; `set_back`: what the page shows is not
     stored any more, as after a backup was restored; `participant_unknown`: nor is the participant.
     """
 
     error: str
-    handed_on: NotRequired[bool]
+    reassigned: NotRequired[bool]
     outdated: NotRequired[bool]
     set_back: NotRequired[bool]
     participant_unknown: NotRequired[bool]

@@ -197,7 +197,7 @@ def stage_of(session: Session, participant: AnyParticipant, progress: Steps) -> 
     if participant.status in DEPARTED_STATUSES:
         return departed_stage(session, participant)
     if progress.current is None:
-        return final_stage(session, participant) if progress.total else "handed-on"
+        return final_stage(session, participant) if progress.total else "reassigned"
     if not may_answer(participant):
         return waiting_stage(session, participant)
     if participant.consented_at is None:
@@ -298,7 +298,7 @@ def completion_of(
     is_out = participant.status == "screened-out"
     is_due = (
         stage in ("done", "closed")
-        or (stage == "handed-on" and answered > 0)
+        or (stage == "reassigned" and answered > 0)
         or (stage == "checks-paused" and bool(recruitment.failed_checks_code))
         or (
             stage in ("ended", "excluded", "checks-excluded")

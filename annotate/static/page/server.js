@@ -15,7 +15,7 @@ export class Refusal extends Error {
   constructor(status, reply) {
     super(reply.error ?? String(status));
     this.status = status;
-    this.isReassigned = reply.handed_on ?? false;
+    this.isReassigned = reply.reassigned ?? false;
     this.isPageOutdated = reply.outdated ?? false;
     this.isSetBack = reply.set_back ?? false;
     this.isParticipantUnknown = reply.participant_unknown ?? false;

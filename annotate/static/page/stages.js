@@ -52,7 +52,7 @@ const MOST_ATTEMPTS = 3;
 let attempts = 0;
 
 /** The farewells of people who did what they were asked. */
-const PAID = ["closed", "handed-on"];
+const PAID = ["closed", "reassigned"];
 
 /** @param {import("../protocol").ConsentView} view */
 export function showConsent(view) {

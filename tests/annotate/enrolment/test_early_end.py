@@ -95,7 +95,7 @@ def test_a_reassigned_question_is_refused(annotator: TestClient, database: Datab
     current_view = view(annotator)
     reassign(database, only=1)
     answer = annotator.post("/submit", json=answer_body(current_view))
-    assert (answer.status_code, answer.json()["handed_on"]) == (403, True)
+    assert (answer.status_code, answer.json()["reassigned"]) == (403, True)
     assert stored(database) == []
     now_at = view(annotator)
     assert (now_at["number"], now_at["total"]) == (1, 5)
@@ -117,7 +117,7 @@ def test_questions_are_reassigned_after_the_lease(
         third.follow_redirects = False
         enrol(third, database)
         assert annotator.post("/submit", json=answer_body(current_view)).status_code == 403
-        assert view(annotator)["kind"] == "handed-on"
+        assert view(annotator)["kind"] == "reassigned"
         assert answer_until(third, "done")["total"] == 6
     with database.reading() as session:
         assert session.scalar(select(func.count(Form.id)).where(Form.participant_id.is_(None))) == 0

@@ -79,7 +79,7 @@ def test_who_comes_back_to_the_page_gets_a_place_again(app: FastAPI, database: D
         client.post("/consent", json={"agrees": True})
     assert view(first)["step"] == "practice"
     farewell = view(second)
-    assert (farewell["step"], farewell["kind"]) == ("farewell", "handed-on")
+    assert (farewell["step"], farewell["kind"]) == ("farewell", "reassigned")
     assert taken(database) == {"p1": 2, "p3": 2}
     pass_time(database, minutes=15)
     second.post("/consent", json={"agrees": True})
