@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.atomic_files import draft_folder, explained_write_errors, names_in_folder
 from hsfiq.collect.checks import question_checks
-from hsfiq.collect.progress import ParticipantRow, participants_of
+from hsfiq.collect.progress import ParticipantProgress, participants_of
 from hsfiq.db.tables import Participant, Study, WorkedHit
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import config_of
@@ -154,7 +154,7 @@ def payout_of(session: Session, study: Study, platform: Platform, rule: PayoutRu
     counts = Counter(reason for reason in reasons.values() if reason)
     foreign = {name for other, names in OF_PLATFORM.items() if other != platform for name in names}
 
-    def payee(row: ParticipantRow) -> Payee:
+    def payee(row: ParticipantProgress) -> Payee:
         hit = hits.get(row.participant) if platform == "mturk" else None
         return Payee(row.platform_id or "", hit.assignment_id if hit else None)
 
@@ -195,7 +195,7 @@ def failed_question_checks(session: Session, study: Study) -> Counter[str]:
     return Counter({session.get_one(Participant, key).name: n for key, n in keys.items()})
 
 
-def why_left_out(row: ParticipantRow, platform: Platform, hit: WorkedHit | None) -> str | None:
+def why_left_out(row: ParticipantProgress, platform: Platform, hit: WorkedHit | None) -> str | None:
     """Why nothing can be decided about a participant, a key of `LEFT_OUT`; None if it can."""
     if row.platform_id is None:
         return "no platform id"
@@ -224,7 +224,7 @@ def rejection_reason(failed: int, rule: PayoutRule) -> str:
     )
 
 
-def bonus_of(row: ParticipantRow, rule: PayoutRule) -> Decimal:
+def bonus_of(row: ParticipantProgress, rule: PayoutRule) -> Decimal:
     """The bonus of an approved participant, rounded half up to cents."""
     return (row.answered * rule.bonus_per_question).quantize(CENT, ROUND_HALF_UP)
 

@@ -27,7 +27,7 @@ from hsfiq.collect.participants import (
     people_with_same_queries,
     rule_text,
 )
-from hsfiq.collect.progress import AnswerRow, ParticipantRow, answers_of, participants_of
+from hsfiq.collect.progress import AnswerRow, ParticipantProgress, answers_of, participants_of
 from hsfiq.collect.review import flags_of, patterns_of
 from hsfiq.collect.stages import answers_at_end
 from hsfiq.db.engine import Database
@@ -124,7 +124,7 @@ LONGEST = 400
 
 
 def participants_table(
-    people: Sequence[ParticipantRow],
+    people: Sequence[ParticipantProgress],
     *,
     study: str,
     late: Collection[str],

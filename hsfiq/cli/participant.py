@@ -33,7 +33,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
-    from hsfiq.collect.progress import ParticipantRow
+    from hsfiq.collect.progress import ParticipantProgress
 
 app = typer.Typer(help="List, pause, exclude, pay and forget participants.", no_args_is_help=True)
 
@@ -135,7 +135,7 @@ def list_(
     print_result(result, "\n".join(lines) or "no participant yet", as_json=as_json)
 
 
-def status_of(row: ParticipantRow) -> str:
+def status_of(row: ParticipantProgress) -> str:
     """`paused`, or `paused (failed checks: 2, limit 1)` with the recorded cause."""
     return f"{row.standing} ({row.status_cause})" if row.status_cause else row.standing
 

@@ -54,7 +54,7 @@ IS_LATEST = is_latest(Response)
 
 
 @dataclass(frozen=True, slots=True)
-class ParticipantRow:
+class ParticipantProgress:
     """A participant's progress.
 
     `platform_id` is the recruitment platform's id of the person, `platform_study_id` that of the
@@ -100,7 +100,7 @@ def participants_of(
     session: Session,
     study: Study,
     shown: Shown | None = None,
-) -> list[ParticipantRow]:
+) -> list[ParticipantProgress]:
     """The participants, or only those whose keys are `shown`."""
     answered, questions = counts(session, study, shown)
     checks: dict[int, list[bool]] = defaultdict(list)
@@ -114,7 +114,7 @@ def participants_of(
         .order_by(Participant.id)
     )
     return [
-        ParticipantRow(
+        ParticipantProgress(
             participant=person.name,
             platform_id=person.external_id,
             platform_study_id=person.platform_study_id,
@@ -136,7 +136,7 @@ def participants_of(
 
 
 def count_standings(session: Session, study: Study, shown: Shown | None = None) -> dict[str, int]:
-    """How many participants have each `ParticipantRow.standing`; the database counts them.
+    """How many participants have each `standing` of `ParticipantProgress`; the database counts.
 
     A study has many participants, but few different rows with what a standing depends on.
     """
