@@ -43,7 +43,7 @@ from hsfiq.annotate.payloads import (
     read_upload,
 )
 from hsfiq.annotate.preview import PREVIEW, add_preview, place_in
-from hsfiq.annotate.question_page import add_question_page, failed_opening
+from hsfiq.annotate.question_page import add_question_page
 from hsfiq.annotate.searches import Uploads, upload_response
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.serving.health import add_health, unavailable_response, wants_page
@@ -60,7 +60,6 @@ from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import (
     CheckReply,
     ErrorReply,
-    FailedOpening,
     Opening,
     SubmitReply,
     View,
@@ -88,7 +87,6 @@ def build_app(
     """The app; `public` is the address at which browsers reach it, if a proxy hides that."""
     services = services or Services.of(database)
     app = plain_app(services)
-    add_participants_page(app, services)
     add_preview(app, services)
     identities = Identities(database, services.signer)
     add_owner(app, identities, services.images)
@@ -236,6 +234,7 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
     def participants_of(request: Request) -> list[str]:
         return required_tokens(request.cookies, services.signer)
 
+    add_question_page(app, "", lambda request: handlers.opening(services, request.cookies))
     add_signed_images(app, "/image", images, participants_of)
     add_view_routes(app, services)
     add_search_routes(app, services)
@@ -343,13 +342,3 @@ def add_view_routes(app: FastAPI, services: Services) -> None:
 
 def uncached(reply: Opening | View | SubmitReply | CheckReply | WithdrawalView) -> Response:
     return JSONResponse(reply, headers={"Cache-Control": "no-store"})
-
-
-def add_participants_page(app: FastAPI, services: Services) -> None:
-    def opening(request: Request) -> Opening | FailedOpening:
-        try:
-            return handlers.opening(services, request.cookies)
-        except Refused as error:
-            return failed_opening(request.headers, error)
-
-    add_question_page(app, "", opening)

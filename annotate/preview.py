@@ -29,14 +29,13 @@ from hsfiq.annotate.payloads import (
     read_payload,
     read_submit,
 )
-from hsfiq.annotate.question_page import add_question_page, failed_opening
+from hsfiq.annotate.question_page import add_question_page
 from hsfiq.collect.answers import Skip, given_answer, require_storable
 from hsfiq.collect.page import Preview, batch_to_preview, preview_of, token_of
 from hsfiq.collect.participants import require_language
 from hsfiq.collect.protocol import (
     CheckPayload,
     CheckReply,
-    FailedOpening,
     LanguagePayload,
     Opening,
     QuestionnairePayload,
@@ -50,7 +49,7 @@ from hsfiq.collect.steps import asked_question
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Study
 from hsfiq.db.types import digest_of
-from hsfiq.errors import Forbidden, Refused
+from hsfiq.errors import Forbidden
 from hsfiq.study.config import config_of
 from hsfiq.study.instrument import read_answers
 
@@ -300,11 +299,8 @@ def add_preview(app: FastAPI, services: Services) -> None:
     """Add the preview; a signed link opens it, and sets the cookie that its requests need."""
     add_preview_routes(app, services)
 
-    def opening(request: Request) -> Opening | FailedOpening:
-        try:
-            return opening_of_preview(services, place_of(services, request))
-        except Refused as error:
-            return failed_opening(request.headers, error)
+    def opening(request: Request) -> Opening:
+        return opening_of_preview(services, place_of(services, request))
 
     add_question_page(app, PREVIEW, opening)
 

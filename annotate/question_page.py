@@ -17,7 +17,7 @@ from hsfiq.annotate.cookies import UnknownParticipant
 from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.protocol import FailedOpening, Opening
-from hsfiq.errors import Refused
+from hsfiq.errors import Refused, Unavailable
 from hsfiq.study.languages import standard_texts
 
 FILES = {path.name: path.read_bytes() for path in sorted((FOLDER / "static" / "page").glob("*.*s"))}
@@ -30,9 +30,7 @@ CACHED = {"Cache-Control": "public, max-age=31536000, immutable"}
 MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
-def add_question_page(
-    app: FastAPI, root: str, opening: Callable[[Request], Opening | FailedOpening]
-) -> None:
+def add_question_page(app: FastAPI, root: str, opening: Callable[[Request], Opening]) -> None:
     """Serve the page at `root`/study/ and its files beside it; `opening` is what it shows first.
 
     There is no state on the server: the participant is in the cookie, and their progress in the
@@ -40,9 +38,16 @@ def add_question_page(
     """
 
     def question_page(request: Request) -> Response:
+        first: Opening | FailedOpening
+        try:
+            first = opening(request)
+        except Unavailable:
+            raise  # the app has a page for this
+        except Refused as error:
+            first = failed_opening(request.headers, error)
         # Without "<", no text of a study can end the element that holds it.
-        first = json.dumps(opening(request), ensure_ascii=False).replace("<", r"\u003c")
-        page = render("question.html", version=VERSION, files=FILES, opening=Markup(first))  # noqa: S704
+        text = json.dumps(first, ensure_ascii=False).replace("<", r"\u003c")
+        page = render("question.html", version=VERSION, files=FILES, opening=Markup(text))  # noqa: S704
         return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
     compressed = [Middleware(GZipMiddleware)]

@@ -225,6 +225,8 @@ def test_a_lock_is_answered_with_503_and_nothing_is_stored(
     with locked(open_study):
         assert client.get(f"/start/{token}", headers=PAGE).status_code in (200, 503)
         assert client.post(f"/start/{token}", headers=PAGE).status_code == 503
+        page = client.get("/study/", headers=PAGE)  # reading waits for no lock of PostgreSQL
+        assert page.status_code == 503 or '"error"' not in page.text
         answer = client.post("/submit", json=body)
         assert answer.status_code == 503
         assert "locked" in answer.json()["error"]
