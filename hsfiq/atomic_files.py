@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,11 @@ if sys.platform != "win32":  # where nothing is locked, nor cleared away
 
 DRAFT, OLD = ".draft", "-old"
 """How the names of temporary folders end, and those of folders that are being replaced."""
+
+
+def indented_json(value: object) -> bytes:
+    """The content of a JSON file."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.answers import count_stored_answers, response_of
+from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import added
 from hsfiq.db.rows import NEW_IMAGES, NEW_PAIRS, NEW_QUESTIONS, NEW_SETS, execute
 from hsfiq.db.source_tables import (
@@ -440,7 +441,7 @@ def import_published(
     digest = hashlib.sha256(
         json.dumps([published.image_path, write(published)], sort_keys=True).encode()
     ).hexdigest()
-    before = session.scalars(select(Study).where(Study.name == name)).one_or_none()
+    before = find_study(session, name)
     if before is not None:
         if before.source_sha256 == digest:
             return Imported(0, published.n_questions)

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from hsfiq.atomic_files import put_in_place, sha256_of, write_whole
+from hsfiq.atomic_files import indented_json, put_in_place, sha256_of, write_whole
 from hsfiq.errors import UnreadableInput
 
 # Checkpoints: a JSON file that describes the scorer, and the safetensors files that it names.
@@ -77,7 +77,7 @@ def save(
     }
     content = {"format": FORMAT, **about, "files": files}
     path = folder / f"{name}.json"
-    write_whole(path, to_json(content))
+    write_whole(path, indented_json(content))
     clear(folder, f"{name}-*.safetensors", kept={entry["file"] for entry in files.values()})
     return Checkpoint(path, content)
 
@@ -123,10 +123,6 @@ def write_safetensors(
     mode = file.stat().st_mode
     save_file(tensors, file, metadata)
     file.chmod(mode)  # safetensors makes it readable by its owner only
-
-
-def to_json(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def read(path: Path) -> Checkpoint:

@@ -24,12 +24,12 @@ import pyarrow.parquet as pq
 import torch
 
 from hsfiq import __version__
-from hsfiq.atomic_files import require_new, sha256_of, write_whole
+from hsfiq.atomic_files import indented_json, require_new, sha256_of, write_whole
 from hsfiq.drawn import garment_of
 from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.images.folder import ImageFolder, usual_folder
-from hsfiq.model.checkpoints import clear, to_json, trained_on
+from hsfiq.model.checkpoints import clear, trained_on
 from hsfiq.model.features import TOKENS_DTYPE, FeatureCache
 from hsfiq.model.recipes import Pooling
 from hsfiq.model.retrieval.loading import LoadedRetriever, load_retriever
@@ -346,7 +346,7 @@ def write_scores(
         "unscored_sets": scores.unscored,
         "files": digests,
     }
-    write_whole(folder / about, to_json(result))
+    write_whole(folder / about, indented_json(result))
     return result
 
 

@@ -259,9 +259,10 @@ def serve_arena(
 
 def open_folder(ctx: typer.Context, folder: Path) -> tuple[Database, Study | None]:
     """Open the folder's database, creating both if needed; return it and its study, if any."""
+    from hsfiq.collect.studies import find_study
     from hsfiq.db.engine import open_database
     from hsfiq.db.sqlite import make_folder_private
-    from hsfiq.demo.study import database_url, find_study
+    from hsfiq.demo.study import NAME, database_url
 
     if folder.exists() and not folder.is_dir():
         raise UnreadableInput(str(folder), "exists and is not a folder")
@@ -269,7 +270,7 @@ def open_folder(ctx: typer.Context, folder: Path) -> tuple[Database, Study | Non
     database = open_database(database_url(folder))
     ctx.call_on_close(database.close)
     with database.reading() as session:
-        return database, find_study(session)
+        return database, find_study(session, NAME)
 
 
 def rank_with(systems: Path | None, folder: Path) -> Rank | None:

@@ -20,6 +20,7 @@ from hsfiq.actors import Action, command_line
 from hsfiq.atomic_files import new_private_file
 from hsfiq.audit import record
 from hsfiq.collect.retrievers import describe_retrievers
+from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Study
 from hsfiq.demo.loop import (
@@ -112,10 +113,6 @@ def retriever_process(folder: Path, recipe: str, port: int) -> list[str]:
         *("--images", str(folder / IMAGE_FOLDER), "--cache", str(folder / FEATURE_FOLDER)),
         *("--port", str(port)),
     ]
-
-
-def find_arena(session: Session) -> Study | None:
-    return session.scalars(select(Study).where(Study.name == NAME)).one_or_none()
 
 
 def ports_of(study: Study) -> list[int]:
@@ -265,7 +262,7 @@ class ArenaRun:
         """
         last = self.port + len(self.sizes.systems)
         with self.database.reading() as session:
-            study = find_arena(session)
+            study = find_study(session, NAME)
             if study is None:
                 if last > 65535:
                     raise UnreadableInput("--port", "has no ports after it", "choose a lower one")

@@ -16,9 +16,10 @@ from hsfiq.collect import participants
 from hsfiq.collect.answers import submit
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.steps import load_first_questions, mark_served, shown_sets, steps_of
+from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Participant, RetrievedSet
-from hsfiq.demo.study import SPLIT, Rank, find_study, make_study
+from hsfiq.demo.study import NAME, SPLIT, Rank, make_study
 from hsfiq.drawn import (
     DrawnTriplet,
     SimulatedAnnotator,
@@ -59,7 +60,7 @@ def make_answered_study(
     )
     annotators = draw_annotators(generator(seed, "annotators"), n_participants)
     with database.writing() as session:
-        study = find_study(session)
+        study = find_study(session, NAME)
         if study is None:
             raise UnreadableInput(str(folder), "the demo's study is missing")
         left = n_answers

@@ -11,13 +11,11 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, command_line
 from hsfiq.audit import record
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Study
 from hsfiq.drawn import SYSTEMS, DrawnTriplet, Garment, catalogue, corpus, draw_split, generator
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
 from hsfiq.drawn.triplets import Split
@@ -139,10 +137,6 @@ TITLE, SIMULATED_TITLE = (
 
 SERVED_PARTICIPANTS = 12
 """The default number of participants of the study that `hsfiq demo` serves."""
-
-
-def find_study(session: Session) -> Study | None:
-    return session.scalars(select(Study).where(Study.name == NAME)).one_or_none()
 
 
 def served_design(seed: int) -> Design:

@@ -11,7 +11,6 @@ the forms with the places of their answers; with a split, the ids of triplets an
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -26,7 +25,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 import hsfiq
-from hsfiq.atomic_files import sha256_of
+from hsfiq.atomic_files import indented_json, sha256_of
 from hsfiq.collect.stages import answers_by_participant
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Form, Question, Study
@@ -412,10 +411,6 @@ class Written:
 
 
 # ------------------------------------------------------------------------------------------- bytes
-
-
-def indented_json(value: object) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def sha256(data: bytes) -> str:

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from hsfiq.answer_rules import ImageState, ImageStates
 from hsfiq.collect.answers import count_stored_answers
 from hsfiq.collect.searches import OF_QUERY
+from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import added
 from hsfiq.db.search_tables import (
     ImportedSearch,
@@ -650,7 +651,7 @@ def require_new_name(session: Session, name: str, digest: str) -> bool:
     Raises:
         UnreadableInput: a study of something else has it.
     """
-    before = session.scalars(select(Study).where(Study.name == name)).one_or_none()
+    before = find_study(session, name)
     if before is None:
         return True
     if before.source_sha256 == digest:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hsfiq.atomic_files import explained_write_errors, write_whole
+from hsfiq.atomic_files import explained_write_errors, indented_json, write_whole
 from hsfiq.errors import UnreadableInput
 from hsfiq.model import checkpoints
 from hsfiq.model.checkpoints import (
@@ -19,7 +19,6 @@ from hsfiq.model.checkpoints import (
     EARLIER_RELEASES,
     LAST,
     Checkpoint,
-    to_json,
     trained_on,
 )
 from hsfiq.model.data import TrainingData
@@ -87,7 +86,7 @@ class DoneFolds:
         content = {"provenance": self.provenance, "folds": folds}
         with explained_write_errors(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path, to_json(content))
+            write_whole(self.path, indented_json(content))
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -270,8 +269,8 @@ def write(
         fitted["after_without_folds"] = retrained.after.to_json()
     with explained_write_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-        write_whole(out / ANSWER_MODEL, to_json(fitted))
-        write_whole(out / REPORT, to_json(report))
+        write_whole(out / ANSWER_MODEL, indented_json(fitted))
+        write_whole(out / REPORT, indented_json(report))
         write_retraining_card(out, provenance, fitted, report)
     parts = {"scorer": trained_parameters(loaded.scorer)}
     checkpoints.save(out, LAST, {**provenance, **ABOUT}, parts)

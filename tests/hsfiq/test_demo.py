@@ -15,6 +15,7 @@ from sqlalchemy import URL, func, make_url, select
 
 from hsfiq.collect import participants
 from hsfiq.collect.steps import load_first_questions, load_question, shown_sets, steps_of
+from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
 from hsfiq.db.source_tables import System, Triplet
@@ -23,9 +24,9 @@ from hsfiq.demo.simulated_answers import START, make_answered_study
 from hsfiq.demo.study import (
     DATABASE_FILE,
     IMAGE_FOLDER,
+    NAME,
     SERVED_PARTICIPANTS,
     database_url,
-    find_study,
     make_study,
     served_design,
     sqlite_url,
@@ -57,7 +58,7 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def study_of(database: Database) -> Study:
     with database.reading() as session:
-        study = find_study(session)
+        study = find_study(session, NAME)
     assert study is not None
     return study
 
@@ -69,7 +70,7 @@ def count(database: Database, table: type) -> int:
 
 def release_of(database: Database, kind: str = "hp") -> Release:
     with database.reading() as session:
-        study = find_study(session)
+        study = find_study(session, NAME)
         assert study is not None
         return build(session, study, kind, Filters(), schema_revision=head_revision())  # type: ignore[arg-type]
 

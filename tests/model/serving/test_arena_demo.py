@@ -16,8 +16,9 @@ import pytest
 from benchmarks.browsing import free_port
 from hsfiq.cli import run
 from hsfiq.collect.searches import read_votes
+from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import open_database
-from hsfiq.demo.arena import TRAINED, find_arena, ports_of
+from hsfiq.demo.arena import NAME, TRAINED, ports_of
 from hsfiq.demo.study import database_url
 from hsfiq.errors import UnreadableInput
 from hsfiq.http_server import accept_connections, listening
@@ -45,7 +46,7 @@ def wait_for(text: str, log: Path, process: Fork) -> str:
 def votes_in(folder: Path) -> tuple[int, list[int], str]:
     database = open_database(database_url(folder))
     with closing(database), database.reading() as session:
-        study = find_arena(session)
+        study = find_study(session, NAME)
         assert study is not None
         return len(read_votes(session, study)), ports_of(study), study.origin
 
