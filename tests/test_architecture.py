@@ -9,11 +9,13 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 
+import grimp
 import pytest
 
 from hsfiq.kinds import KINDS
@@ -204,8 +206,22 @@ def test_the_layers_are_documented(package: str) -> None:
     assert names == [layer for layer in layers if layer]
 
 
-def test_six_paths_are_documented() -> None:
-    assert len(PATHS) == 6
+@pytest.mark.parametrize(
+    "package",
+    ["gradio", "sqlalchemy", "alembic", "torch", "lavis", "pandas", "scipy", "pingouin", "PIL"],
+)
+def test_commands_use_the_packages_that_the_project_is_built_on(package: str) -> None:
+    assert imports().chain_exists("hsfiq.cli", package, as_packages=True)
+
+
+@cache
+def imports() -> grimp.ImportGraph:
+    """What each module imports, also from other packages, and also when it runs."""
+    return grimp.build_graph("hsfiq", include_external_packages=True, cache_dir=None)
+
+
+def test_seven_paths_are_documented() -> None:
+    assert len(PATHS) == 7
 
 
 @pytest.mark.parametrize(("path", "text"), PATHS, ids=[title for title, _ in PATHS])
