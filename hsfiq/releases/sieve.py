@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hsfiq.answer_rules import contradicts
 from hsfiq.arrow_columns import FLAG, NUMBER, POINTS, TEXT, WHOLE, Array, ByPlace
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KIND_OF_RELEASE
@@ -95,7 +94,7 @@ def rules(kind: str, filters: Filters) -> Iterator[Rule]:
             known("irrelevant"),
         )
     if filters.invalid and kind == "hp":
-        yield Rule("contradicts", contradicts_scores, how_contradicts)
+        yield Rule("contradicts", contradicts, how_contradicts)
     if filters.failed_checks:
         yield Rule(
             "failed-checks",
@@ -149,10 +148,11 @@ def why_excluded(question: QuestionRow) -> str:
     return ": ".join(filter(None, ("participant excluded", question.excluded_by_rule)))
 
 
-def contradicts_scores(asked: Asked) -> Array:
-    """The preferred set has the strictly lower score."""
-    columns = (asked[name] for name in ("preferred", "score_1", "score_2"))
-    return pa.array(contradicts(*(column.to_numpy(zero_copy_only=False) for column in columns)))
+def contradicts(asked: Asked) -> Array:
+    """`contradicts` of `hsfiq.answer_rules`, in Arrow: an export needs no NumPy."""
+    score_1, score_2, preferred = (asked[name] for name in ("score_1", "score_2", "preferred"))
+    first = pc.and_(pc.equal(preferred, pa.scalar(1)), pc.less(score_1, score_2))
+    return pc.or_(first, pc.and_(pc.equal(preferred, pa.scalar(2)), pc.less(score_2, score_1)))
 
 
 def how_contradicts(asked: QuestionRow) -> str:
