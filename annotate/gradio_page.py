@@ -98,8 +98,8 @@ def mount_gradio(
 class GradioPage:
     """A Gradio page as an ASGI app, which is made when it is first needed.
 
-    To make one takes half a second, and many a server shows no page of Gradio.
-    `make_parent` returns an app with nothing but Gradio's, mounted.
+    Making one takes a while, which delays no start of the server. `make_parent` returns an app with
+    nothing but Gradio's, mounted.
     """
 
     def __init__(self, make_parent: Callable[[], FastAPI]) -> None:

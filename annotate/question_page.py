@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from hsfiq.annotate.cookies import UnknownParticipant
 from hsfiq.annotate.pages import FOLDER, render
@@ -50,11 +52,21 @@ def add_question_page(app: FastAPI, root: str, opening: Callable[[Request], Open
         page = render("question.html", version=VERSION, files=FILES, opening=Markup(text))  # noqa: S704
         return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
-    compressed = [Middleware(GZipMiddleware)]
     app.router.routes += [
-        Route(f"{root}/study/", question_page, middleware=compressed),
-        Route(f"{root}/page/{{version}}/{{name}}", page_file, middleware=compressed),
+        CompressedRoute(f"{root}/study/", question_page),
+        CompressedRoute(f"{root}/page/{{version}}/{{name}}", page_file),
     ]
+
+
+class CompressedRoute(Route):
+    """A route whose responses are compressed for browsers that accept it."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any]) -> None:
+        super().__init__(path, endpoint, middleware=[Middleware(GZipMiddleware)])
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}  # as FastAPI's routes do, for logs and metrics
 
 
 async def page_file(request: Request) -> Response:

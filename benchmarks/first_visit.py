@@ -81,12 +81,12 @@ def visit(chromium: Browser, address: str, awaited: str) -> Visit:
     sizes: list[float] = []
     with closing(chromium.new_context()) as context:
         page = context.new_page()
-        line = context.new_cdp_session(page)
-        line.send("Network.enable")
-        line.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+        tools = context.new_cdp_session(page)
+        tools.send("Network.enable")
+        tools.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
         speed = {"downloadThroughput": BYTES_PER_SECOND, "uploadThroughput": BYTES_PER_SECOND}
         conditions = {"offline": False, "latency": LATENCY_MS, **speed}
-        line.send("Network.emulateNetworkConditions", conditions)
+        tools.send("Network.emulateNetworkConditions", conditions)
         begun = time.perf_counter()
         page.goto(address, wait_until="commit")
         page.locator(awaited).first.wait_for(timeout=TIMEOUT_MS)

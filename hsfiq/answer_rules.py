@@ -180,7 +180,7 @@ def contradicts(preferred: Values, score_1: Values, score_2: Values, *, by: int 
 def contradicts(preferred: Any, score_1: Any, score_2: Any, *, by: int = 1) -> Any:
     """Whether the preferred set (0 for a tie) has a score lower by so many points or more.
 
-    Also of columns (pandas, NumPy), value by value; what is missing contradicts nothing.
+    Also of columns (pandas, NumPy), value by value.
 
     >>> contradicts(1, 2, 4), contradicts(2, 2, 4), contradicts(1, 3, 3), contradicts(0, 1, 5)
     (True, False, False, False)

@@ -14,7 +14,7 @@ from hsfiq.annotate.question_page import FILES, VERSION, add_question_page
 from hsfiq.answer_rules import HIGHEST_SCORE
 from hsfiq.study.languages import LANGUAGES, standard_texts
 
-HTML = (FOLDER / "templates" / "question_body.html").read_text("utf-8")
+HTML = (FOLDER / "templates" / "question.html").read_text("utf-8")
 CODE = "\n".join(content.decode() for name, content in FILES.items() if name.endswith(".js"))
 
 
