@@ -13,7 +13,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -242,6 +242,29 @@ def gauge(name: str, help_text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, help_text, value)
 
 
+class WorkersCollector:
+    """What all workers have written to their files in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415 (only with metrics)
+
+        # The library fails on a file that it has created in another process and not yet enlarged.
+        files = [str(file) for file in self._folder.glob("*.db") if has_content(file)]
+        metrics: Iterable[Metric] = MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+        return metrics
+
+
+def has_content(file: Path) -> bool:
+    """False also for a file that was deleted in the meantime."""
+    try:
+        return file.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 class Metrics:
     """The numbers of one app, or of all workers that write theirs to files in one folder.
 
@@ -256,7 +279,6 @@ class Metrics:
             Histogram,
             ProcessCollector,
         )
-        from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415 (only with metrics)
 
         self._services, self._n_told = services, 0
         self.registry = CollectorRegistry()
@@ -264,7 +286,7 @@ class Metrics:
         if folder is None:
             ProcessCollector(registry=self.registry)
         else:
-            MultiProcessCollector(self.registry, str(folder))  # type: ignore[no-untyped-call]
+            self.registry.register(WorkersCollector(folder))
         # The collector of the folder has what the others would tell of this worker alone.
         own = self.registry if folder is None else None
         self._requests = Counter(
