@@ -1,4 +1,4 @@
-"""Ranking images for queries by a scorer, a retrieval system or an index, over corpora."""
+"""Ranking images for queries by a scorer or a retrieval system, over corpora."""
 
 from __future__ import annotations
 

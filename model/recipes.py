@@ -330,7 +330,7 @@ class Recipe(RecipeBase):
 
 
 RETRAINING: Final = "preference"
-"""The recipe that starts from a scorer and a release; its numbers: `model.preference.settings`."""
+"""The recipe that starts from a scorer and a release; its numbers: `Settings` of `model/preference/training.py`."""
 
 
 def recipe(name: str, others: Iterable[str] = ()) -> Recipe:

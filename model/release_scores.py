@@ -1,9 +1,9 @@
 """`hsfiq score`: a trained scorer's scores as a column of a release.
 
 The files on this path, in order: `hsfiq/cli/score.py` parses the options, this module decides
-whether to score, `model/scorer/loading.py` loads the scorer, `encoded_images.py` computes the
-images' tokens, `set_scores.py` scores images and sets with `model/scorer/scorer.py`, and
-`score_files.py` writes RELEASE.scores/.
+whether to score and writes RELEASE.scores/, `model/scorer/loading.py` loads the scorer,
+`model/features.py` computes the images' tokens, and `model/scorer/inference.py` scores images and
+sets with `model/scorer/scorer.py`.
 """
 
 from __future__ import annotations

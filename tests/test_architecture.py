@@ -76,6 +76,44 @@ def test_few_files_name_a_question_kind() -> None:
     assert found == KIND_NAMED_IN
 
 
+SUBPACKAGES = {"annotate", "analysis", "model"}
+
+ELSEWHERE = {"alembic.py", "utils_features.py", "hsfiq.encoders", "hsfiq.judges"}
+"""Names of files of other projects, and of groups of entry points."""
+
+
+def named_modules(text: str) -> set[str]:
+    """The files `folder/module.py`, and the dotted names below a package, between backticks."""
+    files = re.findall(r"`([\w/]+\.py)`", text)
+    dotted = re.findall(r"`((?:hsfiq|annotate|analysis|model)(?:\.[a-z]\w*)+)[`(]", text)
+    return {*files, *dotted} - ELSEWHERE
+
+
+def test_modules_that_docstrings_name_exist() -> None:
+    files = [
+        file.relative_to(ROOT)
+        for folder in ("hsfiq", *SUBPACKAGES)
+        for file in (ROOT / folder).rglob("*.py")
+    ]
+    paths = {f"/{file.as_posix()}" for file in files}
+    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in files}
+
+    def exists(name: str) -> bool:
+        if name.endswith(".py"):
+            return any(path.endswith(f"/{name}") for path in paths)
+        first, _, rest = name.partition(".")
+        module = rest if first == "hsfiq" and rest.partition(".")[0] in SUBPACKAGES else name
+        return bool({module, module.rpartition(".")[0]} & modules)
+
+    missing = {
+        f"{file}: {name}"
+        for file in files
+        for name in named_modules((ROOT / file).read_text(encoding="utf-8"))
+        if not exists(name)
+    }
+    assert missing == set()
+
+
 def test_the_import_contracts_hold(need: Callable[..., None]) -> None:
     need("importlinter")
     process = lint_imports(ROOT)

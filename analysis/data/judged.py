@@ -101,7 +101,7 @@ class JudgedRelease:
     Attributes:
         kind: the question kind.
         answers: the kind's main table.
-        turns: of searches; see `data.turns`.
+        turns: of searches; see `read_turns`.
         points: the number of points of the scale for sets; None if unknown.
         part: the part of a split that was taken; None for all.
         parent: the release that the part was taken from; None for a whole release.

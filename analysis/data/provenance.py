@@ -1,4 +1,4 @@
-"""Whether a metric comes from a scorer that was trained on the answers it is compared with.
+"""What a metric was trained on, the parts of a split, and how many people judged a triplet.
 
 The JSON file beside a scores file, as `hsfiq score` writes it, lists under "trained_on" the
 releases that the scorer was retrained on.

@@ -199,7 +199,7 @@ def deviations(rows: pd.DataFrame) -> FloatArray:
 
 # The figures of an arena: a leaderboard, and how far it can be trusted.
 #
-# Strengths are those of `systems.davidson`: Bradley and Terry's model (1952) with Davidson's ties
+# Strengths are those of `systems/strengths.py`: Bradley and Terry's model (1952) with Davidson's ties
 # (1970), and the effect of the side by Davidson and Beaver (1977). "Both bad" is a tie. Votes of
 # one participant depend on each other, so whole participants are resampled, and triplets too where
 # several participants voted on a triplet (`Bootstrap.of_rows`).

@@ -1,7 +1,7 @@
 """Agreement between people: Krippendorff's alpha, and what counts as judging the same thing.
 
 A unit of alpha is what several people may have judged: for scores, the same images in the same
-order for the same triplet (`data.images.set_units`); for preferences, the same two sets, on
+order for the same triplet (`set_units`); for preferences, the same two sets, on
 whichever sides they were shown (`preference_ratings`). The queries of a triplet differ only in
 how its captions are joined, so they are one. The owner's dashboard calls these functions too.
 """
@@ -157,7 +157,7 @@ class Agreement(JsonRecord):
 def score_ratings(
     sets: pd.DataFrame, units: pd.Series[int], triplets: pd.Series[str]
 ) -> pd.DataFrame:
-    """Arrange scores for `agreement`; the units are what `data.images.set_units` returned."""
+    """Arrange scores for `agreement`; the units are what `set_units` returned."""
     return pd.DataFrame(
         {
             "rater": sets["participant_id"],

@@ -5,7 +5,7 @@ compared with the answers of the others: once the person's own, once the judge's
 agree fully, 1, not at all, 0, or by one half if one of them alone is a tie. That is the idea of the
 alternative annotator test (Calderon, Reichart and Dror 2025, arXiv 2501.10970), which tests every
 annotator alone; here the mean difference over all answers has one interval, that of
-`people.two_way`, for which answers about one triplet or by one person are dependent.
+`agreement.two_way_interval`, for which answers about one triplet or by one person are dependent.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Reliability of scores: the share of their variance that is due to what was scored.
+"""How reliable scores are, how far people agree on the same sets, and each participant.
 
-Raters differ from set to set, so the model is the one-way random one: ICC(1) of a single rating
+Reliability is the share of the scores' variance that is due to what was scored. Raters differ from
+set to set, so the model is the one-way random one: ICC(1) of a single rating
 and ICC(1,n) of the mean of n raters (Shrout and Fleiss 1979). Sets themselves explain no more of
 the variance than this share, so no metric of sets correlates with the scores more than its square
 root: the attenuation bound (Spearman 1904).
 
-The interval is that of `two_way` on ln(MSB / MSW).
+The interval is that of `two_way_interval` on ln(MSB / MSW).
 """
 
 from __future__ import annotations
@@ -358,7 +359,7 @@ def participant_reliability(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Dat
 
     Columns: `n_shared`, the sets that others judged too; `with_others`, rho on them, NaN with fewer
     than `MIN_UNITS`; `reliability` and the ends of its 95 % interval, NaN also with fewer than
-    `MIN_PEOPLE` participants. The units are what `data.images.set_units` returned.
+    `MIN_PEOPLE` participants. The units are what `set_units` returned.
     """
     shared = with_values(sets, others_mean(sets, units))
     shared = shared.assign(unit=looked_up(shared["set_id"], units))

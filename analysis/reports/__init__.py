@@ -1,1 +1,1 @@
-"""Reports: what `analysis.report` says of a release, as a page, figures, tables and JSON."""
+"""Reports: what `hsfiq.analysis.report` says of a release, as a page, figures, tables and JSON."""

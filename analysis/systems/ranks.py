@@ -1,4 +1,4 @@
-"""The win matrix: how often each system was preferred to each other one, in direct comparisons."""
+"""Ranks of metrics, rank ranges of systems, and how often each system was preferred to another."""
 
 from __future__ import annotations
 

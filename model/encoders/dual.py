@@ -68,7 +68,7 @@ TEMPERATURE = 0.07
 
 
 class TrainedDual(VectorEncoder):
-    """The encoders `hf` and `openclip`; `protocol.Encoder` describes the methods."""
+    """The encoders `hf` and `openclip`; `encoder.Encoder` describes the methods."""
 
     def __init__(self, library: str, towers: Towers, generator: torch.Generator) -> None:
         super().__init__(library, towers)
@@ -141,7 +141,7 @@ TARGETS = r".*vision_model.*\.(q_proj|v_proj|qkv)"
 
 
 class LoraDual(TrainedDual):
-    """The encoder `hf-lora`; `protocol.Encoder` describes the methods."""
+    """The encoder `hf-lora`; `encoder.Encoder` describes the methods."""
 
     def __init__(self, towers: Towers, generator: torch.Generator) -> None:
         super().__init__(NAME, towers, generator)

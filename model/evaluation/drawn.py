@@ -1,6 +1,6 @@
 """The drawn catalogue as a benchmark.
 
-`val` has the validation triplets of `model.data.datasets.drawn`; candidates are the garments that
+`val` has the validation triplets of `model.data.drawn`; candidates are the garments that
 training may show. `test` has held-out attribute combinations; candidates are all garments.
 """
 

@@ -1,6 +1,6 @@
-"""CIRQRS@k of any system's ranked lists (CIRQRS section 5.4, Table 6).
+"""A scorer's ranked lists for a benchmark, and CIRQRS@k of any lists (CIRQRS section 5.4, Table 6).
 
-A list's value is the mean relevance of its first k images by the scorer (eq. 10); a system's
+CIRQRS@k of a list is the mean relevance of its first k images by the scorer (eq. 10); a system's
 value is the mean over its lists. Relevance is the pooled cosine; the paper seems to print 100
 times it.
 """
@@ -106,7 +106,7 @@ def refuse_missing(wanted: Collection[str], available: Collection[str], folder: 
 #
 # Memory holds a chunk of the corpus and the k best images so far of each query, never all scores or
 # all images. Images with equal scores are ranked in the order of the corpus, as
-# `model.scorer.ranks.target_ranks` does, so that a ranking does not depend on the chunks.
+# `model.scorer.inference.target_ranks` does, so that a ranking does not depend on the chunks.
 
 QUERIES = 512
 """Queries scored at once against a chunk."""

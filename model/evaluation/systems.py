@@ -119,7 +119,7 @@ class PublishedRow:
 
     Attributes:
         source: the paper and its table.
-        figures: by column (see `systems.columns`), as fractions.
+        figures: by column (see `columns_of`), as fractions.
         slips: columns whose printed figure contradicts the others of the row.
     """
 

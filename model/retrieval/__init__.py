@@ -1,5 +1,5 @@
 """Retrieval systems: their training, their published weights and their ranked lists.
 
-`systems.system` is what all have in common, and `systems.clip4cir` the shortest of them;
-`training_loop` trains one stage of any, and `training_run` puts a training together.
+`system.py` is what all have in common, `clip4cir.py` the shortest of them, and `training.py`
+trains any.
 """

@@ -47,7 +47,7 @@ N_QUERIES = 8
 
 
 class TinyTowers(PatchTokens, nn.Module):
-    """An image encoder and a text encoder; `protocol.CrossAttention` describes the methods."""
+    """An image encoder and a text encoder; `backbone.CrossAttention` describes the methods."""
 
     dim = DIM
     text_width = WIDTH
@@ -183,7 +183,7 @@ def mlp() -> nn.Sequential:
 
 
 class TinyQFormer(PatchTokens, nn.Module):
-    """Query tokens and words in one transformer; `protocol.QFormer` describes the methods.
+    """Query tokens and words in one transformer; `backbone.QFormer` describes the methods.
 
     As in BLIP-2 (arXiv 2301.12597, section 3.1), queries and words share self-attention, only
     queries read the image, and each of the two has an MLP of its own; `Reading` is simpler than
