@@ -36,9 +36,9 @@ from hsfiq.ids import REVERSED, query_suffix, split_query_id
 from hsfiq.images.folder import OwnImages, UnknownName
 from hsfiq.kinds.pair import PAIR
 from hsfiq.readers.datasets import canonical
-from hsfiq.readers.files import ErrorList
+from hsfiq.readers.files import ErrorList, Place
 from hsfiq.readers.hpfiq import K, PublishedStudy, write
-from hsfiq.readers.own_queries import PlacedQuery
+from hsfiq.readers.own_queries import ImageId, PlacedQuery, WrongRow
 from hsfiq.records import JudgedPair, OwnQuery, PublishedForm, Source
 from hsfiq.records import RankedList as RankedListRecord
 from hsfiq.records import Triplet as TripletRecord
@@ -73,8 +73,19 @@ def dataset_named(session: Session, name: str, image_root: Path | None = None) -
     return dataset
 
 
-def existing_dataset(session: Session, name: str) -> Dataset:
+def existing_dataset(session: Session, name: str | None) -> Dataset:
+    """The dataset of this name, or the only one; UnreadableInput if there is none or several."""
     datasets = {dataset.name: dataset for dataset in session.scalars(select(Dataset))}
+    if name is None and len(datasets) == 1:
+        return next(iter(datasets.values()))
+    if name is None and datasets:
+        raise UnreadableInput(
+            "--dataset",
+            f"there are {len(datasets)} datasets",
+            f"name one of {', '.join(sorted(datasets))}",
+        )
+    if name is None:
+        raise UnreadableInput("--dataset", "there is no dataset", "import its queries first")
     if name not in datasets:
         raise UnreadableInput(
             "--dataset",
@@ -247,48 +258,46 @@ def require_own_name(name: str) -> str:
 
 
 def import_queries(
-    session: Session, dataset: Dataset, placed: Sequence[PlacedQuery], images: OwnImages
+    session: Session, dataset: Dataset, rows: Sequence[PlacedQuery | WrongRow]
 ) -> Imported:
     """Import queries; those that were imported before, with the same content, are counted.
 
-    `FileErrors`, one line a row: an image is unknown, or a query exists with other content.
+    `FileErrors` lists all wrong rows, and queries that exist with other content.
     """
     known = stored_queries(session, dataset)
     new: list[OwnQuery] = []
     errors = ErrorList()
-    for where, written in placed:
+    for row in rows:
+        if isinstance(row, WrongRow):
+            for error in row.errors:
+                errors.add(error)
+            continue
+        where, query = row
+        before = known.get(query.query_id)
         try:
-            query = with_ids(where, written, images)
             require_free_id(where, query.query_id, known)
         except UnreadableInput as error:
             errors.add(error)
             continue
-        before = known.get(query.query_id)
         if before is None:
             new.append(query)
         elif before != query:
             errors.add(changed(where, before, query))
     errors.require_none()
     store(session, dataset, new)
-    return Imported(len(new), len(placed) - len(new))
+    return Imported(len(new), len(rows) - len(new))
 
 
-def with_ids(where: str, query: OwnQuery, images: OwnImages) -> OwnQuery:
-    """The query with its images' ids in place of their names as written."""
+def ids_of_images(images: OwnImages) -> ImageId:
+    """Finds the image that a cell of a table names."""
 
-    def image_id(column: str, name: str | None) -> str | None:
-        if name is None:
-            return None
+    def image_id(place: Place, name: str) -> str:
         try:
             return images.id_of(name)
         except UnknownName as error:
-            raise UnreadableInput(f"{where}: {column}", error.what, error.remedy) from error
+            raise place.wrong(error.what, error.remedy) from error
 
-    return replace(
-        query,
-        reference=image_id("reference", query.reference),
-        target=image_id("target", query.target),
-    )
+    return image_id
 
 
 def require_free_id(where: str, query_id: str, known: Mapping[str, OwnQuery]) -> None:

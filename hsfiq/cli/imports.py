@@ -154,8 +154,8 @@ def queries(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="CSV, JSONL or Parquet: query_id, text, reference, target, category, split, "
-            "captions; not all are needed.",
+            help="CSV, .xlsx, JSONL or Parquet: query_id, text, reference, target, category, "
+            "split, captions; not all are needed.",
         ),
     ],
     images: Annotated[
@@ -167,15 +167,15 @@ def queries(
 ) -> None:
     """Import your own queries: each has a text, a reference image, or both."""
     from hsfiq.images.folder import OwnImages
-    from hsfiq.importing import dataset_named, import_queries, require_own_name
+    from hsfiq.importing import dataset_named, ids_of_images, import_queries, require_own_name
     from hsfiq.readers import own_queries as reader
 
     require_own_name(dataset)
     root = existing_folder(images)
-    placed = reader.read(file)
+    rows = reader.read(file, ids_of_images(OwnImages(root)))
     with open_chosen(ctx, database).writing() as session:
         own = dataset_named(session, dataset, root)
-        done = import_queries(session, own, placed, OwnImages(root))
+        done = import_queries(session, own, rows)
         record_command(session, Action.DATA_IMPORT, about=f"queries of dataset {dataset}")
     report({f"dataset {dataset}": done}, ("query", "queries"), as_json=as_json)
 
@@ -220,8 +220,8 @@ def runs(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="CSV (query_id, system, rank, image_id), JSONL (query_id, images, scores, "
-            "system), TREC run, or {query id: [image ids]}.",
+            help="CSV or .xlsx (query_id, system, rank, image_id), JSONL (query_id, images, "
+            "scores, system), TREC run, or {query id: [image ids]}.",
         ),
     ],
     system: Annotated[
@@ -229,8 +229,8 @@ def runs(
         typer.Option(metavar="NAME", help="The system's name, if the file does not contain it."),
     ] = None,
     dataset: Annotated[
-        str, typer.Option(metavar="NAME", help="The dataset whose queries these are.")
-    ] = "fashioniq",
+        str | None, typer.Option(metavar="NAME", help="Needed if the database holds several.")
+    ] = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -240,9 +240,11 @@ def runs(
 
     lists = reader.read(file, system)
     with open_chosen(ctx, database, create=False).writing() as session:
-        done = import_runs(session, existing_dataset(session, dataset), lists)
-        record_command(session, Action.DATA_IMPORT, about=f"ranked lists of dataset {dataset}")
-    report({f"dataset {dataset}": done}, ("ranked list", "ranked lists"), as_json=as_json)
+        chosen = existing_dataset(session, dataset)
+        done = import_runs(session, chosen, lists)
+        name = chosen.name
+        record_command(session, Action.DATA_IMPORT, about=f"ranked lists of dataset {name}")
+    report({f"dataset {name}": done}, ("ranked list", "ranked lists"), as_json=as_json)
 
 
 def import_sources(

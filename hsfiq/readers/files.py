@@ -240,12 +240,15 @@ def kind(value: object) -> str:
     return shown if len(shown) <= 40 else f"{shown[:37]}..."
 
 
-# Rows of CSV, JSON lines and Parquet files, each with its place in the file.
+# Rows of CSV, JSON lines, Parquet and spreadsheet files, each with its place in the file.
 #
-# In CSV every value is text, and an empty cell is absent. The separator is a comma, a semicolon or
-# a tab, as the header shows.
+# In CSV and in spreadsheets every value is text, and an empty cell is absent. The separator of CSV
+# is a comma, a semicolon or a tab, as the header shows. Of a spreadsheet the first sheet is read.
 
 SEPARATORS = (",", ";", "\t")
+
+SHEETS = (".xlsx", ".xlsm", ".xls", ".ods")
+"""The extensions of spreadsheets."""
 
 PANDAS_INDEX = "__index_level_"
 """The beginning of the columns in which pandas keeps an index; they are not data."""
@@ -281,12 +284,16 @@ def rows_of(path: Path, key: str) -> Iterator[Place]:
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
         return csv_rows(read_text(path), path, key)
+    if suffix in SHEETS:
+        return sheet_rows(path, key)
     if suffix == ".jsonl":
         return jsonl_rows(path)
     if suffix == ".parquet":
         return parquet_rows(path, key)
     raise UnreadableInput(
-        str(path), f"its extension is {suffix or 'missing'}", "write .csv, .jsonl or .parquet"
+        str(path),
+        f"its extension is {suffix or 'missing'}",
+        "write .csv, .xlsx, .jsonl or .parquet",
     )
 
 
@@ -299,24 +306,68 @@ def csv_rows(text: str, path: Path, key: str) -> Iterator[Place]:
         raise UnreadableInput(
             f"{path}: line 1", f"there is no column {key!r}", "name the columns in the first line"
         )
+    yield from named_cells(csv_lines(text, path, separator))
+
+
+def csv_lines(text: str, path: Path, separator: str) -> Iterator[tuple[str, list[str]]]:
     reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
-    names: list[str] = []
     start = 1
     try:
         for cells in reader:
             where, start = f"{path}: line {start}", reader.line_num + 1
-            if not names:
-                names = column_names(cells, where)
-            elif not all(map(is_absent, cells)):
-                if len(cells) != len(names):
-                    raise UnreadableInput(
-                        where, f"{len(cells)} cells, the first line has {len(names)}",
-                        "put texts that contain the separator in double quotes",
-                    )  # fmt: skip
-                values = zip(names, cells, strict=True)
-                yield Place({name: cell for name, cell in values if not is_absent(cell)}, where)
+            yield where, cells
     except csv.Error as error:
         raise UnreadableInput(f"{path}: line {start}", f"broken CSV ({error})") from error
+
+
+def named_cells(lines: Iterator[tuple[str, list[str]]]) -> Iterator[Place]:
+    """The lines after the first, which names the columns; each line has its place."""
+    names: list[str] = []
+    for where, cells in lines:
+        if not names:
+            names = column_names(cells, where)
+        elif not all(map(is_absent, cells)):
+            if len(cells) != len(names):
+                raise UnreadableInput(
+                    where, f"{len(cells)} cells, the first line has {len(names)}",
+                    "put texts that contain the separator in double quotes",
+                )  # fmt: skip
+            values = zip(names, cells, strict=True)
+            yield Place({name: cell for name, cell in values if not is_absent(cell)}, where)
+
+
+def is_sheet(path: Path) -> bool:
+    return path.suffix.lower() in SHEETS
+
+
+def sheet_rows(path: Path, key: str) -> Iterator[Place]:
+    """The rows of a spreadsheet's first sheet."""
+    from python_calamine import CalamineError, CalamineWorkbook  # noqa: PLC0415 (rarely needed)
+
+    if not path.is_file():
+        raise UnreadableInput(str(path), "there is no such file")
+    try:
+        with CalamineWorkbook.from_path(path) as workbook:
+            rows = workbook.get_sheet_by_index(0).to_python(skip_empty_area=False)
+    except (CalamineError, OSError) as error:
+        what = f"is not a readable spreadsheet ({' '.join(str(error).split())})"
+        raise UnreadableInput(str(path), what, "save it as .xlsx without a password") from error
+    named = [place for place, name in enumerate(rows[0] if rows else ()) if not is_absent(name)]
+    header = [sheet_cell(rows[0][place]).strip() for place in named]
+    if key not in header:
+        raise UnreadableInput(
+            f"{path}: line 1", f"there is no column {key!r}", "name the columns in the first line"
+        )
+    lines = (
+        (f"{path}: line {number}", [sheet_cell(cells[place]) for place in named])
+        for number, cells in enumerate(rows, start=1)
+    )
+    yield from named_cells(lines)
+
+
+def sheet_cell(value: object) -> str:
+    """A cell as CSV has it; spreadsheets store whole numbers as 1.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def has_header(text: str, key: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.readers.files import (
+    SHEETS,
     Place,
     cell,
     has_header,
@@ -279,7 +280,7 @@ def read_databases(path: Path) -> dict[str, frozenset[str]]:
 
 def read_judgements(path: Path) -> Iterator[Judgement]:
     """Read a table of `query_id`, `image_id`, `grade`, or TREC qrels: `query 0 image grade`."""
-    if path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet"):
+    if path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet", *SHEETS):
         yield from read_judgement_table(path)
     else:
         yield from read_trec(path)
@@ -304,7 +305,7 @@ def read_trec(path: Path) -> Iterator[Judgement]:
             raise UnreadableInput(
                 where,
                 f"{len(fields)} columns, TREC qrels have {TREC_FIELDS}: query 0 image grade",
-                "name a table .csv, .jsonl or .parquet",
+                "name a table .csv, .xlsx, .jsonl or .parquet",
             )
         query_id, _, image, grade = fields
         yield Judgement(where, query_id, image, grade_of(grade, where))

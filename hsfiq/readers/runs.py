@@ -1,4 +1,4 @@
-"""Systems' ranked lists: JSONL, CSV, TREC run, or one JSON object {query id: [image ids]}."""
+"""Systems' ranked lists: JSONL, CSV, spreadsheet, TREC run, or {query id: [image ids]} as JSON."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from hsfiq.readers.files import (
     cell,
     csv_rows,
     has_header,
+    is_sheet,
     kind,
     numbered_lines,
     outside_name,
     parse_json,
     read_text,
     required,
+    sheet_rows,
 )
 from hsfiq.records import RankedList
 from hsfiq.text import has_control_character
@@ -58,7 +60,7 @@ def read(path: Path, system: str | None = None) -> list[PlacedList]:
     """
     if system is not None:
         system_name(Place(system, "--system"))
-    lists = lists_in(read_text(path), path, system)
+    lists = lists_in(path, system)
     for where, ranked in lists:
         if not ranked.system:
             raise UnreadableInput(
@@ -67,8 +69,16 @@ def read(path: Path, system: str | None = None) -> list[PlacedList]:
     return lists
 
 
-def lists_in(text: str, path: Path, system: str | None = None) -> list[PlacedList]:
-    """The lists in the text of a run; a system without a name is ""."""
+def lists_in(path: Path, system: str | None = None) -> list[PlacedList]:
+    """The lists of a file; a system without a name is ""."""
+    if is_sheet(path):
+        lists = read_table(sheet_rows(path, "query_id"), system)
+        refuse_repeated(lists)
+        return not_empty(lists, path)
+    return lists_in_text(read_text(path), path, system)
+
+
+def lists_in_text(text: str, path: Path, system: str | None = None) -> list[PlacedList]:
     if not text.strip():
         raise UnreadableInput(str(path), "the run is empty")
     if is_object(text):
@@ -77,7 +87,7 @@ def lists_in(text: str, path: Path, system: str | None = None) -> list[PlacedLis
     if text.lstrip().startswith("{"):
         lists = read_jsonl(text, path, system)
     elif has_header(text, "query_id"):
-        lists = read_csv(text, path, system)
+        lists = read_table(csv_rows(text, path, "query_id"), system)
     else:
         lists = read_trec(text, path, system)
     refuse_repeated(lists)
@@ -170,10 +180,10 @@ def read_trec(text: str, path: Path, system: str | None) -> list[PlacedList]:
     return ranked_lists(rows)
 
 
-def read_csv(text: str, path: Path, system: str | None) -> list[PlacedList]:
-    """Read one image per line and sort each query's lines by rank."""
+def read_table(table: Iterable[Place], system: str | None) -> list[PlacedList]:
+    """Read one image per row and sort each query's rows by rank."""
     rows = Rows(list)
-    for place in csv_rows(text, path, "query_id"):
+    for place in table:
         place.only(*CSV_COLUMNS)
         query_id, image = (outside_name(required(place, key)) for key in ("query_id", "image_id"))
         own = outside_name(cell(place, "system")) if "system" in place.value else ""
@@ -275,9 +285,10 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    text = read_text(path)
+    text = "" if is_sheet(path) else read_text(path)
     if not is_object(text):
-        return Run(path, "other", tuple(lists_in(text, path)))
+        lists = lists_in(path) if is_sheet(path) else lists_in_text(text, path)
+        return Run(path, "other", tuple(lists))
     top = Place(parse_json(text, str(path)), f"{path}: ")
     members = dict(top.items())
     # A query's id may be any text, but only queries have lists.

@@ -55,8 +55,9 @@ def test_the_files_of_the_page_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "more.jsonl").write_text(blocks("json")[0], encoding="utf-8")
     (tmp_path / "study.toml").write_text(blocks("toml")[0], encoding="utf-8")
     assert len(own_queries.read(tmp_path / "queries.csv")) == 3
-    ((_, query),) = own_queries.read(tmp_path / "more.jsonl")
-    assert query.text == "is blue and is larger"
+    (row,) = own_queries.read(tmp_path / "more.jsonl")
+    assert isinstance(row, own_queries.PlacedQuery)
+    assert row.query.text == "is blue and is larger"
     assert [ranked.system for _, ranked in runs.read(tmp_path / "runs.csv")] == ["ours", "baseline"]
     assert read_config(tmp_path / "study.toml").queries.dataset == "shop"
 

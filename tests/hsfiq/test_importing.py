@@ -401,6 +401,7 @@ def test_wrong_rows_change_nothing(photos: Path, database: Database, database_ur
         "line 2: query 'text alone' was imported before with another target and text and captions",
         "line 3: reference: image '1' can be cars/1.jpg, ships/1.jpg; write its path",
         "line 4: reference: no file below " + str(photos) + " is image 'RED.png'; there is red.png",
+        "line 4: target: no file below",
         "line 5: reference: no file below",
     )
     lines = wrong.err.splitlines()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hsfiq.errors import FileErrors, HsfiqError, UnreadableInput
-from hsfiq.readers import own_queries
-from hsfiq.readers.files import LISTED
-from hsfiq.records import OwnQuery
+from hsfiq.readers import own_queries, runs
+from hsfiq.readers.files import LISTED, ErrorList, Place
+from hsfiq.readers.own_queries import ImageId, PlacedQuery, WrongRow
+from hsfiq.records import OwnQuery, RankedList
 
 QUERIES = (
     OwnQuery("1", "a red car", ("a red car",), None, "cars/1.jpg", "car", "test"),
@@ -32,14 +36,19 @@ def write(path: Path, content: str) -> Path:
     return path
 
 
+def placed(path: Path) -> list[PlacedQuery]:
+    rows = own_queries.read(path)
+    assert all(isinstance(row, PlacedQuery) for row in rows)
+    return cast("list[PlacedQuery]", rows)
+
+
 def read(path: Path) -> tuple[OwnQuery, ...]:
-    return tuple(query for _, query in own_queries.read(path))
+    return tuple(row.query for row in placed(path))
 
 
-def errors_of(path: Path) -> tuple[str, ...]:
-    with pytest.raises(FileErrors) as caught:
-        own_queries.read(path)
-    return caught.value.lines
+def errors_of(path: Path, **options: ImageId) -> tuple[str, ...]:
+    rows = own_queries.read(path, **options)
+    return tuple(str(e) for row in rows if isinstance(row, WrongRow) for e in row.errors)
 
 
 def written_rows() -> list[dict[str, Any]]:
@@ -68,9 +77,8 @@ CSV = (
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_csv_with_any_separator(tmp_path: Path, separator: str, mark: str) -> None:
     path = write(tmp_path / "q.csv", mark + CSV.replace(",", separator))
-    placed = own_queries.read(path)
-    assert tuple(query for _, query in placed) == QUERIES
-    assert [where for where, _ in placed] == [f"{path}: line {n}" for n in (2, 3, 4, 7)]
+    assert read(path) == QUERIES
+    assert [row.where for row in placed(path)] == [f"{path}: line {n}" for n in (2, 3, 4, 7)]
 
 
 def test_json_lines(tmp_path: Path) -> None:
@@ -126,10 +134,13 @@ def test_all_errors_are_listed_with_their_rows(tmp_path: Path) -> None:
 
 
 def test_many_errors_are_counted(tmp_path: Path) -> None:
-    path = write(tmp_path / "q.csv", "query_id,text\n" + "1,\n" * (LISTED + 5))
-    lines = errors_of(path)
-    assert len(lines) == LISTED + 1
-    assert lines[-1] == "and 5 more errors"
+    errors = ErrorList()
+    for line in errors_of(write(tmp_path / "q.csv", "query_id,text\n" + ",red\n" * (LISTED + 5))):
+        errors.add(line)
+    with pytest.raises(FileErrors) as caught:
+        errors.require_none()
+    assert len(caught.value.lines) == LISTED + 1
+    assert caught.value.lines[-1] == "and 5 more errors"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +156,10 @@ def test_many_errors_are_counted(tmp_path: Path) -> None:
         ("q.jsonl", '{"query_id": 1, "text": "a"}\n[1]\n', "line 2: expected an object"),
         ("q.jsonl", '{"query_id": 1, "text": }\n', "line 1, column 25: broken JSON"),
         ("q.parquet", "no parquet", "is not a readable Parquet file"),
-        ("q.xlsx", "", "write .csv, .jsonl or .parquet"),
+        ("q.xlsx", "", "is not a readable spreadsheet"),
+        ("q.xlsx", "query_id,text\n", "is not a readable spreadsheet"),
+        ("q.xls", "PK and no archive", "is not a readable spreadsheet"),
+        ("q.doc", "", "write .csv, .xlsx, .jsonl or .parquet"),
     ],
 )
 def test_unreadable_files(tmp_path: Path, name: str, content: str, part: str) -> None:
@@ -193,11 +207,83 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes, suffix: s
 def test_a_text_that_shows_nothing_is_an_error(tmp_path: Path, blank: str, column: str) -> None:
     path = tmp_path / "queries.csv"
     path.write_text(f"query_id,{column},reference\nq1,is red,a\nq2,{blank},b\n", encoding="utf-8")
-    with pytest.raises(HsfiqError, match=rf"line 3: {column}: .*blanks"):
-        own_queries.read(path)
+    (error,) = errors_of(path)
+    assert f"line 3: {column}: " in error
+    assert "blanks" in error
 
 
 def test_an_empty_text_is_absent(tmp_path: Path) -> None:
     path = tmp_path / "queries.csv"
     path.write_text("query_id,text,reference\nq1,  ,a\nq2,,b\n", encoding="utf-8")
-    assert [placed.query.text for placed in own_queries.read(path)] == ["", ""]
+    assert [query.text for query in read(path)] == ["", ""]
+
+
+# --------------------------------------------------------------------------- spreadsheets
+
+
+def write_sheet(path: Path, rows: list[list[object]]) -> Path:
+    workbook = openpyxl.Workbook()
+    sheet = workbook.active
+    assert sheet is not None
+    for row in rows:
+        sheet.append(row)
+    workbook.create_sheet("notes").append(["this sheet", "is not read"])
+    workbook.save(path)
+    return path
+
+
+def test_a_spreadsheet_has_the_records_of_the_csv_file(tmp_path: Path) -> None:
+    """Numbers are numbers there, and columns without a name are not read."""
+    lines = [*csv.reader(StringIO(CSV))]
+    cells = [
+        [int(cell) if cell.strip().isdigit() else cell or None for cell in line] for line in lines
+    ]
+    sheet = write_sheet(tmp_path / "queries.xlsx", [[*line, None, None] for line in cells])
+    assert read(sheet) == QUERIES
+
+
+def test_errors_of_a_spreadsheet_name_its_lines(tmp_path: Path) -> None:
+    rows: list[list[object]] = [["query_id", "text"], [1, "two\nlines"], [None, "a"], [1, "b"]]
+    sheet = write_sheet(tmp_path / "queries.xlsx", rows)
+    assert errors_of(sheet) == (
+        f"{sheet}: line 3: has no query_id",
+        f"{sheet}: line 4: query '1' occurs twice (first in line 2)",
+    )
+
+
+def test_a_spreadsheet_without_the_columns(tmp_path: Path) -> None:
+    for rows in ([], [["id", "text"], [1, "a"]]):
+        with pytest.raises(UnreadableInput, match="line 1: there is no column 'query_id'"):
+            own_queries.read(write_sheet(tmp_path / "queries.xlsx", rows))
+
+
+def test_ranked_lists_in_a_spreadsheet(tmp_path: Path) -> None:
+    rows: list[list[object]] = [
+        ["query_id", "system", "rank", "image_id", "score"],
+        *([1, "ours", 2, "b.png", 0.25], [1, "ours", 1, "a.png", 0.5], ["q", "ours", 1, 7, 1]),
+    ]
+    lists = runs.read(write_sheet(tmp_path / "runs.xlsx", rows))
+    assert [ranked for _, ranked in lists] == [
+        RankedList("1", "ours", ("a.png", "b.png"), (0.5, 0.25)),
+        RankedList("q", "ours", ("7",), (1.0,)),
+    ]
+    assert runs.read_run(tmp_path / "runs.xlsx").lists == tuple(lists)
+
+
+def test_all_wrong_cells_of_a_row_are_reported(tmp_path: Path) -> None:
+    def image_id(place: Place, name: str) -> str:
+        if name == "unknown.png":
+            raise place.wrong("no such image")
+        return name
+
+    table = (
+        "query_id,text,reference,target\n,a,unknown.png,unknown.png\n2,b,a.png,\n2,c,,unknown.png\n"
+    )
+    path = write(tmp_path / "queries.csv", table)
+    assert errors_of(path, image_id=image_id) == (
+        f"{path}: line 2: has no query_id",
+        f"{path}: line 2: reference: no such image",
+        f"{path}: line 2: target: no such image",
+        f"{path}: line 4: query '2' occurs twice (first in line 3)",
+        f"{path}: line 4: target: no such image",
+    )

@@ -54,7 +54,7 @@ def test_ids_may_be_whole_numbers(tmp_path: Path) -> None:
     (tmp_path / "it.jsonl").write_text('{"query_id": 0, "images": [57413, 8]}', encoding="utf-8")
     for name in ("it.json", "it.jsonl"):
         path = tmp_path / name
-        ((_, ranked),) = runs.lists_in(path.read_text(encoding="utf-8"), path)
+        ((_, ranked),) = runs.lists_in_text(path.read_text(encoding="utf-8"), path)
         assert (ranked.query_id, ranked.system, ranked.images) == ("0", "", ("57413", "8"))
 
 
