@@ -263,21 +263,14 @@ NORMAL_QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
 @dataclass(frozen=True)
-class Parameter(JsonRecord):
-    """A parameter of the model, in log odds.
+class Parameter(Estimate):
+    """A parameter of the model, in log odds; n is the number of answers.
 
     Attributes:
-        ci: by resampling whole clusters.
         wald: value -+ 1.96 standard errors; it assumes independent answers.
-        n: the number of answers.
-        reason: why everything is NaN.
     """
 
-    value: float
-    n: int
-    ci: ConfidenceInterval | None = None
     wald: tuple[float, float] = (UNDEFINED, UNDEFINED)
-    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -444,7 +437,7 @@ def strengths_and_side(
             float(value),
             len(rows),
             bootstrap.interval(column, rows),
-            (float(value - NORMAL_QUANTILE * error), float(value + NORMAL_QUANTILE * error)),
+            wald=(float(value - NORMAL_QUANTILE * error), float(value + NORMAL_QUANTILE * error)),
         )
         for value, error, column in zip(values, errors, all_resampled.T, strict=True)
     ]
