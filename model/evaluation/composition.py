@@ -22,6 +22,7 @@ from hsfiq.model.evaluation.metrics import (
     cluster_of,
     is_settled,
     percent,
+    reasons_of,
     recall,
     target_of,
 )
@@ -226,7 +227,7 @@ def add_composition(
         "text_only": [str(path) for path in request.text_only],
         "image_only": [str(path) for path in request.image_only],
     } | {name: figure.value for name, figure in figures.items()}
-    if reasons := {name: each.reason for name, each in figures.items() if each.reason}:
+    if reasons := reasons_of(figures):
         composition["reason"] = reasons
     result["composition"] = composition
     lines += ["", *table(figures, ks_of(benchmark))]

@@ -19,6 +19,7 @@ from hsfiq.model.evaluation.metrics import (
     QueryRow,
     aligned,
     percent,
+    reasons_of,
     require_per_query_file,
     write_rows,
 )
@@ -228,8 +229,7 @@ class JudgedFigures:
 
     def to_json(self) -> dict[str, Any]:
         result: dict[str, Any] = {name: each.value for name, each in self.figures.items()}
-        reasons = {name: each.reason for name, each in self.figures.items() if each.reason}
-        if reasons:
+        if reasons := reasons_of(self.figures):
             result["reason"] = reasons
         result["n_counted"] = self.n_counted
         if self.group_means:
@@ -335,7 +335,7 @@ def evaluate_judged(judged: JudgedSet, request: JudgedRequest) -> tuple[dict[str
     lines = [title(judged), *tables(judged, systems, request.ks)]
     for system in systems:
         result["systems"][system.system] = system.to_json()
-        lines += reasons_of(system)
+        lines += remarks_on(system)
     if request.intervals:
         lines += add_intervals(result, judged, systems, request.seed)
     if request.per_query is not None:
@@ -404,11 +404,10 @@ def notes_on(judged: JudgedSet, system: JudgedFigures) -> list[str]:
     return notes
 
 
-def reasons_of(system: JudgedFigures) -> list[str]:
+def remarks_on(system: JudgedFigures) -> list[str]:
     lines = [
-        f"{system.system}: {name} is undefined: {figure.reason}"
-        for name, figure in system.figures.items()
-        if figure.value is None
+        f"{system.system}: {name} is undefined: {reason}"
+        for name, reason in reasons_of(system.figures).items()
     ]
     if system.n_missing:
         queries = count_text(system.n_missing, "query", "queries")

@@ -42,6 +42,11 @@ class Figure:
     reason: str = ""
 
 
+def reasons_of(figures: Mapping[str, Figure]) -> dict[str, str]:
+    """Why figures are undefined, by the names of those that are."""
+    return {name: figure.reason for name, figure in figures.items() if figure.value is None}
+
+
 @dataclass(frozen=True, slots=True)
 class PartFigures:
     """The figures of a part, or their "mean" over parts."""
@@ -65,8 +70,7 @@ class PartFigures:
         if self.aspects:
             result[SEMANTIC] = {name: figure.value for name, figure in self.aspects.items()}
         aspects = {f"{SEMANTIC}.{name}": figure for name, figure in self.aspects.items()}
-        named = self.figures | aspects
-        reasons = {name: figure.reason for name, figure in named.items() if figure.reason}
+        reasons = reasons_of(self.figures | aspects)
         if self.corpus_size is None:
             reasons["corpus.size"] = NO_SIZE
         return result | ({"reason": reasons} if reasons else {})
@@ -328,9 +332,8 @@ def to_table(evaluation: Evaluation, system: str) -> str:
     if len(columns) > 1:
         columns.append(evaluation.overall)
     lines += rows(evaluation, columns)
-    for name, figure in named_figures(evaluation.overall):
-        if figure.value is None:
-            lines.append(f"{name} is undefined: {figure.reason}")
+    reasons = reasons_of(dict(named_figures(evaluation.overall)))
+    lines += [f"{name} is undefined: {reason}" for name, reason in reasons.items()]
     if evaluation.overall.corpus_size is None:
         lines.append(f"the size of the corpus is unknown: {NO_SIZE}")
     for kind, count in (

@@ -421,14 +421,12 @@ KS = (10, 50)
 
 @dataclass(frozen=True, slots=True)
 class CirqrsAt:
-    """CIRQRS@k of one part's lists, None with a reason if undefined.
+    """CIRQRS@k of one part's lists: the mean of `by_query`.
 
-    It counts the queries with a list whose first k images, and whose reference, are available.
+    These are the queries with a list whose first k images, and whose reference, are available.
     """
 
-    value: float | None
-    n_queries: int
-    reason: str = ""
+    figure: Figure
     by_query: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -456,7 +454,7 @@ def cirqrs_at(
     lists = [answers.lists[query.query_id][: max(ks)] for query in queries]
     images = distinct(image for row in lists for image in row if image in prepared.available)
     if not images:
-        return dict.fromkeys(ks, CirqrsAt(None, 0, "no list has an available image"))
+        return dict.fromkeys(ks, CirqrsAt(Figure(None, "no list has an available image")))
     vectors = query_vectors(queries, prepared.inference)  # [Q, D]
     selected = SelectedScores(columns_of(lists, indexed(images), vectors))
     gallery = prepared.inference.galleries(images)
@@ -475,7 +473,7 @@ def with_cirqrs(
         for part in evaluation.benchmark.parts
     }
     figures = {
-        name: {f"cirqrs@{k}": Figure(at.value, at.reason) for k, at in values.items()}
+        name: {f"cirqrs@{k}": at.figure for k, at in values.items()}
         for name, values in by_part.items()
     }
     parts = tuple(
@@ -505,11 +503,11 @@ def with_cirqrs(
 def partial_notes(benchmark: Benchmark, by_part: Mapping[str, Mapping[int, CirqrsAt]]) -> list[str]:
     """The number of queries in a figure, if not all."""
     return [
-        f"{part.name}: cirqrs@{k} is over {at.n_queries:,} of {len(part.queries):,} queries; "
+        f"{part.name}: cirqrs@{k} is over {len(at.by_query):,} of {len(part.queries):,} queries; "
         "the others have no list, or images that are missing"
         for part in benchmark.parts
         for k, at in by_part[part.name].items()
-        if at.value is not None and at.n_queries < len(part.queries)
+        if at.figure.value is not None and len(at.by_query) < len(part.queries)
     ]
 
 
@@ -523,9 +521,9 @@ def mean_of_first(
     """
     if short := sum(length < k for length in lengths):
         reason = f"{short:,} of {len(lengths):,} lists have fewer than {k} images"
-        return CirqrsAt(None, 0, reason)
+        return CirqrsAt(Figure(None, reason))
     means = scores_of_sets(scores[:, :k])  # [Q], NaN if an image is missing
     known = {name: mean for name, mean in zip(ids, means.tolist(), strict=True) if not isnan(mean)}
     if not known:
-        return CirqrsAt(None, 0, f"no list has all its first {k} images")
-    return CirqrsAt(fmean(known.values()), len(known), by_query=known)
+        return CirqrsAt(Figure(None, f"no list has all its first {k} images"))
+    return CirqrsAt(Figure(fmean(known.values())), known)

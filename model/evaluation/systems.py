@@ -31,6 +31,7 @@ from hsfiq.model.evaluation.metrics import (
     mean_of,
     percent,
     query_rows,
+    reasons_of,
 )
 from hsfiq.model.evaluation.uncertainty import UncertaintyRequest, add_intervals
 from hsfiq.readers.runs import read_run
@@ -393,11 +394,9 @@ def system_lines(evaluations: Mapping[str, Evaluation]) -> list[str]:
     """Each system's undefined figures, missing lists and notes."""
     lines = []
     for system, evaluation in evaluations.items():
-        figures = evaluation.overall.figures
         lines += [
-            f"{system}: {name} is undefined: {figure.reason}"
-            for name, figure in figures.items()
-            if figure.value is None
+            f"{system}: {name} is undefined: {reason}"
+            for name, reason in reasons_of(evaluation.overall.figures).items()
         ]
         if evaluation.n_missing:
             lines.append(

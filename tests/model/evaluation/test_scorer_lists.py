@@ -27,6 +27,7 @@ from hsfiq.model.encoders.encoder import Encoder, normalise
 from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query, SystemLists
 from hsfiq.model.evaluation.drawn import Catalogue, catalogue_of
 from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
+from hsfiq.model.evaluation.metrics import Figure
 from hsfiq.model.evaluation.rankings import (
     CirqrsAt,
     PreparedScorer,
@@ -315,10 +316,10 @@ def test_cirqrs_is_the_mean_over_the_images_and_then_over_the_queries(
             fmean(reference_scores(paths, query, answers.lists[query.query_id][:k]).values())
             for query in part.queries
         ]
-        assert ranked[k].value == pytest.approx(fmean(means), abs=1e-6)
-        assert ranked[k].n_queries == len(part.queries)
+        assert ranked[k].figure.value == pytest.approx(fmean(means), abs=1e-6)
+        assert len(ranked[k].by_query) == len(part.queries)
     n = len(part.queries)
-    assert ranked[50] == CirqrsAt(None, 0, f"{n} of {n} lists have fewer than 50 images")
+    assert ranked[50] == CirqrsAt(Figure(None, f"{n} of {n} lists have fewer than 50 images"))
 
 
 def test_cirqrs_of_the_scorers_own_lists_is_the_mean_of_their_scores(
@@ -328,7 +329,7 @@ def test_cirqrs_of_the_scorers_own_lists_is_the_mean_of_their_scores(
     prepared = prepared_for(paths, images_of_lists(val.parts, own_lists.answers))
     for part in val.parts:
         expected = fmean(fmean(scores) for scores in own_lists.scores[part.name].values())
-        value = cirqrs_at(part, own_lists.answers[part.name], prepared, (10,))[10].value
+        value = cirqrs_at(part, own_lists.answers[part.name], prepared, (10,))[10].figure.value
         assert value == pytest.approx(expected, abs=1e-6)
 
 
@@ -349,8 +350,8 @@ def test_cirqrs_excludes_and_counts_lists_with_missing_images(
     reduced = cirqrs_at(
         replace(part, queries=tuple(complete_queries)), answers, prepared_for(paths, images), (5,)
     )
-    assert ranked.n_queries == len(complete_queries) < len(part.queries)
-    assert ranked.value == pytest.approx(reduced[5].value, abs=1e-6)
+    assert len(ranked.by_query) == len(complete_queries) < len(part.queries)
+    assert ranked.figure.value == pytest.approx(reduced[5].figure.value, abs=1e-6)
 
 
 def test_cirqrs_without_any_image_is_undefined(paths: ScorerPaths, val: Benchmark) -> None:
@@ -359,7 +360,7 @@ def test_cirqrs_without_any_image_is_undefined(paths: ScorerPaths, val: Benchmar
     )
     part = val.parts[0]
     answers = SystemLists({query.query_id: ("x",) for query in part.queries}, {})
-    expected = CirqrsAt(None, 0, "no list has an available image")
+    expected = CirqrsAt(Figure(None, "no list has an available image"))
     assert cirqrs_at(part, answers, prepared, (1,)) == {1: expected}
 
 
