@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from hsfiq.cli import app, commands
+from hsfiq.cli import root_command
 
-for group in app.registered_groups:
-    commands(str(group.name))
-for command in app.registered_commands:
-    assert command.callback is not None
-    commands(command.callback.__name__)
-commands()
+for command in root_command().commands.values():
+    assert command.name

@@ -1,73 +1,113 @@
 """The command line, the only package that imports from all others.
 
-Commands import other modules only when they run, so that `hsfiq --help` is fast. Errors become
-one line and an exit code here.
+A command's module is imported when the command is used, and commands import other modules only
+when they run, so that `hsfiq --help` is fast. Errors become one line and an exit code here.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from copy import copy
+from collections import UserDict
+from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command, get_command_name
 
 from hsfiq import __version__
-from hsfiq.cli import (
-    account,
-    analyze,
-    audit,
-    db,
-    demo,
-    evaluate,
-    export,
-    images,
-    imports,
-    participant,
-    release,
-    retrieve,
-    running_study,
-    score,
-    serve,
-    sessions,
-    simulate,
-    study,
-    train,
-)
 from hsfiq.errors import FileErrors, HsfiqError, NothingToDo, Unavailable
 from hsfiq.text import one_line
 
+COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "Collect answers": {
+        "demo": ("demo:app", "Serve a ready study with drawn garments."),
+        "serve": ("serve:app", "Serve the studies of a database in the browser."),
+        "study": ("running_study:app", "Create, open, change and close studies."),
+        "participant": ("participant:app", "Invite, pause, exclude and pay participants."),
+        "account": ("account:app", "Say who may log in to the dashboard."),
+        "owner": ("account:owner_app", "Set the password of the dashboard's owner."),
+        "import": ("imports:app", "Import datasets, ranked lists and releases."),
+        "images": ("images:app", "Check images, and make thumbnails in advance."),
+        "simulate": ("simulate:app", "Let simulated annotators answer a study."),
+    },
+    "Publish and analyze": {
+        "export": ("export:app", "Write a study's answers as releases."),
+        "release": ("release:app", "Verify, compare, merge and publish releases."),
+        "analyze": ("analyze:app", "Measure how well metrics agree with people."),
+        "power": ("analyze:app", "Say how precise a study would be."),
+        "show": ("images:show_app", "Draw a query and its ranked lists as one picture."),
+    },
+    "Train and evaluate": {
+        "train": ("train:app", "Train a scorer or a retrieval system."),
+        "score": ("score:app", "Score every retrieved set of a release."),
+        "retrieve": ("retrieve:app", "Write a retrieval system's ranked lists."),
+        "evaluate": ("evaluate:app", "Evaluate ranked lists on a benchmark."),
+        "sessions": ("sessions:app", "Simulate and measure searches over several rounds."),
+        "weights": ("retrieve:weights_app", "Convert and import published weights."),
+    },
+    "Run a server": {
+        "doctor": ("serve:app", "Check what a server needs."),
+        "db": ("db:app", "Back up, restore, copy and upgrade the database."),
+        "audit": ("audit:app", "Show who changed or exported study data."),
+        "secret": ("account:secret_app", "Make and change the key that signs cookies."),
+    },
+}
+"""Each command's module and Typer app, and what it does, by the headings of the help."""
+
+
+class Imported(UserDict[str, Any]):
+    """The commands of `COMMANDS`, each imported when it is used."""
+
+    def __getitem__(self, name: str) -> Any:
+        return command_named(name, self.data[name])
+
+
+class Commands(TyperGroup):
+    """Shows the commands with their headings, without importing them."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Imported(
+            {name: place for group in COMMANDS.values() for name, (place, _) in group.items()}
+        )
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (Typer passes it)
+        for heading, commands in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, what) for name, (_, what) in commands.items()])
+
+
+@cache
+def command_named(name: str, place: str) -> Any:
+    """The command or the group of commands of a module's Typer app: `module:app`."""
+    module, _, attribute = place.partition(":")
+    commands_of: typer.Typer = getattr(import_module(f"hsfiq.cli.{module}"), attribute)
+    parent = typer.Typer(add_completion=False, rich_markup_mode=None)
+    parent.registered_commands = [
+        command
+        for command in commands_of.registered_commands
+        if command.callback and get_command_name(command.callback.__name__) == name
+    ]
+    if parent.registered_commands:
+        return get_command(parent)
+    parent.add_typer(commands_of, name=name)
+    group: Any = get_command(parent)
+    return group.commands[name]
+
+
 app = typer.Typer(
     name="hsfiq",
-    help="Do people agree? Annotate, release and analyse human judgements of retrieved sets.",
+    cls=Commands,
+    help="Do people agree? Annotate, release and analyze human judgements of retrieved sets.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands_of in (demo, serve, export, analyze, train, score, simulate):
-    app.registered_commands += commands_of.app.registered_commands
-app.registered_commands += images.show_app.registered_commands
-study.app.registered_commands += running_study.app.registered_commands
-app.add_typer(db.app, name="db")
-app.add_typer(imports.app, name="import")
-app.add_typer(images.app, name="images")
-app.add_typer(study.app, name="study")
-app.add_typer(participant.app, name="participant")
-app.add_typer(account.owner_app, name="owner")
-app.add_typer(account.app, name="account")
-app.add_typer(audit.app, name="audit")
-app.add_typer(account.secret_app, name="secret")
-app.add_typer(evaluate.app, name="evaluate")
-app.add_typer(release.app, name="release")
-app.add_typer(retrieve.app, name="retrieve")
-app.add_typer(sessions.app, name="sessions")
-app.add_typer(retrieve.weights_app, name="weights")
 
 
 def show_version(wanted: bool) -> None:
@@ -96,20 +136,8 @@ def main() -> None:
 
 
 @cache
-def commands(name: str = "") -> Callable[..., object]:
-    """The command or the group of commands with this name, or all if none has it.
-
-    Each is built once, since Typer would build it again for each call, and without the others,
-    which takes longer than to parse the arguments.
-    """
-    only = copy(app)
-    only.registered_groups = [group for group in app.registered_groups if group.name == name]
-    only.registered_commands = [
-        command
-        for command in app.registered_commands
-        if command.callback and get_command_name(command.callback.__name__) == name
-    ]
-    return get_command(only if only.registered_groups or only.registered_commands else app)
+def root_command() -> Any:
+    return get_command(app)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -118,7 +146,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     rest = [argument for argument in arguments if argument != "--debug"]
     try:
-        result = commands(*rest[:1])(args=rest, prog_name="hsfiq", standalone_mode=False)
+        result = root_command()(args=rest, prog_name="hsfiq", standalone_mode=False)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the program that reads our output has ended, as in `| head`

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-import typer
-
-from hsfiq.cli import app
+from hsfiq.cli import root_command
 from hsfiq.kinds import RELEASE_KINDS
 from hsfiq.kinds.tables import SHARED_TABLES, Table
 from hsfiq.releases.card import table_section
@@ -29,10 +27,9 @@ unreadable input. Errors are one line on the error stream; `--debug` anywhere sh
 
 def reference() -> str:
     """Return every command's help as Markdown, the same on every terminal."""
-    root = cast("TyperGroup", typer.main.get_command(app))
     sections = [
         f"## {path}\n\n```text\n{help_of(path, command)}\n```\n"
-        for path, command in commands(root, "hsfiq")
+        for path, command in commands(root_command(), "hsfiq")
     ]
     return "\n".join([HEAD, *sections])
 

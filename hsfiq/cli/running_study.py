@@ -25,15 +25,13 @@ from hsfiq.cli.common import (
     requires,
     root_of_links,
 )
+from hsfiq.cli.study import app  # whose commands these join
 from hsfiq.errors import FileErrors, UnreadableInput
 from hsfiq.public_url import public_url
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.study.config import QueryForm, StudyConfig
-
-app = typer.Typer()
-
 
 StudyName = Annotated[str, typer.Argument(metavar="NAME", help="The study's name.")]
 

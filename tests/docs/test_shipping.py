@@ -27,7 +27,7 @@ from sqlalchemy.engine import make_url
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.cli import commands
+from hsfiq.cli import root_command
 from hsfiq.db.engine import Database
 from hsfiq.errors import HsfiqError
 from hsfiq.http_server import FILES_KEPT, MOST
@@ -60,7 +60,7 @@ def arguments_of(name: str) -> list[str]:
 
 def require_parses(words: list[str]) -> None:
     """Read the words of a command as `hsfiq` does, without running it."""
-    command: Any = commands()
+    command: Any = root_command()
     context = command.make_context("hsfiq", list(words), resilient_parsing=False)
     while hasattr(command, "resolve_command"):
         rest = [*context._protected_args, *context.args]
