@@ -40,11 +40,10 @@ from hsfiq.model.retrieval.loading import load_system
 from hsfiq.model.retrieval.system import System
 from hsfiq.model.retrieval.training import train_system
 from hsfiq.model.runtime import Distributed
-from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.scorer.inference import Inference, ranks
 from hsfiq.model.scorer.job import Callback, TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths
 from hsfiq.model.scorer.run import tokens_of
-from hsfiq.model.scorer.training import ranks
 from hsfiq.model.system_recipes import STAGED, SystemRecipe, system_on_drawn, system_recipe
 
 CATALOGUE_SEED, GARMENTS, TRIPLETS = 1000, 600, 18_000

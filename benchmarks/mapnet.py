@@ -34,10 +34,9 @@ from hsfiq.model.features import FeatureCache
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.retrieval.training import train_system
 from hsfiq.model.runtime import Distributed
-from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.scorer.inference import Inference, ranks
 from hsfiq.model.scorer.job import Callback, TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths
-from hsfiq.model.scorer.training import ranks
 from hsfiq.model.system_recipes import SystemRecipe, system_on_drawn, system_recipe
 
 CPU = torch.device("cpu")

@@ -313,8 +313,8 @@ class Recipe(RecipeBase):
             return ()
         return tuple(range(self.period, self.epochs, self.period))
 
-    def lr_at(self, epoch: int) -> float:
-        """The learning rate throughout an epoch, counted from 0 (QuRe's `cosine_lr_schedule`)."""
+    def lr_at(self, epoch: int, step: int = 0, n_steps: int = 1) -> float:  # noqa: ARG002
+        """The learning rate of each step of an epoch, from 0 on (QuRe's `cosine_lr_schedule`)."""
         return cosine_lr(epoch, self.epochs, self.lr, self.final_lr_share)
 
     def _problems(self) -> Iterator[str]:

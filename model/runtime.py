@@ -87,6 +87,14 @@ class Distributed:
         """This process's part of [n, ...]: every `size`-th row, from `rank` on."""
         return items[self.rank :: self.size]
 
+    def weighted_share(self, rows: Tensor) -> tuple[Tensor, float]:
+        """This process's share of a step's rows [B], and each row's weight in their mean.
+
+        Every process takes part in every step: without a share, with a row of weight 0.
+        """
+        own = self.share(rows)
+        return (own, 1 / len(rows)) if len(own) else (rows[:1], 0.0)
+
     def wait(self) -> None:
         if self.size > 1:
             dist.barrier()

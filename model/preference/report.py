@@ -16,9 +16,8 @@ from hsfiq.model.preference.answer_model import AnswerModel, fit_preferences, wi
 from hsfiq.model.preference.answers import Question, ReleaseAnswers, answer_tensors
 from hsfiq.model.preference.training import Inputs, Retrained, set_scores
 from hsfiq.model.recipes import Recipe
-from hsfiq.model.scorer.inference import Inference
+from hsfiq.model.scorer.inference import Inference, ranks
 from hsfiq.model.scorer.loading import Loaded
-from hsfiq.model.scorer.training import ranks
 
 if TYPE_CHECKING:
     from hsfiq.model.preference.report_statistics import Predictions

@@ -323,7 +323,7 @@ class Retraining:
         self, places: Tensor, model: AnswerModel, triplet_losses: Iterator[Tensor]
     ) -> dict[str, float]:
         """Take one step of the optimiser; return mean losses, and their weighted sum as "loss"."""
-        own, share = self.own_rows(places)  # [b]
+        own, share = self.distributed.weighted_share(places)  # [b]
         sets = self.sets(own)  # [b, 2]
         answers = self.answers.part(own, sets.device)
         preferences, scores = model.losses(sets, answers)  # [b], [b]
@@ -344,14 +344,6 @@ class Retraining:
                 parameter.grad = self.distributed.total(parameter.grad)
         self.optimizer.step()
         return dict(zip(losses, of_all.tolist(), strict=True))
-
-    def own_rows(self, rows: Tensor) -> tuple[Tensor, float]:
-        """This process's share of rows [B], and each row's weight in a mean over all of them.
-
-        Every process takes part in every step: without a share, with a row of weight 0.
-        """
-        own = self.distributed.share(rows)
-        return (own, 1 / len(rows)) if len(own) else (rows[:1], 0.0)
 
     def sets(self, places: Tensor) -> Tensor:
         """The scores of the questions' sets, with gradients: [B] -> [B, 2] float32.
@@ -386,7 +378,8 @@ class Retraining:
             return
         encoder = self.scorer.encoder
         for batch in self.triplets.batches(self.settings, epoch):
-            own, share = self.own_rows(torch.arange(len(batch.texts)))  # [b]
+            places = torch.arange(len(batch.texts))  # [B]
+            own, share = self.distributed.weighted_share(places)  # [b]
             rows = own.tolist()
             images = [
                 of_rows[row]

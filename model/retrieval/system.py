@@ -34,6 +34,10 @@ class Batch:
     references: Tensor  # [B, P, W] tokens
     targets: Tensor  # [B, P, W]
 
+    @property
+    def n(self) -> int:
+        return len(self.texts)
+
     def to(self, device: torch.device) -> Batch:
         return replace(
             self, references=moved(self.references, device), targets=moved(self.targets, device)

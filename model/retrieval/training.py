@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
 
 import torch
 from torch import Tensor
@@ -16,42 +14,26 @@ from hsfiq.drawn.triplets import target_split
 from hsfiq.errors import UnreadableInput
 from hsfiq.model import checkpoints
 from hsfiq.model.checkpoints import Checkpoint
-from hsfiq.model.data import Example, TrainingData, training_text, training_texts
+from hsfiq.model.data import TrainingData, training_texts
 from hsfiq.model.features import TokenSource
 from hsfiq.model.retrieval.loading import new_system, with_frozen_weights
 from hsfiq.model.retrieval.system import Batch, Losses, System
 from hsfiq.model.retrieval.system_card import write_system_card
 from hsfiq.model.retrieval.tiny import TinyQFormer, TinyTowers, load_pretrained
-from hsfiq.model.runtime import (
-    Distributed,
-    Diverged,
-    generator,
-    prefetched,
-    require_finite,
-    seed_for,
-    staged,
-)
-from hsfiq.model.scorer.inference import Inference, autocast, precision
-from hsfiq.model.scorer.job import (
-    Callback,
-    Optimizer,
-    Progress,
-    RunFolder,
-    Step,
-    TensorBoard,
-    TrainingJob,
-)
+from hsfiq.model.runtime import Distributed, Diverged, generator, seed_for, staged
+from hsfiq.model.scorer.inference import autocast, precision
+from hsfiq.model.scorer.job import Callback, RunFolder, TrainingJob
+from hsfiq.model.scorer.loop import Loop
 from hsfiq.model.scorer.run import ABOUT, identity, tokens_of, write_missing
-from hsfiq.model.scorer.training import validate
 from hsfiq.model.system_recipes import Stage, SystemRecipe
 
-# The training loop of the retrieval systems: one stage, in which targets are in-batch negatives.
-#
-# Every epoch trains on each triplet once. Random draws follow from the seed and their place in the
-# run, so a resumed run continues exactly as an uninterrupted one.
+# One stage of a training, in which a batch's targets are its negatives.
 
 
-class StageTrainer:
+class StageTrainer(Loop[Batch]):
+    recipe: SystemRecipe
+    stage: Stage
+
     def __init__(
         self,
         system: System,
@@ -59,74 +41,25 @@ class StageTrainer:
         job: TrainingJob,
         tokens: TokenSource,
         folder: RunFolder,
-        callbacks: Sequence[Callback],
     ) -> None:
         """Start the stage that the system has begun, or resume the one in `folder`.
 
         UnreadableInput if the folder holds another run, or a broken checkpoint.
         """
-        self.system, self.stage, self.recipe = system, stage, system.recipe
-        self.data, self.tokens, self.folder, self.callbacks = job.data, tokens, folder, callbacks
-        self.device = device = job.distributed.device
         system.before_training()
-        self.parameters = {
-            name: parameter
-            for name, parameter in system.named_parameters()
-            if parameter.requires_grad
-        }
-        self.dtype = precision(self.recipe.precision, device)
-        self.inference = Inference(system, tokens, Distributed(device))
-        self.optimizer = Optimizer(
-            self.parameters,
-            self.recipe,
-            stage.weight_decay,
-            device,
-            self.dtype,
-            system.own_lr(),
-        )
-        self.progress = Progress()
+        recipe, own_lr = system.recipe, system.own_lr()
+        super().__init__(system, system, recipe, stage, job, tokens, folder, own_lr)
+        self.system = system
+        # The last batch is left out if it is not full.
+        self.n_steps = max(len(self.data.train) // stage.batch, 1)
         self.restore()
         system.keep_texts(self.training_texts())
-        self.save_every, self.saved_at = job.save_every, monotonic()
 
-    @property
-    def n_steps(self) -> int:
-        """Steps of an epoch: the last batch is left out if it is not full."""
-        return max(len(self.data.train) // self.stage.batch, 1)
+    def place(self) -> str:
+        return f"stage {self.stage.number}, {super().place()}"
 
-    def train(self) -> None:
-        """Train to the stage's last epoch; Diverged leaves the last checkpoint sound."""
-        if self.progress.epoch == self.stage.epochs:
-            return
-        for callback in self.callbacks:
-            callback.started(self.progress, self.n_steps, self.stage.epochs)
-        while self.progress.epoch < self.stage.epochs:
-            self.train_epoch()
-
-    def train_epoch(self) -> None:
-        """Train on every triplet once, from the next step on, and validate."""
-        epoch = self.progress.epoch
-        self.system.train()
-        with closing(prefetched(self.batches(epoch, self.progress.step))) as batches:
-            for batch in batches:
-                loss, accuracy = self.step(batch)
-                n = len(batch.texts)
-                step = Step(epoch, self.progress.step, self.n_steps, n, loss, accuracy)
-                for callback in self.callbacks:
-                    callback.stepped(step)
-                self.progress.count(n, loss, accuracy)
-                due = monotonic() - self.saved_at > self.save_every
-                if due and self.progress.step < self.n_steps:
-                    self.save()
-        require_finite(self.parameters)
-        self.progress.end_epoch(
-            lr=self.stage.lr_at(epoch, self.n_steps - 1, self.n_steps),
-            temperature=self.system.loss_temperature() or self.recipe.temperature,
-            val=validate(self.data, self.recipe, self.inference),
-        )
-        for callback in self.callbacks:
-            callback.ended(self.progress.epochs[-1])
-        self.save()
+    def seed(self, epoch: int, step: int) -> int:
+        return seed_for(self.recipe.seed, "step", self.stage.number, epoch, step)
 
     def batches(self, epoch: int, first: int) -> Iterator[Batch]:
         """The batches of an epoch, from step `first` on."""
@@ -143,7 +76,7 @@ class StageTrainer:
         triplets = [self.data.train[row] for row in rows.tolist()]
         images = [example.reference for example in triplets]
         images += [example.target for example in triplets]
-        tokens = staged(self.tokens.tokens(images), self.device)
+        tokens = staged(self.tokens.tokens(images), self.distributed.device)
         references, targets = tokens.chunk(2)  # [B, P, W] each
         return Batch(
             triplet_ids=[example.triplet_id for example in triplets],
@@ -152,12 +85,6 @@ class StageTrainer:
             references=references,
             targets=targets,
         )
-
-    def texts(self, triplets: Sequence[Example], draws: Sequence[float]) -> list[str]:
-        return [
-            self.system.clean_text(training_text(example.captions, self.recipe.captions, u))
-            for example, u in zip(triplets, draws, strict=True)
-        ]
 
     def training_texts(self) -> list[str]:
         """Every text of the epochs' batches, in any order."""
@@ -168,44 +95,26 @@ class StageTrainer:
             for text in training_texts(example.captions, rule)
         ]
 
-    def step(self, batch: Batch) -> tuple[float, float]:
-        """Take one step of the optimiser; Diverged if the loss is not finite.
-
-        The result is the loss, and the share of queries whose own target is the best of the batch.
-        """
-        epoch, step = self.progress.epoch, self.progress.step
-        torch.manual_seed(seed_for(self.recipe.seed, "step", self.stage.number, epoch, step))
-        self.optimizer.set_lr(self.stage.lr_at(epoch, step, self.n_steps))
-        with autocast(self.device, self.dtype):
-            losses: Losses = self.system.losses(batch.to(self.device))
+    def gradients(self, batch: Batch) -> Tensor:
+        with autocast(self.distributed.device, self.dtype):
+            losses: Losses = self.system.losses(batch.to(self.distributed.device))
         loss = torch.stack([term.float() for term in losses.terms.values()]).sum()  # []
         if not loss.isfinite():
             wrong = [name for name, term in losses.terms.items() if not term.isfinite()]
-            raise Diverged(
-                f"stage {self.stage.number}, epoch {epoch}, step {step}: the loss is not finite, "
-                f"first in {', '.join(wrong)}; try a lower lr, clip_norm=1, or precision=fp32"
-            )
+            raise Diverged(f"the loss is not finite, first in {', '.join(wrong)}")
         self.optimizer.backward(loss)
-        self.optimizer.step()
         own = torch.arange(len(losses.logits), device=losses.logits.device)  # [B]
-        accuracy = (losses.logits.argmax(dim=1) == own).float().mean()
-        return loss.item(), accuracy.item()
+        accuracy = (losses.logits.argmax(dim=1) == own).float().mean()  # []
+        return torch.stack([loss.detach(), accuracy])
 
-    def save(self) -> None:
-        """Write a checkpoint; Diverged if a weight is not finite."""
-        require_finite(self.parameters)
-        for callback in self.callbacks:
-            callback.saving()
-        self.folder.save(self.progress, self.system.stored_weights(), self.optimizer.tensors())
-        self.saved_at = monotonic()
+    def temperature(self) -> float:
+        return self.system.loss_temperature() or self.recipe.temperature
 
-    def restore(self) -> None:
-        checkpoint = self.folder.last()
-        if checkpoint is None:
-            return
-        self.progress = Progress(**checkpoint.about["progress"])
+    def weights(self) -> Mapping[str, Tensor]:
+        return self.system.stored_weights()
+
+    def load(self, checkpoint: Checkpoint) -> None:
         self.system.load(checkpoint)
-        self.optimizer.load(checkpoint.tensors("state"))
 
 
 BACKBONES = "backbones"
@@ -264,14 +173,7 @@ def train_stage(
 ) -> None:
     """Train one stage; `tokens` are the backbone's."""
     system.begin(stage.number)
-    own_tokens = stage_tokens(system, job, tokens)
-    callbacks = (job.callback, TensorBoard(folder.path / "tensorboard"))
-    trainer = StageTrainer(system, stage, job, own_tokens, folder, callbacks)
-    try:
-        trainer.train()
-    finally:
-        for each in callbacks:
-            each.close()
+    StageTrainer(system, stage, job, stage_tokens(system, job, tokens), folder).train()
 
 
 def stage_tokens(system: System, job: TrainingJob, tokens: TokenSource) -> TokenSource:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from hsfiq.model.features import TOKENS_DTYPE, EncodedTokens, FeatureCache, Toke
 from hsfiq.model.recipes import Recipe, RecipeBase, recipe, shown
 from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.inference import precision
-from hsfiq.model.scorer.job import Callback, RunFolder, TensorBoard, TrainingJob
+from hsfiq.model.scorer.job import Callback, RunFolder, TrainingJob
 from hsfiq.model.scorer.loading import load_parameters, new_scorer
 from hsfiq.model.scorer.training import Trainer
 from hsfiq.model.system_recipes import SystemRecipe
@@ -150,18 +150,11 @@ def run(recipe: Recipe, job: TrainingJob) -> Checkpoint:
     scorer.to(distributed.device)
     tokens, data = tokens_of(job.data, scorer.encoder, job.cache, distributed, job.callback)
     folder = RunFolder(out, identity(recipe, data, scorer.encoder, init_sha256), about)
-    callbacks: Sequence[Callback] = ()
-    if distributed.is_first:
-        callbacks = (job.callback, TensorBoard(out / "tensorboard"))
     # This refuses another run's folder, before anything is written into it.
-    trainer = Trainer(scorer, data, recipe, tokens, folder, distributed, callbacks, job.save_every)
+    trainer = Trainer(scorer, recipe, replace(job, data=data), tokens, folder)
     if distributed.is_first:
         write_missing(data, out)
-    try:
-        trainer.train()
-    finally:
-        for each in callbacks:
-            each.close()
+    trainer.train()
     best = checkpoints.read(out)
     if distributed.is_first:
         write_scorer_card(best)

@@ -113,8 +113,8 @@ def scores_of_sets(relevances: Tensor) -> Tensor:
     return relevances.double().mean(dim=1)
 
 
-def trained_parameters(scorer: Scorer) -> dict[str, nn.Parameter]:
-    """The parameters that training changes, by name; the others come from the encoder's files."""
+def trained_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that training changes, by name; a scorer's others are its encoder's files."""
     return {
-        name: parameter for name, parameter in scorer.named_parameters() if parameter.requires_grad
+        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
     }

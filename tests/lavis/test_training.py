@@ -14,8 +14,8 @@ from hsfiq.model.encoders.lavis import from_files
 from hsfiq.model.features import EncodedTokens, FeatureCache, TokenSource
 from hsfiq.model.recipes import Recipe, recipe
 from hsfiq.model.runtime import Distributed
-from hsfiq.model.scorer.job import Callback, RunFolder, Step, TensorBoard
-from hsfiq.model.scorer.loading import load_parameters
+from hsfiq.model.scorer.job import Callback, RunFolder, Step, TensorBoard, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths, load_parameters
 from hsfiq.model.scorer.scorer import Scorer, trained_parameters
 from hsfiq.model.scorer.training import Trainer
 
@@ -51,7 +51,8 @@ def train(
 ) -> list[float]:
     losses = Losses()
     folder = RunFolder(out, {"recipe": recipe.to_json()}, {})
-    Trainer(scorer, data, recipe, tokens, folder, Distributed(CPU), [losses]).train()
+    job = TrainingJob(data, out, ScorerPaths(), Distributed(CPU), losses)
+    Trainer(scorer, recipe, job, tokens, folder).train()
     return losses.values
 
 
@@ -87,10 +88,10 @@ def test_a_stopped_run_resumes_and_its_checkpoint_loads(
                 raise KeyboardInterrupt
 
     folder = RunFolder(tmp_path / "stopped", {"recipe": QURE.to_json()}, {})
-    callback = Stop()
+    job = TrainingJob(data, tmp_path / "stopped", ScorerPaths(), Distributed(CPU), Stop())
     stopped = Scorer(from_files(architecture, weights), "max")
     with pytest.raises(KeyboardInterrupt):
-        Trainer(stopped, data, QURE, tokens, folder, Distributed(CPU), [callback]).train()
+        Trainer(stopped, QURE, job, tokens, folder).train()
     resumed = Scorer(from_files(architecture, weights), "max")
     remaining = train(resumed, data, tokens, tmp_path / "stopped")
     n_steps = len(all_losses) // QURE.epochs

@@ -39,10 +39,10 @@ from hsfiq.model.evaluation.rankings import (
     write_run,
 )
 from hsfiq.model.features import open_image
+from hsfiq.model.scorer.inference import ranks
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.model.scorer.run import content_sha256
-from hsfiq.model.scorer.training import ranks
 from hsfiq.readers import runs
 from tests.model.scorer.helpers import CPU, SMALL, Drawn, train
 

@@ -150,7 +150,7 @@ def test_a_loss_that_is_not_finite_ends_the_run(
     drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clip4cir, "contrastive", lambda logits: logits.sum() * torch.nan)
-    with pytest.raises(Diverged, match=r"stage 1, epoch 0, step 0: .* in contrastive; try a lower"):
+    with pytest.raises(Diverged, match=r"stage 1, epoch 0, step 0: .* in contrastive; no .*; try"):
         train(drawn, tmp_path / "run")
 
 
@@ -186,4 +186,4 @@ def stage_trainer(drawn: Drawn, tokens: TokenSource, folder: Path) -> StageTrain
     system.begin(1)
     run = RunFolder(folder, {}, {})
     job = TrainingJob(drawn.data, folder, ScorerPaths(), ONE_PROCESS, Callback())
-    return StageTrainer(system, SMALL.stages[0], job, tokens, run, ())
+    return StageTrainer(system, SMALL.stages[0], job, tokens, run)

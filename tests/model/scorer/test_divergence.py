@@ -16,8 +16,8 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import read
 from hsfiq.model.features import TokenSource
 from hsfiq.model.runtime import Diverged, first_not_finite, prefetched
-from hsfiq.model.scorer.job import RunFolder, Step
-from hsfiq.model.scorer.loading import new_scorer
+from hsfiq.model.scorer.job import RunFolder, Step, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths, new_scorer
 from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.model.scorer.training import Trainer
 from tests.model.scorer.helpers import (
@@ -54,7 +54,8 @@ def trainer_of(
     scorer = new_scorer(SMALL, None)
     saboteur = Saboteur(scorer.encoder.get_parameter("vision_proj.weight"), *place)  # type: ignore[attr-defined]
     run_folder = RunFolder(folder, {"recipe": SMALL.to_json()}, {})
-    return Trainer(scorer, drawn.data, SMALL, tokens, run_folder, ONE_PROCESS, [saboteur]), scorer
+    job = TrainingJob(drawn.data, folder, ScorerPaths(), ONE_PROCESS, saboteur)
+    return Trainer(scorer, SMALL, job, tokens, run_folder), scorer
 
 
 def test_a_nan_weight_is_named(drawn: Drawn, tokens: TokenSource, tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_divergence_before_the_first_checkpoint(
     trainer, _ = trainer_of(drawn, tokens, tmp_path, (0, 0))
     with pytest.raises(Diverged, match=r"epoch 0, step 1: .*; no checkpoint was written; try"):
         trainer.train()
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["tensorboard"]
 
 
 def test_the_last_step_of_an_epoch_is_checked_too(

@@ -24,8 +24,8 @@ from hsfiq.model.encoders.encoder import Encoder, normalise
 from hsfiq.model.features import TokenSource
 from hsfiq.model.recipes import RECIPES, Pooling, Recipe, Strategy, recipe
 from hsfiq.model.runtime import generator
-from hsfiq.model.scorer.job import RunFolder
-from hsfiq.model.scorer.loading import new_scorer
+from hsfiq.model.scorer.job import RunFolder, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths, new_scorer
 from hsfiq.model.scorer.negatives import (
     FAR,
     Definition,
@@ -557,9 +557,8 @@ def trainer_of(
     scorer = new_scorer(run_recipe, None)
     recorder = callback or Checker(drawn, run_recipe, scorer, tokens)
     run_folder = RunFolder(folder, {"recipe": run_recipe.to_json()}, {})
-    return Trainer(
-        scorer, drawn.data, run_recipe, tokens, run_folder, ONE_PROCESS, [recorder]
-    ), scorer
+    job = TrainingJob(drawn.data, folder, ScorerPaths(), ONE_PROCESS, recorder)
+    return Trainer(scorer, run_recipe, job, tokens, run_folder), scorer
 
 
 @pytest.mark.parametrize("strategy", ["cirqrs", "qure", "qure-code", "top-k", "after-target"])
@@ -569,7 +568,7 @@ def test_negatives_are_defined_with_the_current_weights(
     run_recipe = replace(SMALL, strategy=strategy, epochs=3, n_def=2, n_neg=6)
     trainer, _ = trainer_of(drawn, tokens, run_recipe, tmp_path)
     trainer.train()
-    (checker,) = trainer.callbacks
+    checker = trainer.callbacks[0]
     assert isinstance(checker, Checker)
     assert [definition.epoch for definition in checker.definitions] == [0, 1, 2]
     assert [definition.columns.shape[1] for definition in checker.definitions] == [1, 1, 1]

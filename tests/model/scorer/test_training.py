@@ -15,8 +15,7 @@ from hsfiq.model.encoders.encoder import normalise
 from hsfiq.model.features import EncodedTokens
 from hsfiq.model.recipes import Pooling
 from hsfiq.model.runtime import Diverged
-from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.scorer.training import ranks, validate
+from hsfiq.model.scorer.inference import Inference, ranks, validate
 from tests.model.encoders.small_encoder import SmallEncoder, draw_images
 from tests.model.scorer.helpers import CPU, ONE_PROCESS, SMALL
 
