@@ -18,6 +18,7 @@ from hsfiq.model.preference.training import Inputs, Retrained, set_scores
 from hsfiq.model.recipes import Recipe
 from hsfiq.model.scorer.inference import Inference, ranks
 from hsfiq.model.scorer.loading import Loaded
+from hsfiq.model.scorer.run import SCORES
 
 if TYPE_CHECKING:
     from hsfiq.model.preference.report_statistics import Predictions
@@ -74,9 +75,8 @@ def write_retraining_card(
     )
     bias = fitted["after"]["side_bias"]
     introduction = (
-        f"It scores how relevant an image is to a reference image and a text. Encoder "
-        f"`{recipe['encoder']}`, first trained by `{recipe['name']}`, then by `preference` on "
-        f"{report['n_train']:,} answers."
+        f"{SCORES} Encoder `{recipe['encoder']}`, first trained by `{recipe['name']}`, then by "
+        f"`preference` on {report['n_train']:,} answers."
     )
     write_card(
         folder,

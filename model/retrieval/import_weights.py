@@ -22,7 +22,6 @@ from hsfiq.model.retrieval.system import FROZEN, System
 from hsfiq.model.retrieval.system_card import (
     IMPORTED_FROM,
     card_section,
-    encoder_of,
     origins,
     write_system_card,
 )
@@ -38,7 +37,7 @@ from hsfiq.model.retrieval.weights import (
     require_like,
 )
 from hsfiq.model.scorer.loading import copy_parameters, new_scorer
-from hsfiq.model.scorer.run import DATA, recipe_lines
+from hsfiq.model.scorer.run import DATA, SCORES, encoder_of, recipe_lines
 from hsfiq.model.scorer.scorer import trained_parameters
 from hsfiq.model.system_recipes import SystemName, SystemRecipe, system_recipe
 
@@ -249,10 +248,7 @@ def require_same_encoder(
 
 
 def write_imported_card(checkpoint: Checkpoint, named: Recipe) -> None:
-    what = (
-        "It scores how relevant an image is to a reference image and a text. Encoder: "
-        f"`{named.encoder}`."
-    )
+    what = f"{SCORES} Encoder: `{named.encoder}`."
     write_card(
         checkpoint.path.parent,
         f"QuRe's retriever, trained on {DATA[named.dataset]} by its authors, as a scorer",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hsfiq.model.checkpoints import Checkpoint, write_card
-from hsfiq.model.encoders.encoder import FrozenEncoder
 from hsfiq.model.retrieval.weights import PublishedFile
 from hsfiq.model.scorer.run import (
     DATA,
@@ -20,12 +17,11 @@ from hsfiq.model.scorer.run import (
 )
 from hsfiq.model.system_recipes import (
     SystemName,
-    SystemRecipe,
     system_recipe,
     system_recipe_from_json,
 )
 
-# What an imported checkpoint records: its files and its frozen image encoder.
+# What an imported checkpoint records of its files.
 
 IMPORTED_FROM = "imported_from"
 """The key of a checkpoint's JSON file for the published files."""
@@ -35,17 +31,6 @@ NOT_COMPARED = (
     "of all tensors were compared with the model, but its lists have not been compared with "
     "published figures."
 )
-
-
-def encoder_of(encoder: FrozenEncoder) -> dict[str, Any]:
-    return {
-        "encoder": {
-            "name": encoder.name,
-            "frozen_sha256": encoder.frozen_id(),
-            "tokens": list(encoder.tokens_shape),
-        },
-        "preprocessing": json.loads(json.dumps(asdict(encoder.preprocessing))),
-    }
 
 
 def origins(files: Sequence[PublishedFile]) -> list[dict[str, Any]]:
@@ -104,30 +89,25 @@ def write_system_card(checkpoint: Checkpoint) -> None:
         f"hsfiq retrieve {recipe.system} --checkpoint FOLDER "
         f"--data {'drawn' if is_drawn else 'DIR'} --out run.jsonl"
     )
+    if IMPORTED_FROM in about:
+        source = card_section(about)
+    else:
+        n_train = about["data"]["n_train"]
+        n_used = min(recipe.triplets or n_train, n_train)
+        accuracy = "training targets that are the best of their batch"
+        source = data_and_figures(about, n_used, accuracy)
     write_card(
         checkpoint.path.parent,
         f"`{recipe.system}`, trained on {DATA[recipe.dataset]}",
         [what, *([DRAWN] if is_drawn else []), NO_JUDGEMENTS],
         {
-            **(card_section(about) if IMPORTED_FROM in about else trained(about, recipe)),
+            **source,
             "Recipe": recipe_lines(system_recipe(recipe.name), recipe, VARIANTS[recipe.system]),
-            "Provenance": provenance(checkpoint, recipe),
+            "Provenance": [
+                f"- stage {about['stage']} of {len(recipe.epochs)}",
+                *provenance_lines(checkpoint),
+            ],
             "Use": ["```bash", command, "```"],
         },
         tags=(recipe.system, recipe.dataset),
     )
-
-
-def trained(about: Mapping[str, Any], recipe: SystemRecipe) -> dict[str, Iterable[str]]:
-    """The data, and the figures of the best epoch."""
-    n_train = about["data"]["n_train"]
-    return data_and_figures(
-        about,
-        min(recipe.triplets or n_train, n_train),
-        "training targets that are the best of their batch",
-    )
-
-
-def provenance(checkpoint: Checkpoint, recipe: SystemRecipe) -> Iterator[str]:
-    yield f"- stage {checkpoint.about['stage']} of {len(recipe.epochs)}"
-    yield from provenance_lines(checkpoint)

@@ -34,6 +34,7 @@ DRAWN = (
     "Its images are drawn garments and its texts are written from their attributes. The figures "
     "say nothing about photographs, about the published system, or about what people prefer."
 )
+SCORES = "It scores how relevant an image is to a reference image and a text."
 NO_JUDGEMENTS = (
     "It was trained on triplets alone: no human judgement, and no simulated one, was used."
 )
@@ -49,10 +50,8 @@ def write_scorer_card(checkpoint: Checkpoint) -> None:
     """Write README.md into the folder of a scorer that was trained on triplets."""
     about = checkpoint.about
     trained = Recipe.from_json(about["recipe"], str(checkpoint.path))
-    what = (
-        "It scores how relevant an image is to a reference image and a text. Encoder "
-        f"`{trained.encoder}`, trained as {SOURCES[trained.name.split('-')[0]]}."
-    )
+    source = SOURCES[trained.name.split("-")[0]]
+    what = f"{SCORES} Encoder `{trained.encoder}`, trained as {source}."
     write_card(
         checkpoint.path.parent,
         f"A scorer trained on {DATA[trained.dataset]} by `{trained.name}`",
@@ -207,13 +206,20 @@ def identity(
             "n_images": len(data.images),
             "sha256": content_sha256(data),
         },
+        **encoder_of(encoder),
+        "init_sha256": init_sha256,
+    }
+
+
+def encoder_of(encoder: FrozenEncoder) -> dict[str, Any]:
+    """What a checkpoint records of its image encoder."""
+    return {
         "encoder": {
             "name": encoder.name,
             "frozen_sha256": encoder.frozen_id(),
             "tokens": list(encoder.tokens_shape),
         },
         "preprocessing": jsonable(asdict(encoder.preprocessing)),
-        "init_sha256": init_sha256,
     }
 
 
