@@ -124,12 +124,6 @@ def known_names(name: str, known: Iterable[str]) -> str:
     return (f"did you mean {near[0]!r}? " if near else "") + f"choose from {', '.join(names)}"
 
 
-def cosine_lr(epoch: int, epochs: int, lr: float, final_share: float) -> float:
-    """The learning rate of an epoch, counted from 0, that decays from `lr` (QuRe's schedule)."""
-    least = lr * final_share
-    return least + (lr - least) * (1 + math.cos(math.pi * epoch / epochs)) / 2
-
-
 def parsed(text: str, kind: Any) -> Any:
     """Read a value from text as `shown` writes it; ValueError says what it is not.
 
@@ -315,7 +309,8 @@ class Recipe(RecipeBase):
 
     def lr_at(self, epoch: int, step: int = 0, n_steps: int = 1) -> float:  # noqa: ARG002
         """The learning rate of each step of an epoch, from 0 on (QuRe's `cosine_lr_schedule`)."""
-        return cosine_lr(epoch, self.epochs, self.lr, self.final_lr_share)
+        least = self.lr * self.final_lr_share
+        return least + (self.lr - least) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
     def _problems(self) -> Iterator[str]:
         yield from self.out_of_range()

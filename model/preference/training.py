@@ -17,7 +17,7 @@ from hsfiq.model.features import FeatureCache, TokenSource
 from hsfiq.model.preference.answer_model import AnswerModel, AnswerTensors, fit_answers
 from hsfiq.model.preference.answers import Question, ReleaseAnswers, with_images
 from hsfiq.model.recipes import RANGES as RECIPE_RANGES
-from hsfiq.model.recipes import RETRAINING, Recipe, cosine_lr, read_values, shown
+from hsfiq.model.recipes import RETRAINING, Recipe, read_values, shown
 from hsfiq.model.release_scores import image_relevances, images_of_release, indexed
 from hsfiq.model.runtime import Distributed, Diverged, generator, require_finite, seed_for
 from hsfiq.model.scorer.inference import Inference, autocast
@@ -84,10 +84,6 @@ class Settings:
     @classmethod
     def for_encoder(cls, name: str) -> Settings:
         return cls(**(TINY if name == "tiny" else BLIP2))
-
-    def lr_at(self, epoch: int) -> float:
-        """The learning rate of an epoch, counted from 0."""
-        return cosine_lr(epoch, self.epochs, self.lr, self.final_lr_share)
 
     def with_values(self, values: Mapping[str, str]) -> Settings:
         """The settings with values changed as on the command line; refuse unknown keys."""
@@ -221,6 +217,9 @@ def without_held_out(data: TrainingData, answers: ReleaseAnswers) -> TrainingDat
 # answer model can be fitted exactly, and so needs no learning rate. If triplets are mixed in, each
 # step also has a batch of triplets, each with a negative drawn from its whole pool. Several
 # processes share each batch, and add up their gradients.
+#
+# It is simpler than `hsfiq.model.scorer.loop`, which has validation, callbacks and checkpoints: a
+# retraining keeps its last epoch, and is repeated if it was interrupted.
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +267,9 @@ class Retraining:
         self.held, self.parameters = split_parameters(
             trained_parameters(scorer), settings.held or ()
         )
-        optimisation = settings.optimisation(recipe)
+        self.optimisation = settings.optimisation(recipe)
         self.optimizer = Optimizer(
-            self.parameters, optimisation, optimisation.weight_decay, distributed.device, dtype
+            self.parameters, self.optimisation, settings.weight_decay, distributed.device, dtype
         )
         self.inference = Inference(scorer.encoder, tokens, distributed)
 
@@ -294,7 +293,7 @@ class Retraining:
         epochs = []
         with frozen(self.held.values()):
             for epoch in range(self.settings.epochs):
-                self.optimizer.set_lr(self.settings.lr_at(epoch))
+                self.optimizer.set_lr(self.optimisation.lr_at(epoch))
                 self.scorer.train()
                 epochs.append({"epoch": epoch, **self.epoch(epoch, model)})
                 require_finite(self.parameters)
