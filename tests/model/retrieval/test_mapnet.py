@@ -69,12 +69,6 @@ def test_marginals(n: int, m: int) -> None:
     assert torch.equal(free.argmax(dim=1), values.argmax(dim=1))
 
 
-def test_a_plan_by_hand() -> None:
-    """With x = sqrt(2 * 8) / (sqrt(2 * 8) + sqrt(1 * 1)) = 4 / 5 on the diagonal."""
-    plan = transport_plan(torch.tensor([[0.2, 0.1], [0.1, 0.8]]), 1.0, 200)
-    assert torch.allclose(plan, torch.tensor([[0.4, 0.1], [0.1, 0.4]]), atol=1e-6)
-
-
 @pytest.mark.parametrize(("n", "m"), [(4, 4), (6, 3)])
 def test_at_a_small_temperature_it_solves_the_linear_program(n: int, m: int) -> None:
     values = similarities(5, n, m).double()
@@ -82,9 +76,7 @@ def test_at_a_small_temperature_it_solves_the_linear_program(n: int, m: int) -> 
     rows = np.kron(np.eye(n), np.ones(m))
     columns = np.kron(np.ones(n), np.eye(m))
     exact = linprog(
-        cost.ravel(),
-        A_eq=np.vstack([rows, columns]),
-        b_eq=[*[1 / n] * n, *[1 / m] * m],
+        cost.ravel(), A_eq=np.vstack([rows, columns]), b_eq=[*[1 / n] * n, *[1 / m] * m]
     )
     plan = transport_plan(values, 0.005, 3000).numpy()
     assert (plan * cost).sum() == pytest.approx(exact.fun, abs=2e-3)
@@ -118,16 +110,6 @@ def test_the_discrepancy_equals_a_literal_one() -> None:
         literal_mmd(point, vectors, 0.6) for point, vectors in zip(points, sets, strict=True)
     ]
     assert squared_mmd(points, sets, 0.6).tolist() == pytest.approx(literal, abs=1e-6)
-
-
-def test_discrepancies_by_hand() -> None:
-    """Opposite vectors are at squared distance 4, and orthogonal ones at 2."""
-    x, y = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
-    sets = torch.stack([torch.stack([x, x]), torch.stack([-x, -x]), torch.stack([x, y])])
-    values = squared_mmd(x.expand(3, 2), sets, 2.0)
-    assert values.tolist() == pytest.approx(
-        [0, 2 - 2 * math.exp(-2), 1 - (1 + math.exp(-1)) + (1 + math.exp(-1)) / 2], abs=1e-6
-    )
 
 
 def test_distances() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from hsfiq.model.retrieval.sprc import Sprc, alignment
+from hsfiq.model.retrieval.sprc import Sprc
 from hsfiq.model.retrieval.system import Batch
 from tests.model.retrieval.qformer_systems import (
     backward,
@@ -48,13 +48,6 @@ def test_the_losses_equal_literal_ones(batch: Batch) -> None:
     assert losses.terms["align"].item() == pytest.approx(0.3 * distance, rel=1e-4)
     best = [max(float(queries[1] @ vector) for vector in image) / 0.05 for image in images]
     assert losses.logits[1].tolist() == pytest.approx(best, abs=1e-4)
-
-
-def test_alignment_by_hand() -> None:
-    """Means (2, 4) and (1, 1), (5, 1) and (1, 1): (1 + 9 + 16 + 0) / 4."""
-    fused = torch.tensor([[[1.0, 3.0], [3.0, 5.0]], [[5.0, 0.0], [5.0, 2.0]]])
-    prompts = torch.tensor([[0.0, 0.0], [2.0, 2.0]])
-    assert alignment(fused, prompts).item() == pytest.approx(6.5)
 
 
 def test_what_learns_from_which_term(batch: Batch) -> None:
