@@ -31,11 +31,7 @@ q3 0 x -1
 """
 """q1: a fits well, d fits, c does not fit, b is wrong, e is unjudged. q3 has no relevant image."""
 
-LISTS = {
-    "q1": ["b", "a", "e", "d", "c"],
-    "q2": ["a", "d", "e", "b", "c"],
-    "q3": ["z", "y", "x"],
-}
+LISTS = {"q1": ["b", "a", "e", "d", "c"], "q2": ["a", "d", "e", "b", "c"], "q3": ["z", "y", "x"]}
 
 
 def write_set(folder: Path) -> tuple[str | Path, ...]:

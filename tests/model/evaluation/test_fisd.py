@@ -122,7 +122,6 @@ def test_a_checkpoint_gives_the_figures_of_its_lists(
     of_lists = figures(capsys, "--data", folder, "--run", lists)
     assert of_scorer["figures"] == of_lists["figures"]
     assert len(lists.read_text().splitlines()) == 24
-
     written = tmp_path / "retrieved.jsonl"
     words = ["retrieve", "clip4cir", "--checkpoint", clip4cir, "--cache", drawn.cache]
     words += ["--data", folder, "--dataset", "fisd", "--k", 600, "--out", written]
@@ -158,9 +157,7 @@ def test_the_means_of_table_1_are_those_of_its_aspects() -> None:
         assert abs(mean - row["mean"]) < 0.00006
 
 
-def test_runs_and_checkpoints_exclude_each_other(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_exclude_checkpoints(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ((), ("--run", "a.jsonl", "--scorer", "run")):
         assert run(["evaluate", "fisd", "--data", str(folder), *options]) == 2
         assert capsys.readouterr().err.count("\n") == 1

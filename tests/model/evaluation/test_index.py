@@ -51,9 +51,7 @@ def test_searching_every_group_is_exact(index: Index, queries: Tensor, gallery: 
     assert recall_at(sets_of(expected), sets_of(approximate)) == 1.0
 
 
-def test_recall_grows_with_the_groups_searched(
-    index: Index, queries: Tensor, gallery: Tensor
-) -> None:
+def test_recall_grows_with_groups_searched(index: Index, queries: Tensor, gallery: Tensor) -> None:
     expected = sets_of(exact(queries, gallery, K))
     recalls = [
         recall_at(expected, sets_of(index.search(queries, K, probes))) for probes in (1, 4, 16)
@@ -69,9 +67,7 @@ def test_an_image_counts_once_by_its_best_vector() -> None:
     torch.testing.assert_close(ranked.scores, torch.tensor([[0.9, 0.8, 0.7, -torch.inf]]))
 
 
-def test_images_whose_vectors_are_averaged_are_searched_by_their_mean(
-    queries: Tensor, gallery: Tensor
-) -> None:
+def test_averaged_vectors_are_searched_by_their_mean(queries: Tensor, gallery: Tensor) -> None:
     means = searched(gallery, "mean")  # [N, 1, D]
     index = Index(means.flatten(0, 1), 16, seed=0)
     index.add(means)

@@ -117,15 +117,11 @@ def test_missing_lists(words: Words, tmp_path: Path) -> None:
         ({"q1": ["a", "a"]}, "twice"),
     ],
 )
-def test_wrong_lists_are_refused(
-    words: Words, tmp_path: Path, lists: dict[str, list[str]], error: str
-) -> None:
+def test_wrong_lists(words: Words, tmp_path: Path, lists: dict[str, list[str]], error: str) -> None:
     assert error in refusal(hsfiq(*words, "--run", write_lists(tmp_path, **lists)))
 
 
-def test_an_image_outside_of_the_database_is_named_with_its_line(
-    words: Words, tmp_path: Path
-) -> None:
+def test_an_image_outside_of_database_is_named_with_its_line(words: Words, tmp_path: Path) -> None:
     run = tmp_path / "run.jsonl"
     lists = LISTS | {"q3": ["z", "a"]}
     run.write_text(

@@ -38,9 +38,7 @@ LISTS = st.lists(st.sampled_from(CORPUS), unique=True, min_size=2)
 
 @settings(max_examples=60)
 @given(LISTS, st.sampled_from(CORPUS), st.integers(1, 5))
-def test_recall_is_defined_if_every_continuation_agrees(
-    ranked: list[str], target: str, k: int
-) -> None:
+def test_recall_is_defined_if_continuations_agree(ranked: list[str], target: str, k: int) -> None:
     value = recall(ranked, target, k, len(CORPUS))
     possible = {slow_recall(continuation, target, k) for continuation in continuations(ranked)}
     if value is not None:
@@ -51,9 +49,7 @@ def test_recall_is_defined_if_every_continuation_agrees(
 
 @settings(max_examples=60)
 @given(LISTS, st.sets(st.sampled_from(CORPUS), min_size=1), st.integers(1, 6))
-def test_precision_is_defined_if_every_continuation_agrees(
-    ranked: list[str], truths: set[str], k: int
-) -> None:
+def test_precision_if_continuations_agree(ranked: list[str], truths: set[str], k: int) -> None:
     value = average_precision(ranked, truths, k, len(CORPUS))
     possible = {
         round(slow_precision(continuation, truths, k), 12) for continuation in continuations(ranked)

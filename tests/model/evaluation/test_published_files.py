@@ -18,11 +18,7 @@ pytestmark = pytest.mark.shared
 
 Lists = dict[str, list[str]]
 
-SIZES = {
-    "dress": (2017, 3817, 2628),
-    "shirt": (2038, 6346, 3089),
-    "toptee": (1961, 5373, 2902),
-}
+SIZES = {"dress": (2017, 3817, 2628), "shirt": (2038, 6346, 3089), "toptee": (1961, 5373, 2902)}
 """Triplets, images of the split, images of the union."""
 
 
@@ -46,9 +42,6 @@ def drawn(rng: random.Random, targets: Mapping[str, str], images: Sequence[str],
             ranked.insert(rng.randrange(min(80, n)), target)
         lists[query] = ranked[:n]
     return lists
-
-
-# ---------------------------------------------------------------------------------------- FashionIQ
 
 
 def fashioniq(shared: Path, category: str) -> tuple[dict[str, str], list[str], list[str]]:
@@ -134,9 +127,6 @@ def test_fashioniq_in_both_orders_with_an_oracle(shared: Path, tmp_path: Path) -
     assert "6,016 of 12,032 queries are not in" in refusal(evaluate("fashioniq", data, run))
 
 
-# --------------------------------------------------------------------------------------------- CIRR
-
-
 def test_cirr(shared: Path, tmp_path: Path) -> None:
     data = shared / "data" / "cirr"
     captions = load(data / "captions" / "cap.rc2.val.json")
@@ -190,20 +180,15 @@ def test_the_demo_files_of_cirrs_server(shared: Path, tmp_path: Path) -> None:
     ]
     figures = result("cirr", data, demo[0], "--run", demo[1], "--split", "test1")
     assert (figures["valid_submission"], figures["n_queries"]) == (True, 4148)
-
     out = tmp_path / "out"
     result("cirr", data, demo[0], "--run", demo[1], "--split", "test1", "--submission", out)
     assert sorted(path.name for path in out.iterdir()) == [path.name for path in demo]
     for path in demo:
         assert load(out / path.name) == load(path)
-
     content = load(demo[1])
     content["12063"].pop()
     line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", content), "--split", "test1"))
     assert "it.json: 12063: 2 images, the server requires 3" in line
-
-
-# -------------------------------------------------------------------------------------------- CIRCO
 
 
 def official(shared: Path) -> dict[str, float]:
@@ -237,7 +222,6 @@ def test_circos_example(shared: Path, tmp_path: Path) -> None:
     assert 0 < expected["map@5"] < expected["recall@50"]
     assert (figures["n_queries"], figures["corpus"]["size"]) == (220, None)
     assert figures["notes"] == []
-
     out = tmp_path / "out"
     result("circo", data, example, "--submission", out)
     assert load(out / "submission_val.json") == load(example)

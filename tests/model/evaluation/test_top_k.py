@@ -60,9 +60,7 @@ def literal(scores: list[list[float]], k: int, excluded: list[int] | None) -> li
 
 
 @st.composite
-def searches(
-    draw: st.DrawFn,
-) -> tuple[Tensor, Tensor, Pooling, int, list[int], Tensor | None]:
+def searches(draw: st.DrawFn) -> tuple[Tensor, Tensor, Pooling, int, list[int], Tensor | None]:
     """Vectors of few integers: products are exact and often equal."""
     n_queries, images, vectors, width = (draw(st.integers(1, largest)) for largest in (7, 12, 3, 2))
     numbers = st.integers(-2, 2)
