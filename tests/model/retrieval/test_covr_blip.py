@@ -11,13 +11,7 @@ import torch
 from hsfiq.model.retrieval.covr_blip import CovrBlip
 from hsfiq.model.retrieval.loading import new_system
 from hsfiq.model.system_recipes import CovrBlipRecipe, system_on_drawn, system_recipe
-from tests.model.retrieval.small_systems import (
-    BATCH,
-    TEXTS,
-    begun,
-    losses_of_steps,
-    trained_names,
-)
+from tests.model.retrieval.small_systems import BATCH, TEXTS, begun, losses_of_steps, trained_names
 from tests.model.retrieval.test_backbone import literal_hn_nce
 
 pytestmark = pytest.mark.usefixtures("one_thread")

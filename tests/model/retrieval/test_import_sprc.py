@@ -114,9 +114,7 @@ def test_a_missing_tensor_is_named(
     assert not (tmp_path / "out").exists()
 
 
-def test_another_image_encoder_is_refused(
-    published: Path, trained: dict[str, Tensor], tmp_path: Path
-) -> None:
+def test_other_image_encoders(published: Path, trained: dict[str, Tensor], tmp_path: Path) -> None:
     changed = {**trained, f"{VIT}cls_token": trained[f"{VIT}cls_token"] + 1}
     file = sprc_file(changed, tmp_path)
     with pytest.raises(UnreadableInput, match=r"image encoder differs.*class_embedding"):

@@ -13,15 +13,8 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.retrieval.blip import Blip, BlipCrossAttention
 from hsfiq.model.retrieval.loading import filled_blip, filled_clip, load_towers
 from hsfiq.model.retrieval.weights import POSITIONS
-from tests.model.retrieval.blip_reference import (
-    BlipReference,
-    empty_blip,
-    read_blip_reference,
-)
-from tests.model.retrieval.clip_reference import (
-    empty_clip,
-    read_clip_reference,
-)
+from tests.model.retrieval.blip_reference import BlipReference, empty_blip, read_blip_reference
+from tests.model.retrieval.clip_reference import empty_clip, read_clip_reference
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +36,7 @@ def pretraining_file(weights: dict[str, Tensor], path: Path) -> Path:
     return path
 
 
-def test_blip_is_filled_from_a_file_of_pretraining(
-    reference: BlipReference, tmp_path: Path
-) -> None:
+def test_blip_is_filled_from_file_of_pretraining(reference: BlipReference, tmp_path: Path) -> None:
     file = pretraining_file(reference.weights, tmp_path / "model_base.pth")
     for kind in (Blip, BlipCrossAttention):
         model = filled_blip(empty_blip(reference, kind), file, frozen_only=False)
@@ -55,9 +46,7 @@ def test_blip_is_filled_from_a_file_of_pretraining(
         assert model.image_vectors(model.image_tokens(reference.pixels)).isfinite().all()
 
 
-def test_only_the_frozen_weights_are_read_beside_a_checkpoint(
-    reference: BlipReference, tmp_path: Path
-) -> None:
+def test_only_frozen_weights_are_read_if_so_told(reference: BlipReference, tmp_path: Path) -> None:
     file = pretraining_file(reference.weights, tmp_path / "model_base.pth")
     whole = filled_blip(empty_blip(reference, Blip), file, frozen_only=False)
     part = empty_blip(reference, Blip)
@@ -71,9 +60,7 @@ def test_only_the_frozen_weights_are_read_beside_a_checkpoint(
     torch.testing.assert_close(tokens, whole.image_tokens(reference.pixels))
 
 
-def test_positions_of_another_image_size_are_interpolated(
-    reference: BlipReference, tmp_path: Path
-) -> None:
+def test_other_positions_are_interpolated(reference: BlipReference, tmp_path: Path) -> None:
     small = torch.randn(1, 1 + 3 * 3, 24, generator=torch.Generator().manual_seed(1))
     file = pretraining_file({**reference.weights, POSITIONS: small}, tmp_path / "model.pth")
     model = filled_blip(empty_blip(reference, Blip), file, frozen_only=False)

@@ -186,5 +186,4 @@ def test_combiners(tmp_path: Path, dim: int) -> None:
     with torch.device("meta"):
         wanted = Combiner(dim, 2560, 5120, dropout=0.5).state_dict()
     tensors = written(tmp_path / "combiner.pt", "Combiner", combiner(dim))
-
     assert matched(tensors, wanted, str, tmp_path).keys() == wanted.keys()
