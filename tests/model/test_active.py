@@ -48,7 +48,7 @@ def total_information(latents: Tensor, weights: Tensor, places: list[int]) -> fl
     pairs=st.integers(1, 9),
     per_pair=st.sampled_from([1, 3]),
 )
-def test_chosen_gains_add_up_to_the_determinant(
+def test_gains_add_up_to_the_determinant(
     seed: int, opinions: int, pairs: int, per_pair: int
 ) -> None:
     latents, weights = random_opinions(seed, opinions, pairs, per_pair)
@@ -126,9 +126,6 @@ def test_mutual_information_of_a_nearly_sure_scorer() -> None:
     assert information == pytest.approx(exact, rel=0.05)
 
 
-# ---------------------------------------------------------------------------- Fisher's information
-
-
 @pytest.mark.parametrize("latent", [-6.0, -1.0, 0.0, 0.45, 2.5, 9.0])
 def test_score_information_is_the_expected_curvature_of_the_loss(latent: float) -> None:
     def loss(value: Tensor, score: int) -> Tensor:
@@ -164,9 +161,6 @@ def test_preference_information_is_the_mean_over_both_orders(
 def test_far_from_every_threshold_the_information_is_zero_not_nan() -> None:
     information = score_information(torch.tensor([-800.0, 800.0], dtype=torch.float64), THRESHOLDS)
     assert information.tolist() == [0.0, 0.0]
-
-
-# ----------------------------------------------------------------------------------------- latents
 
 
 def test_each_scorer_has_its_own_prior() -> None:

@@ -55,21 +55,14 @@ def plain(drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> FinishedRun
     return train(drawn, tmp_path_factory.mktemp("plain") / "run")
 
 
-# -------------------------------------------------------------------------------- exact equality
-
-
-def test_the_same_seed_gives_identical_weights(
-    drawn: Drawn, plain: FinishedRun, tmp_path: Path
-) -> None:
+def test_equal_seeds_give_equal_weights(drawn: Drawn, plain: FinishedRun, tmp_path: Path) -> None:
     repeated = train(drawn, tmp_path / "again")
     assert repeated.recorder.losses == plain.recorder.losses
     for name in ("best.json", "last.json"):  # which hold the sha256 of every tensor
         assert (repeated.out / name).read_bytes() == (plain.out / name).read_bytes()
 
 
-def test_another_seed_gives_another_scorer(
-    drawn: Drawn, plain: FinishedRun, tmp_path: Path
-) -> None:
+def test_other_seeds_give_other_scorers(drawn: Drawn, plain: FinishedRun, tmp_path: Path) -> None:
     other_seed = train(drawn, tmp_path / "other", replace(SMALL, seed=SMALL.seed + 1, epochs=2))
     assert other_seed.last.sha256 != plain.last.sha256
     assert other_seed.recorder.losses[0] != plain.recorder.losses[0]
@@ -83,13 +76,8 @@ def test_cached_and_uncached_training_are_identical(drawn: Drawn, tmp_path: Path
     assert cached.last.about == encoded.last.about
 
 
-# -------------------------------------------------------------------------- equality up to rounding
-
-
 @pytest.mark.parametrize(("batch", "parts"), [(8, 2), (12, 3)])
-def test_a_batch_in_parts_equals_the_batch(
-    drawn: Drawn, tmp_path: Path, batch: int, parts: int
-) -> None:
+def test_batch_in_parts_equals_batch(drawn: Drawn, tmp_path: Path, batch: int, parts: int) -> None:
     """2 x 4 is 8; the last batch of 37 has 5 or 1, which cannot be divided equally."""
     data = drawn.first(37)
     single = train(drawn, tmp_path / "whole", replace(SMALL, batch=batch), data=data)
@@ -158,9 +146,6 @@ def test_torchrun_equals_one_process(drawn: Drawn, tmp_path: Path) -> None:
     ]
 
 
-# --------------------------------------------------------------------------- combining processes
-
-
 def combine(distributed: Distributed, sizes: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     results = []
     for n in sizes:
@@ -183,12 +168,7 @@ def test_combined_shares_equal_the_complete_result(processes: int) -> None:
             assert total.tolist() == [n, complete.sum().item()]
 
 
-# --------------------------------------------------------------------------------------- precision
-
-
-def test_bf16_learns_on_a_cpu(
-    drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bf16_learns_on_cpu(drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps are in mixed precision; mining and validation are in fp32."""
     gallery, modes = Tiny.gallery, set()
 
