@@ -11,9 +11,7 @@ import pytest
 from benchmarks import lavis_venv, train_step
 
 
-def test_each_set_of_versions_has_its_own_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_versions_have_their_own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("HSFIQ_LAVIS", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     known = lavis_venv.folder()
@@ -32,9 +30,7 @@ def test_the_environment_has_the_extras_but_not_hsfiq() -> None:
     assert not any(name.startswith("hsfiq") for name in required)
 
 
-def test_the_second_of_two_waits_for_the_first(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_second_of_two_waits_for_the_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     second_has_started = threading.Event()
     made: list[Path] = []
 
@@ -53,9 +49,7 @@ def test_the_second_of_two_waits_for_the_first(
     assert made == [tmp_path / "venv"]
 
 
-def test_without_the_environment_the_command_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_environment_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HSFIQ_LAVIS", str(tmp_path / "nowhere"))
     with pytest.raises(SystemExit, match="nowhere/bin/python is not there: run `make bench-setup`"):
         train_step.run(seed=0, full=False)

@@ -18,9 +18,7 @@ def test_both_methods_give_the_same_ranking(size: int) -> None:
     assert not ours.equal(retrieve.naive(6, 30, size))
 
 
-def test_figures_of_fewer_candidates_are_scaled_and_marked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_figures_of_fewer_candidates_are_scaled_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     forked = SimpleNamespace(get_context=lambda _method: forkserver_context())
     monkeypatch.setattr(retrieve, "multiprocessing", forked)
     result = retrieve.measure(5, (Case(40, 600, 600), Case(40, 1200, 600)))

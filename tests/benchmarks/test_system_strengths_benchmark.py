@@ -44,5 +44,5 @@ def test_one_study_is_checked() -> None:
     small = system_strengths.simulate(np.random.default_rng(1), design)
     checked = system_strengths.checked(small, design, 0, {"best": 0.5, "side": 0.34})
     assert set(checked) == {
-        *("best", "best_wald", "side", "side_wald", "all_rank_ranges", "spa_differs"),
+        *("best", "best_wald", "side", "side_wald", "all_rank_ranges", "spa_differs")
     }
