@@ -62,9 +62,6 @@ def test_the_files_of_the_page_can_be_read(tmp_path: Path) -> None:
     assert read_config(tmp_path / "study.toml").queries.dataset == "shop"
 
 
-# -------------------------------------------------------------------- the catalogue, its judges
-
-
 def drawn(shape: Shape) -> Picture.Image:
     picture = Picture.new("RGB", (60, 60), "white")
     pen, colour, box = ImageDraw.Draw(picture), COLOURS[shape[1]], (10, 10, 50, 50)

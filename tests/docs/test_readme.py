@@ -22,9 +22,7 @@ COMMANDS = [
 ]
 
 
-def test_every_hsfiq_command_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_postgres: str
-) -> None:
+def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_postgres: str) -> None:
     write_inputs(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)

@@ -38,9 +38,7 @@ COMMANDS = [
 ]
 
 
-def test_the_reference_has_every_key_and_marks_changed_defaults(
-    tmp_path: Path,
-) -> None:
+def test_the_reference_has_every_key_and_marks_changed_defaults(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "guidelines.md").write_text("Look twice.", encoding="utf-8")
     config = read_config(tmp_path / "study.toml")
@@ -77,9 +75,7 @@ def table_of(name: str) -> list[str]:
     return re.split(rf"\n(?=\[{{1,2}}(?!\[?{name}[].]))", after)[0].splitlines()
 
 
-def test_the_commands_run_in_the_order_of_the_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_run_in_order_of_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     monkeypatch.setattr("hsfiq.annotate.app.serve", people_come)
