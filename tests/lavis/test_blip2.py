@@ -93,9 +93,6 @@ def test_the_numbers_of_texts_and_references_must_be_equal(blip2: Blip2, pixels:
         blip2.compose(blip2.image_tokens(pixels), TEXTS[:2])
 
 
-# --------------------------------------------------------------------------- compared with LAVIS
-
-
 class TheirBlip2(Blip2Qformer):
     """LAVIS' own model, which finds `bert-base-uncased` in the working folder."""
 
@@ -146,9 +143,6 @@ def test_lavis_reads_the_complete_state(blip2: Blip2, theirs: Blip2Qformer) -> N
     assert isinstance(theirs.Qformer, BertLMHeadModel)
     assert ours.keys() == theirs.state_dict().keys()
     assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.state_dict().items())
-
-
-# --------------------------------------------------------------------------- trained and frozen
 
 
 def trained(blip2: Blip2) -> dict[str, nn.Parameter]:
@@ -215,9 +209,6 @@ def test_a_changed_weight_changes_the_frozen_id(architecture: Architecture, weig
     next(iter(tensors.values())).view(-1)[0] += 0.5
     torch.save(tensors, weights / architecture.vit_file)
     assert from_files(architecture, weights).frozen_id() != known
-
-
-# ------------------------------------------------------------- other architectures and weights
 
 
 def test_a_checkpoint_with_its_image_encoder_needs_no_other_file(tmp_path: Path) -> None:

@@ -178,9 +178,7 @@ AROUND = {
 BLOCKS = {"clip": "transformer.resblocks", "eva": "blocks"}
 
 
-def test_the_image_encoders_have_the_published_names(
-    architecture: Architecture, weights: Path
-) -> None:
+def test_image_encoders_have_the_published_names(architecture: Architecture, weights: Path) -> None:
     kind = architecture.vit.kind
     encoder = from_files(architecture, weights).lavis.visual_encoder
     assert set(encoder.state_dict()) == {
