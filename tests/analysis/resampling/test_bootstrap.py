@@ -163,18 +163,14 @@ def test_resamples_depend_neither_on_the_call_nor_on_the_block_size(
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_draws_that_are_kept_are_those_that_are_drawn_again(
-    unit: Unit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draws_that_are_kept_equal_new_draws(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=70))
     monkeypatch.setattr(bootstrap_module, "MOST_KEPT", 0)
     assert (all_weights(Bootstrap.of_rows(ROWS, TRIPLETS, unit=unit, n_resamples=70)) == kept).all()
 
 
 @pytest.mark.parametrize("unit", ["participant", "triplet"])
-def test_many_clusters_are_resampled_in_groups_too(
-    monkeypatch: pytest.MonkeyPatch, unit: Unit
-) -> None:
+def test_many_clusters_are_resampled_in_groups(monkeypatch: pytest.MonkeyPatch, unit: Unit) -> None:
     monkeypatch.setattr(bootstrap_module, "MOST_ALONE", 4)
     rows = pd.DataFrame(
         {
