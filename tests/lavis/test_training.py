@@ -21,13 +21,7 @@ from hsfiq.model.scorer.training import Trainer
 
 CPU = torch.device("cpu")
 QURE = replace(
-    recipe("qure-fashioniq"),
-    epochs=4,
-    n_def=2,
-    batch=8,
-    lr=1e-3,
-    clip_norm=1.0,
-    val_recall=(1, 5),
+    recipe("qure-fashioniq"), epochs=4, n_def=2, batch=8, lr=1e-3, clip_norm=1.0, val_recall=(1, 5)
 )
 
 
