@@ -37,9 +37,6 @@ def trained(encoder: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in encoder.named_parameters() if p.requires_grad}
 
 
-# ------------------------------------------------------------------------------ compared with LAVIS
-
-
 @torch.no_grad()
 def test_outputs_equal_lavis(reference: Reference, encoder: Blip2Hf, texts: list[str]) -> None:
     implementation: Encoder = encoder
@@ -63,9 +60,7 @@ def test_outputs_equal_lavis(reference: Reference, encoder: Blip2Hf, texts: list
 
 
 @torch.no_grad()
-def test_cached_tokens_need_no_image_encoder(
-    reference: Reference, encoder: Blip2Hf, texts: list[str]
-) -> None:
+def test_cached_tokens_suffice(reference: Reference, encoder: Blip2Hf, texts: list[str]) -> None:
     """On a GPU, it then makes room for larger batches; without weights it would fail."""
     tokens = encoder.image_tokens(reference.pixels)
     query, gallery = encoder.compose(references(tokens, texts), texts), encoder.gallery(tokens)
@@ -90,7 +85,7 @@ def test_token_ids_equal_lavis(reference: Reference, encoder: Blip2Hf) -> None:
         assert ours == ids, text
 
 
-def test_lavis_temperature_and_frozen_weights(
+def test_temperature_and_frozen_weights(
     reference: Reference, encoder: Blip2Hf, folder: Path
 ) -> None:
     assert encoder.temperature.equal(reference.weights["temp"])
@@ -123,9 +118,7 @@ def test_transformers_own_forward(reference: Reference, encoder: Blip2Hf, texts:
 
 
 @torch.no_grad()
-def test_a_batch_equals_its_rows_one_by_one(
-    reference: Reference, encoder: Blip2Hf, texts: list[str]
-) -> None:
+def test_a_batch_equals_its_rows(reference: Reference, encoder: Blip2Hf, texts: list[str]) -> None:
     tokens = encoder.image_tokens(reference.pixels)
     together = encoder.compose(references(tokens, texts), texts)
     for row, text in enumerate(texts):
@@ -149,9 +142,6 @@ def test_every_vector_has_length_one(
         assert (vectors.norm(dim=-1) - 1).abs().max() < 1e-5
         assert (cast_vectors.norm(dim=-1) - 1).abs().max() < 1e-5
         assert (vectors * cast_vectors).sum(dim=-1).min() > 0.99
-
-
-# ------------------------------------------------------------------------------- trained and frozen
 
 
 def test_the_gradient_reaches_exactly_what_is_trained(
@@ -210,9 +200,7 @@ def save(out: Path, about: dict[str, Any], tensors: dict[str, Any]) -> Path:
         ("blip2-hf", "encoder.query_tokens", "has encoder.query_tokens, unknown"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_converted(
-    tmp_path: Path, about: Any, name: str, message: str
-) -> None:
+def test_unconvertible_checkpoints(tmp_path: Path, about: Any, name: str, message: str) -> None:
     if about:
         about = {"encoder": {"name": about}, "recipe": {"encoder": about}}
     path = save(tmp_path / "run", about, {name: torch.zeros(1)})
@@ -220,9 +208,6 @@ def test_a_checkpoint_that_cannot_be_converted(
     assert command.code == 2
     assert f"{path}: {message}" in command.err
     assert not (tmp_path / "out").exists()
-
-
-# ------------------------------------------------------------------------------- trained and scored
 
 
 VALUES = {"encoder": "blip2-hf", "size": "42", "epochs": "2", "n_def": "1", "lr": "1e-4"}
@@ -237,9 +222,7 @@ class Stop(Recorder):
             raise KeyboardInterrupt
 
 
-def test_the_encoder_is_trained_stopped_and_resumed(
-    drawn: Drawn, converted: Path, tmp_path: Path
-) -> None:
+def test_training_is_stopped_and_resumed(drawn: Drawn, converted: Path, tmp_path: Path) -> None:
     recipe = replace(RECIPE.with_values(VALUES), batch=13)
     data = drawn.first(26)
 
