@@ -119,12 +119,7 @@ def reference_tokens(checkpoint: Path, path: Path) -> torch.Tensor:
     return encoder.image_tokens(pixels.unsqueeze(0)).half()  # [1, P, W]
 
 
-# ------------------------------------------------------------------------------------- the lists
-
-
-def test_a_target_has_the_same_rank_as_in_validation(
-    drawn: Drawn, paths: ScorerPaths, val: Benchmark
-) -> None:
+def test_targets_rank_as_in_validation(drawn: Drawn, paths: ScorerPaths, val: Benchmark) -> None:
     ranked = retrieved(val, paths, depth=1000)
     images = frozenset(drawn.data.images)
     inference = prepared_for(paths, images).inference
@@ -149,9 +144,7 @@ def test_lists_equal_the_reference_ranking(paths: ScorerPaths, val: Benchmark) -
     assert ranked.missing == {}
 
 
-def test_cirr_removes_the_reference_and_ranks_the_subset(
-    paths: ScorerPaths, val: Benchmark
-) -> None:
+def test_cirr_removes_reference_and_ranks_the_subset(paths: ScorerPaths, val: Benchmark) -> None:
     rng = Random(3)
     part = val.parts[0]
     assert part.corpus.images is not None
@@ -220,9 +213,6 @@ def test_a_written_run_can_be_read(paths: ScorerPaths, val: Benchmark, tmp_path:
         write_run(tmp_path / "nowhere" / "run.jsonl", ranked, "ours")
 
 
-# --------------------------------------------------------------------------------- missing images
-
-
 def delete_image(paths: ScorerPaths, part: Part) -> tuple[str, str]:
     """Delete a candidate that is no reference, and damage a reference."""
     references = {query.reference for query in part.queries}
@@ -286,9 +276,6 @@ def test_a_part_without_any_image_is_refused(damaged: ScorerPaths, val: Benchmar
         retrieved(val, damaged, allow_missing=True)
 
 
-# ----------------------------------------------------------------------------------------- CIRQRS
-
-
 @pytest.fixture(scope="module")
 def lists(val: Benchmark) -> dict[str, SystemLists]:
     """Random lists of six images, as of another system."""
@@ -322,7 +309,7 @@ def test_cirqrs_is_the_mean_over_the_images_and_then_over_the_queries(
     assert ranked[50] == CirqrsAt(Figure(None, f"{n} of {n} lists have fewer than 50 images"))
 
 
-def test_cirqrs_of_the_scorers_own_lists_is_the_mean_of_their_scores(
+def test_cirqrs_of_own_lists_is_the_mean_of_their_scores(
     paths: ScorerPaths, val: Benchmark
 ) -> None:
     own_lists = retrieved(val, paths, depth=10)
@@ -362,9 +349,6 @@ def test_cirqrs_without_any_image_is_undefined(paths: ScorerPaths, val: Benchmar
     answers = SystemLists({query.query_id: ("x",) for query in part.queries}, {})
     expected = CirqrsAt(Figure(None, "no list has an available image"))
     assert cirqrs_at(part, answers, prepared, (1,)) == {1: expected}
-
-
-# ------------------------------------------------------------------------------ the drawn catalogue
 
 
 def test_the_val_split_equals_the_validation_data_of_training(drawn: Drawn, val: Benchmark) -> None:
