@@ -35,9 +35,6 @@ from tests.model.scorer.helpers import CPU, files_below, hsfiq, is_killed
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("scored release")]
 
 
-# ---------------------------------------------------------------------------------- existing scores
-
-
 def test_finished_scores_are_reused(loop: Loop, release: Path, tmp_path: Path) -> None:
     command = ("score", release, "--scorer", loop.run, "--images", loop.pictures)
     assert hsfiq(*command, "--cache", loop.cache).code == 0
@@ -60,7 +57,7 @@ def stamped(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (folder, *folder.iterdir())}
 
 
-def test_damaged_files_are_written_again(
+def test_damaged_files_are_replaced(
     loop: Loop, scored: Path, release: Path, tmp_path: Path
 ) -> None:
     assert score(loop, release, "--images", loop.pictures).code == 0
@@ -70,9 +67,7 @@ def test_damaged_files_are_written_again(
         assert files_below(tmp_path / "hp.scores") == files_below(scored)
 
 
-def test_other_scores_are_replaced_only_with_force(
-    loop: Loop, release: Path, tmp_path: Path
-) -> None:
+def test_other_scores_are_replaced_with_force(loop: Loop, release: Path, tmp_path: Path) -> None:
     images = ("--images", loop.pictures)
     assert score(loop, release, *images).code == 0
     before = files_below(tmp_path / "hp.scores")
@@ -83,7 +78,6 @@ def test_other_scores_are_replaced_only_with_force(
     assert_refused(score(loop, release, *images), message)
     (release / "queries.parquet").write_bytes(text)
     assert files_below(tmp_path / "hp.scores") == before
-
     assert score(loop, release, *images, "--name", "another", scorer=loop.other).code == 0
     assert score(loop, release, *images, "--force", scorer=loop.other).code == 0
     sets = [set_scores(tmp_path / "hp.scores", name) for name in ("cirqrs", "another")]
@@ -115,9 +109,6 @@ def test_the_release_is_not_changed(loop: Loop, release: Path, tmp_path: Path) -
     assert command.code == 0
     assert (files_below(release), stamped(release)) == (before, stamps)
     assert set(files_below(tmp_path / "hp.scores")) == set(NAMES)  # beside it, not beside the link
-
-
-# -------------------------------------------------------------------------------------------- kills
 
 
 class CacheCounts(Callback):
@@ -169,10 +160,8 @@ def test_killed_while_encoding(loop: Loop, scored: Path, release: Path, tmp_path
     with closing(sqlite3.connect(index)) as rows:
         ((kept,),) = rows.execute("SELECT count(*) FROM rows")
     assert ENCODER_BATCH <= kept < len(loop.wanted)
-
     callback = CacheCounts()
     score_release(release, "cirqrs", paths, CPU, callback)
-
     assert callback.counts[-1] == (len(loop.wanted) - kept,) * 2
     assert files_below(scores) == files_below(scored)
 
