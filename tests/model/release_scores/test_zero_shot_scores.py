@@ -22,9 +22,7 @@ pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("sc
 DOCS = Path(__file__).parents[3] / "docs" / "encoders.md"
 
 
-def test_a_model_of_transformers_scores_a_release(
-    loop: Loop, release: Path, tmp_path: Path
-) -> None:
+def test_model_of_transformers_scores_a_release(loop: Loop, release: Path, tmp_path: Path) -> None:
     model = saved(clip, tmp_path / "clip")
     by_name = {}
     for name, part in (("clip", ""), ("clip-text", "@text")):
