@@ -130,9 +130,7 @@ def test_a_stopped_run_keeps_its_complete_parts(request_for: Request, tmp_path: 
     assert not folder.exists()
 
 
-def test_the_command_writes_a_run_that_evaluate_reads(
-    drawn: Drawn, clip4cir: Path, tmp_path: Path
-) -> None:
+def test_the_run_is_read_by_evaluate(drawn: Drawn, clip4cir: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.jsonl"
     options = ["--checkpoint", clip4cir, "--data", "drawn", "--images", drawn.pictures]
     options += ["--cache", drawn.cache, "--out", out]
@@ -151,7 +149,7 @@ def test_the_command_writes_a_run_that_evaluate_reads(
     assert again.err == f"hsfiq: {out}: exists already; name another file with --out\n"
 
 
-def test_another_system_and_another_dataset_are_refused(
+def test_other_systems_and_datasets_are_refused(
     drawn: Drawn, clip4cir: Path, tmp_path: Path
 ) -> None:
     options = ["--checkpoint", clip4cir, "--images", drawn.pictures, "--out", tmp_path / "x.jsonl"]
