@@ -41,12 +41,7 @@ N_STEPS = 3
     ],
 )
 def test_a_stopped_run_resumes_exactly(
-    drawn: Drawn,
-    clip4cir: Path,
-    losses: list[float],
-    tmp_path: Path,
-    nth: int,
-    save_every: float,
+    drawn: Drawn, clip4cir: Path, losses: list[float], tmp_path: Path, nth: int, save_every: float
 ) -> None:
     stopped = StopAt(nth)
     with pytest.raises(Stopped):
@@ -120,7 +115,7 @@ def test_a_stage_with_frozen_images_trains_on_their_vectors(
     torch.testing.assert_close(fast, slow, atol=2e-3, rtol=0)
 
 
-def test_texts_of_the_two_directions_are_drawn_apart(
+def test_texts_of_directions_are_drawn_apart(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
     trainer = stage_trainer(drawn, tokens, tmp_path)
@@ -173,9 +168,7 @@ def test_several_processes_are_refused(drawn: Drawn, tmp_path: Path) -> None:
         )
 
 
-def test_training_starts_from_another_checkpoint(
-    drawn: Drawn, clip4cir: Path, tmp_path: Path
-) -> None:
+def test_training_starts_from_a_checkpoint(drawn: Drawn, clip4cir: Path, tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         train(drawn, tmp_path / "run", callback=StopAt(2), init=clip4cir, save_every=0.0)
     assert read(tmp_path / "run" / "stage-1").about["init_sha256"] == read(clip4cir).sha256
