@@ -126,9 +126,6 @@ def files_below(folder: Path) -> dict[str, bytes]:
     }
 
 
-# --------------------------------------------------------------------------------- other processes
-
-
 def in_processes(n: int, function: Callable[..., Any], *args: Any) -> list[Any]:
     """Call `function(distributed, *args)` in n processes, joined as `torchrun` joins them."""
     with socket.socket() as free:
@@ -224,10 +221,7 @@ def train_until_killed(
     torch.set_num_threads(1)
     paths = ScorerPaths(cache=drawn.cache)
     killer = Killer(method, nth)
-    run(
-        recipe,
-        TrainingJob(drawn.data, out, paths, ONE_PROCESS, killer, save_every=save_every),
-    )
+    run(recipe, TrainingJob(drawn.data, out, paths, ONE_PROCESS, killer, save_every=save_every))
 
 
 def is_killed(function: Callable[..., None], *args: Any) -> bool:
@@ -238,9 +232,6 @@ def is_killed(function: Callable[..., None], *args: Any) -> bool:
     code = process.exitcode
     process.close()
     return code == -signal.SIGKILL
-
-
-# -------------------------------------------------------------------------------- the command line
 
 
 @dataclass(frozen=True)
