@@ -77,7 +77,7 @@ def test_a_nan_weight_is_named(drawn: Drawn, tokens: TokenSource, tmp_path: Path
     assert not any("draft" in name for name in files_below(tmp_path))
 
 
-def test_divergence_before_the_first_checkpoint(
+def test_divergence_before_any_checkpoint(
     drawn: Drawn, tokens: TokenSource, tmp_path: Path
 ) -> None:
     trainer, _ = trainer_of(drawn, tokens, tmp_path, (0, 0))
@@ -86,9 +86,7 @@ def test_divergence_before_the_first_checkpoint(
     assert [path.name for path in tmp_path.iterdir()] == ["tensorboard"]
 
 
-def test_the_last_step_of_an_epoch_is_checked_too(
-    drawn: Drawn, tokens: TokenSource, tmp_path: Path
-) -> None:
+def test_the_last_step_is_checked_too(drawn: Drawn, tokens: TokenSource, tmp_path: Path) -> None:
     trainer, _ = trainer_of(drawn, tokens, tmp_path, (1, 4))
     with pytest.raises(
         Diverged,
@@ -122,9 +120,7 @@ class BrokenTokens:
         return tokens
 
 
-def test_the_first_module_with_nan_output_is_named(
-    drawn: Drawn, tokens: TokenSource, tmp_path: Path
-) -> None:
+def test_the_first_nan_module_is_named(drawn: Drawn, tokens: TokenSource, tmp_path: Path) -> None:
     target = drawn.data.train[17].target
     broken = BrokenTokens(tokens, target)
     trainer, scorer = trainer_of(drawn, broken, tmp_path)
@@ -156,9 +152,6 @@ def test_first_not_finite(fault: str, culprit: str | None) -> None:
     assert first_not_finite(module, lambda: module(torch.ones(1, 2))) == culprit
 
 
-# -------------------------------------------------------------------------------- the command line
-
-
 def test_exploding_weights(drawn: Drawn, tmp_path: Path) -> None:
     """Each step multiplies every weight by about 1 - lr * weight_decay = -9."""
     values = ("lr=10", "weight_decay=1", "clip_norm=none", "epochs=12")
@@ -183,9 +176,6 @@ def test_fp16_needs_a_gpu(drawn: Drawn, tmp_path: Path) -> None:
         "hsfiq: precision=fp16: needs a GPU; on a CPU: bf16, fp32 or auto",
     )
     assert not (tmp_path / "run").exists()
-
-
-# ------------------------------------------------------------------------------------ reading ahead
 
 
 def test_prefetching_changes_nothing() -> None:
