@@ -42,9 +42,7 @@ from hsfiq.model.scorer.negatives import (
     skewness,
     summary,
 )
-from hsfiq.model.scorer.negatives import (
-    Drawn as DrawnNegatives,
-)
+from hsfiq.model.scorer.negatives import Drawn as DrawnNegatives
 from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.model.scorer.training import Batch, Trainer
 from tests.model.scorer import reference_negatives
@@ -60,7 +58,6 @@ def test_hardness_equals_loops_over_the_images() -> None:
     scores = torch.randn(40, 25, generator=generator).mul(4).round().mul(0.05)  # with equal scores
     targets, negatives = (torch.randint(0, 25, (40,), generator=generator) for _ in range(2))
     negatives = torch.where(negatives == targets, (negatives + 1) % 25, negatives)
-
     rows = []
     for row, target, negative in zip(scores.tolist(), targets, negatives, strict=True):
         above = [sum(score > row[image] for score in row) for image in (target, negative)]
@@ -70,7 +67,6 @@ def test_hardness_equals_loops_over_the_images() -> None:
         rows.append(
             (above[1] - above[0], margin, 1 / (1 + math.exp(margin)), fmean(weights), skew(row))
         )
-
     measured = hardness_of(scores, targets, negatives, TAU)
     for ours, theirs in zip(measured.tolist(), rows, strict=True):
         assert ours == pytest.approx(theirs, abs=1e-4)
@@ -263,9 +259,7 @@ def test_the_description_of_a_rule() -> None:
         ("corpus", None, 1, "leave threshold out"),
     ],
 )
-def test_invalid_rules_are_refused(
-    strategy: str, k: int | None, threshold: int | None, message: str
-) -> None:
+def test_invalid_rules(strategy: str, k: int | None, threshold: int | None, message: str) -> None:
     with pytest.raises(UnreadableInput, match=message):
         NegativeRule(strategy, k, threshold)  # type: ignore[arg-type]
 
@@ -308,9 +302,7 @@ def test_draws_equal_the_reference(
 
 
 @given(st.integers(2, 12), st.integers(0, 30), st.data())
-def test_draws_from_the_corpus_equal_the_reference(
-    images: int, epochs: int, data: st.DataObject
-) -> None:
+def test_draws_from_corpus_equal_reference(images: int, epochs: int, data: st.DataObject) -> None:
     target = data.draw(st.integers(0, images - 1))
     u = uniforms(1, epochs)
     drawn = draw_from_corpus(images, torch.tensor([target]), u)
@@ -447,9 +439,6 @@ def test_numbers_just_below_1_draw_the_last() -> None:
         assert drawn.columns.tolist() == [[images - 2]]
 
 
-# ------------------------------------------------------------------------------------ which rule
-
-
 def rules_of(run_recipe: Recipe) -> dict[int, str]:
     """The rules in words, by the first epoch in which each applies."""
     rules: dict[int, str] = {}
@@ -487,9 +476,7 @@ DROPS = "those between the two steepest score drops below the target"
         ("qure-cirr", (8, 16, 24, 32, 40, 48), {8: DROPS}),
     ],
 )
-def test_the_papers_definitions(
-    name: str, definitions: tuple[int, ...], rules: dict[int, str]
-) -> None:
+def test_papers_definitions(name: str, definitions: tuple[int, ...], rules: dict[int, str]) -> None:
     run_recipe = recipe(name)
     assert run_recipe.definitions == definitions
     assert rules_of(run_recipe) == {0: CORPUS, **rules}
@@ -502,9 +489,6 @@ def test_the_corpus_is_never_redefined_but_redrawn() -> None:
     run_recipe = replace(recipe("cirqrs-fashioniq"), strategy="corpus")
     assert rules_of(run_recipe) == {0: CORPUS}
     assert {defined_at(run_recipe, epoch) for epoch in range(30)} == {0, 6, 12, 18, 24}
-
-
-# --------------------------------------------------------------------------------- definitions
 
 
 class Checker(Recorder):
@@ -596,9 +580,6 @@ def test_a_definition_is_kept_until_the_next(drawn: Drawn, tmp_path: Path) -> No
         2,
         1,
     ]
-
-
-# ----------------------------------------------------------------------------------------- epochs
 
 
 def test_an_epoch_trains_each_triplet_once_with_its_draw(
