@@ -113,7 +113,6 @@ def test_cirr_selects_by_its_subsets_too(data: TrainingData) -> None:
     )
     recipe = replace(SMALL, dataset="cirr", val_recall=(5,))
     values = validate(replace(data, val=val), recipe, inference_of(data, encoder))
-
     hits = []
     for example in filter(lambda example: example.subset, val):
         members = tuple(i for i in data.corpora[example.pool] if i in example.subset)
@@ -133,9 +132,7 @@ def test_cirr_ranks_without_the_reference_and_others_with_it(data: TrainingData)
     assert differences == [[0, 1], [0, 1]]  # some references stood before the target
 
 
-def test_a_reference_outside_the_corpus_is_refused_only_where_it_is_removed(
-    data: TrainingData,
-) -> None:
+def test_a_reference_outside_corpus_is_refused_only_where_it_is_removed(data: TrainingData) -> None:
     stray = replace(data.val[0], triplet_id="one.stray", reference="i19")
     strayed = replace(data, val=(stray, *data.val[1:]))
     inference = inference_of(data, SmallEncoder())
