@@ -88,9 +88,6 @@ def test_the_same_weights_have_the_same_name(tmp_path: Path) -> None:
     assert save(tmp_path / "b", "best", {}, {"scorer": parts_of(2)["scorer"]}) != second
 
 
-# --------------------------------------------------------------------------------------- kill -9
-
-
 def save_for_ever(folder: Path) -> None:
     torch.set_num_threads(1)
     value = 0
@@ -145,9 +142,6 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, n_bytes: int) -> 
     assert before.items() <= remaining.items()
     assert not any("draft" in name for name in remaining)
     assert value_of(tmp_path) == 1
-
-
-# -------------------------------------------------------------------------------------- broken ones
 
 
 def tensors_file(folder: Path) -> Path:
@@ -230,12 +224,10 @@ def test_a_broken_checkpoint_is_refused(drawn: Drawn, tmp_path: Path, fault: str
     save(folder, "last", {"value": 1}, parts_of(1))
     spoil, message = BROKEN[fault]
     spoil(folder)
-
     with pytest.raises(UnreadableInput) as error_info:
         read(folder).tensors("scorer")
     assert message in str(error_info.value)
     assert "\n" not in str(error_info.value)
-
     command = hsfiq(*options(drawn, tmp_path / "out", "--init", folder))
     assert (command.code, command.out) == (2, "")
     assert command.last_line == f"hsfiq: {error_info.value}"
@@ -268,9 +260,6 @@ def test_a_file_of_tensors_is_not_a_checkpoint(tmp_path: Path) -> None:
         UnreadableInput, match="is not the JSON file of a checkpoint; name a run's folder"
     ):
         read(tmp_path / "it.safetensors")
-
-
-# -------------------------------------------------------------------------------- which is the best
 
 
 def saved_best(folder: Path, means: list[float]) -> int:
@@ -311,9 +300,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_an_epochs_loss_is_the_mean_over_its_triplets(
-    batches: list[tuple[int, float, float]],
-) -> None:
+def test_an_epochs_loss_is_mean_over_its_triplets(batches: list[tuple[int, float, float]]) -> None:
     progress = Progress()
     for n, loss, accuracy in batches:
         progress.count(n, loss, accuracy)
