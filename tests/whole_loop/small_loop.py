@@ -107,10 +107,7 @@ def run_slow_processes() -> None:
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     loop.INTERRUPT_SECONDS = loop.TERMINATE_SECONDS = FOREVER
     command = [sys.executable, "-c", ENDS_SLOWLY]
-    with (
-        Signals() as signals,
-        Server(address_of(port), folder / "server.log", signals) as server,
-    ):
+    with Signals() as signals, Server(address_of(port), folder / "server.log", signals) as server:
         assert server.start([*command, str(folder / "server"), str(port)]) is None
         run_to_end([*command, str(folder / "command"), "0"], signals)
 
@@ -129,10 +126,7 @@ def run_small_loop() -> None:
         steps = [served, replace(answered, words=(*answered.words, "--speed", "600"))]
     forking = SimpleNamespace(Popen=fork_step, TimeoutExpired=subprocess.TimeoutExpired)
     brief = replace(tiny.STAGE, epochs=6)
-    with (
-        patch.object(loop, "subprocess", forking),
-        patch.object(tiny, "STAGE", brief),
-    ):
+    with patch.object(loop, "subprocess", forking), patch.object(tiny, "STAGE", brief):
         run_loop(steps, folder, port, write, warn)
 
 
