@@ -105,6 +105,33 @@ def filled(first: Sequence[str], images: Sequence[str], n: int = 50, seed: int =
     return [*first, *remaining][:n]
 
 
+SHIRT_RUN = {
+    "shirt.val.0": filled(["s0", "s1"], SHIRTS),  # at 2
+    "shirt.val.1": filled(["s3"], SHIRTS),  # at 1
+    "shirt.val.2": [*filled(["s4"], [each for each in SHIRTS if each != "s5"], 49), "s5"],  # at 50
+    "shirt.val.3": filled(["s8", "s9", "s10", "s11", "s6"], SHIRTS),  # at 5
+}
+DRESS_RUN = {
+    "dress.val.0": filled(["d5", "d6", "d7", "d8", "d9", "d1"], DRESSES),  # at 6
+    "dress.val.1": filled(["d2"], [image for image in DRESSES if image != "d3"]),  # nowhere
+}
+BEST_RUN = {
+    **{f"shirt.val.{i}": filled([f"s{[1, 3, 5, 6][i]}"], SHIRTS) for i in range(4)},
+    **{f"dress.val.{i}": filled([f"d{2 * i + 1}"], DRESSES) for i in range(2)},
+}
+"""Every target comes first."""
+
+
+def best_of_cirr() -> dict[str, list[str]]:
+    """Lists of four queries of CIRR that start with their image set, the target first."""
+    return {
+        str(10 + i): filled(
+            MEMBERS[6 * i + 1 : 6 * i + 6], [each for each in MEMBERS if each != MEMBERS[6 * i]]
+        )
+        for i in range(4)
+    }
+
+
 def evaluate(name: str, data: Path, run: Path, *options: str | Path) -> CommandResult:
     """Run the command."""
     return hsfiq("evaluate", name, "--data", data, "--run", run, *options)

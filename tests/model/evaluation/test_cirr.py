@@ -73,10 +73,7 @@ def test_hand_computed_figures(data: Path, tmp_path: Path) -> None:
     assert figures["corpus"] == {"name": "split", "size": 70}
     assert figures["n_queries"] == 4
     assert "captions" not in figures
-    assert (
-        "the reference is not a candidate: 69 candidates per query, CIRR's own protocol"
-        in (figures["notes"])
-    )
+    assert "69 candidates per query, CIRR's own protocol" in "".join(figures["notes"])
 
 
 def test_the_files_may_be_in_a_subfolder_cirr(tmp_path: Path) -> None:
@@ -99,10 +96,7 @@ def test_the_reference_is_removed_before_counting(data: Path, tmp_path: Path) ->
     plain = result("cirr", data, put(tmp_path / "without.json", LISTS))
     for key in (*RECALL_KEYS, *SUBSET_KEYS, "mean"):
         assert figures[key] == plain[key]
-    assert (
-        "lists that held their query's reference: 4; it was removed before counting"
-        in (figures["notes"])
-    )
+    assert "lists that held their query's reference: 4" in "".join(figures["notes"])
 
 
 def test_fifty_images_with_the_reference_count_as_forty_nine(data: Path, tmp_path: Path) -> None:
@@ -110,9 +104,7 @@ def test_fifty_images_with_the_reference_count_as_forty_nine(data: Path, tmp_pat
     lists["10"] = [image for image in lists["10"] if image != set_members(0)[0]]
     figures = result("cirr", data, put(tmp_path / "with.json", lists))
     assert figures["recall@50"] is None
-    assert figures["reason"]["recall@50"] == (
-        "1 of 4 lists are too short; give 50 images for each, not counting the reference"
-    )
+    assert figures["reason"]["recall@50"].endswith("50 images for each, not counting the reference")
 
 
 def test_image_sets_from_short_lists(data: Path, tmp_path: Path) -> None:
@@ -122,14 +114,9 @@ def test_image_sets_from_short_lists(data: Path, tmp_path: Path) -> None:
         "10": filled([first], [member for member in MEMBERS if member not in MEMBERS[:6]])
     }
     figures = result("cirr", data, put(tmp_path / "it.json", lists))
-    assert (
-        figures["recall_subset@1"] == 0.0
-    )  # another member comes before the target, if that comes
+    assert figures["recall_subset@1"] == 0.0  # another member comes before the target, if it comes
     assert (figures["recall_subset@2"], figures["recall_subset@3"]) == (None, None)
-    assert figures["reason"]["recall_subset@2"] == (
-        "1 of 4 lists do not determine which 2 of the image set come first; give the "
-        "recall_subset run too"
-    )
+    assert "do not determine which 2 of the image set" in figures["reason"]["recall_subset@2"]
 
 
 def test_a_query_missing_from_one_of_two_files(data: Path, tmp_path: Path) -> None:
@@ -144,22 +131,22 @@ def test_a_query_missing_from_one_of_two_files(data: Path, tmp_path: Path) -> No
     assert figures["recall_subset@3"] == 0.75
 
 
-def test_image_sets_only(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"11": ["dev-900-0-img1", *LISTS["11"]]},
+            "11: image 'dev-900-0-img1' is not among the 70",
+        ),
+        ({"99": ["x"]}, "1 of 5 queries are not in CIRR val (99); its ids look like 10"),
+    ],
+)
+def test_refused_lists(
+    data: Path, tmp_path: Path, change: dict[str, list[str]], message: str
+) -> None:
+    assert message in refusal(evaluate("cirr", data, put(tmp_path / "it.json", LISTS | change)))
     _, subset = files(tmp_path)
-    line = refusal(evaluate("cirr", data, subset))
-    assert "holds only rankings of the image sets; give the recall run too" in line
-
-
-def test_images_of_all_of_nlvr2(data: Path, tmp_path: Path) -> None:
-    lists = LISTS | {"11": ["dev-900-0-img1", *LISTS["11"]]}
-    line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", lists)))
-    assert "it.json: 11: image 'dev-900-0-img1' is not among the 70 candidates" in line
-    assert "rank only the corpus of this split" in line
-
-
-def test_queries_of_another_split(data: Path, tmp_path: Path) -> None:
-    line = refusal(evaluate("cirr", data, put(tmp_path / "it.json", LISTS | {"99": ["x"]})))
-    assert "1 of 5 queries are not in CIRR val (99); its ids look like 10; another split" in line
+    assert "give the recall run too" in refusal(evaluate("cirr", data, subset))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +159,7 @@ def test_broken_image_sets(tmp_path: Path, members: list[str]) -> None:
     entries[0]["img_set"]["members"] = members
     put(path, entries)
     line = refusal(evaluate("cirr", tmp_path, put(tmp_path / "it.json", LISTS)))
-    assert "pairid 10: its img_set is not the reference, the target and others of the split" in line
+    assert "pairid 10: its img_set is not" in line
 
 
 def test_a_query_without_a_target(tmp_path: Path) -> None:
@@ -182,10 +169,7 @@ def test_a_query_without_a_target(tmp_path: Path) -> None:
     del entries[2]["target_hard"]
     put(path, entries)
     line = refusal(evaluate("cirr", tmp_path, put(tmp_path / "it.json", LISTS)))
-    assert "cap.rc2.val.json: 1 of 4 queries have no target, 12 first; either all have" in line
-
-
-# ------------------------------------------------------------------------------------- submissions
+    assert "cap.rc2.val.json: 1 of 4 queries have no target, 12 first" in line
 
 
 def test_written_files_are_accepted_by_the_server(data: Path, tmp_path: Path) -> None:
@@ -200,14 +184,10 @@ def test_written_files_are_accepted_by_the_server(data: Path, tmp_path: Path) ->
     assert (subset.pop("version"), subset.pop("metric")) == ("rc2", "recall_subset")
     assert subset["11"] == [set_members(1)[1], set_members(1)[0], set_members(1)[2]]
     assert {len(images) for images in subset.values()} == {3}
-
-    checked = result(
-        "cirr", data, out / names[0], "--run", out / names[1], "--split", "test1",
-    )  # fmt: skip
-    assert checked == {
-        "benchmark": "cirr", "split": "test1", "n_queries": 4, "valid_submission": True,
-        "run": [str(out / name) for name in names],
-    }  # fmt: skip
+    paths = [out / name for name in names]
+    checked = result("cirr", data, paths[0], "--run", paths[1], "--split", "test1")
+    assert (checked["n_queries"], checked["valid_submission"]) == (4, True)
+    assert checked["run"] == list(map(str, paths))
 
 
 def test_figures_and_files_on_val(data: Path, tmp_path: Path) -> None:
@@ -215,9 +195,8 @@ def test_figures_and_files_on_val(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     figures = result("cirr", data, recall, "--run", subset, "--submission", out)
     assert figures["recall@50"] == 1.0
-    assert [Path(path).name for path in figures["submission"]] == [
-        "val_pred_ranks_recall.json", "val_pred_ranks_recall_subset.json",
-    ]  # fmt: skip
+    names = [Path(path).name for path in figures["submission"]]
+    assert names == ["val_pred_ranks_recall.json", "val_pred_ranks_recall_subset.json"]
     assert json.loads(Path(figures["submission"][1]).read_text())["10"] == SUBSETS["10"]
 
 
@@ -260,21 +239,21 @@ Change = Callable[[dict[str, Any]], object]
     ("which", "change", "message"),
     [
         (0, lambda run: run.pop("12"),
-         "1 of 4 queries of CIRR test1 have no list (12); the server "),
+         "1 of 4 queries of CIRR test1 have no list (12); the"),
         (0, lambda run: run["12"].pop(), "12: 49 images, the server requires 50"),
         (0, lambda run: run["12"].append(spare(run["12"])),
-         "12: 51 images, the server requires 50"),
+         "12: 51 images, the server requires"),
         (0, lambda run: run.update({"12": [reference(2), *run["12"][1:]]}),
          "12: holds the reference"),
         (0, lambda run: run["12"].__setitem__(3, "dev-900"),
-         "12: image 'dev-900' is not among the"),
+         "12: image 'dev-900' is not among"),
         (0, lambda run: run["12"].__setitem__(3, run["12"][4]), "12: the list of query 12 holds"),
         (0, lambda run: run.update(version="rc1"), "version: 'rc1' is not 'rc2'; make the lists"),
         (0, lambda run: run.update(metric="Recall"), "metric: 'Recall' is not one of recall, re"),
         (0, lambda run: run.update(metric="recall_subset"), "query 10 occurs twice"),
         (0, lambda run: run.pop("metric"), "the key 'metric' is missing"),
         (0, lambda run: [run.pop(key) for key in ("version", "metric")],
-         "'version' and 'metric' ar"),
+         "'version' and 'metric'"),
         (0, lambda run: run.update({"99": run["10"]}), "1 of 5 queries are not in CIRR test1 (99)"),
         (0, lambda run: run.update({"10": 3}), "10: expected a list, found 3"),
         (1, lambda run: run["12"].pop(), "12: 2 images, the server requires 3"),
@@ -302,9 +281,7 @@ def test_one_file_may_be_checked_alone(data: Path, tmp_path: Path) -> None:
         assert (command.code, command.out) == (0, f"{path}: valid submission, 4 queries\n")
 
 
-def test_a_file_that_is_too_large(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_too_large(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recall, _ = files(tmp_path)
     text = recall.read_text()
     recall.write_text(text + " " * (runs.MAX_BYTES + 1 - len(text)))

@@ -28,7 +28,6 @@ from tests.model.evaluation.helpers import (
     refusal,
     result,
     write_cirr,
-    write_fashioniq,
 )
 
 TARGETS = [target for _, target in SHIRT_TRIPLETS]
@@ -50,11 +49,6 @@ def write_runs(folder: Path, n: int = 60) -> dict[str, Path]:
         )
         for name, places in PLACES.items()
     }
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_fashioniq(tmp_path_factory.mktemp("fashioniq"))
 
 
 def words(runs: dict[str, Path]) -> tuple[str | Path, ...]:

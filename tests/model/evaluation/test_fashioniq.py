@@ -10,7 +10,8 @@ import pytest
 from hsfiq.model.data import mining_text
 from hsfiq.model.evaluation import benchmarks
 from tests.model.evaluation.helpers import (
-    DRESSES,
+    DRESS_RUN,
+    SHIRT_RUN,
     SHIRT_UNION,
     SHIRTS,
     Lists,
@@ -19,27 +20,7 @@ from tests.model.evaluation.helpers import (
     put,
     refusal,
     result,
-    write_fashioniq,
 )
-
-SHIRT_RUN = {
-    "shirt.val.0": filled(["s0", "s1"], SHIRTS),  # at 2
-    "shirt.val.1": filled(["s3"], SHIRTS),  # at 1
-    "shirt.val.2": [
-        *filled(["s4"], [image for image in SHIRTS if image != "s5"], 49),
-        "s5",
-    ],  # at 50
-    "shirt.val.3": filled(["s8", "s9", "s10", "s11", "s6"], SHIRTS),  # at 5
-}
-DRESS_RUN = {
-    "dress.val.0": filled(["d5", "d6", "d7", "d8", "d9", "d1"], DRESSES),  # at 6
-    "dress.val.1": filled(["d2"], [image for image in DRESSES if image != "d3"]),  # nowhere
-}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_fashioniq(tmp_path_factory.mktemp("fashioniq"))
 
 
 @pytest.fixture
@@ -63,18 +44,10 @@ def test_hand_computed_figures(data: Path, run: Path) -> None:
     assert shirt["corpus"] == {"name": "split", "size": 60}
     assert figures["corpus"] == {"name": "split", "size": 120}
     assert figures["run"] == [str(run)]
-    assert (figures["benchmark"], figures["split"], figures["captions"]) == (
-        "fashioniq", "val", "forward",
-    )  # fmt: skip
+    names = ("benchmark", "split", "captions")
+    assert [figures[name] for name in names] == ["fashioniq", "val", "forward"]
     assert "missing" not in figures
     assert "reason" not in figures
-
-
-def test_one_category_has_no_nested_figures(data: Path, tmp_path: Path) -> None:
-    figures = result("fashioniq", data, put(tmp_path / "it.json", SHIRT_RUN), "--category", "shirt")
-    assert "categories" not in figures
-    assert (figures["recall@10"], figures["mean"]) == (0.75, 0.875)
-    assert figures["n_queries"] == 4
 
 
 def test_the_table_names_the_corpus(data: Path, run: Path) -> None:
@@ -106,9 +79,6 @@ def test_a_run_may_have_several_files_and_formats(data: Path, run: Path, tmp_pat
     assert parts == {key: value for key, value in figures.items() if key != "run"}
 
 
-# -------------------------------------------------------------------------------- captions, corpus
-
-
 def test_captions_in_either_order(data: Path, tmp_path: Path) -> None:
     reverse = {f"{query}~": images for query, images in SHIRT_RUN.items()}
     reverse["shirt.val.1~"] = filled(["s2"], [image for image in SHIRTS if image != "s3"])
@@ -119,7 +89,6 @@ def test_captions_in_either_order(data: Path, tmp_path: Path) -> None:
     reversed_only = put(tmp_path / "alone.json", reverse)
     figures = result("fashioniq", data, reversed_only, *shirts, "--captions", "reversed")
     assert (figures["n_queries"], figures["captions"], figures["recall@1"]) == (4, "reversed", 0.0)
-
     line = refusal(evaluate("fashioniq", data, reversed_only, *shirts))
     assert "4 of 4 queries are not in FashionIQ val (shirt; captions forward)" in line
     assert "they all have the captions reversed: --captions reversed, or both" in line
@@ -156,9 +125,7 @@ def test_lists_over_the_split_are_restricted_to_the_union(data: Path, tmp_path: 
     assert cut_figures["corpus"] == {"name": "union", "size": 7}
     for key in ("recall@1", "recall@5", "recall@10", "recall@50", "mean"):
         assert cut_figures[key] == union_figures[key]
-    assert any(
-        "4 of 4 lists named images outside of the union" in note for note in cut_figures["notes"]
-    )
+    assert "4 of 4 lists named images outside of the union" in "".join(cut_figures["notes"])
     assert not any("outside of the union" in note for note in union_figures["notes"])
 
 
@@ -167,10 +134,7 @@ def test_the_union_may_leave_too_few_images(data: Path, tmp_path: Path) -> None:
     run = put(tmp_path / "it.json", lists)
     figures = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
     assert (figures["recall@1"], figures["recall@5"], figures["mean"]) == (0.0, None, None)
-    assert figures["reason"]["recall@5"] == (
-        "4 of 4 lists are too short, after the cut to the union; give longer ones, or rank "
-        "the union alone"
-    )
+    assert "4 of 4 lists are too short, after the cut" in figures["reason"]["recall@5"]
     assert figures["reason"]["mean"].startswith("recall@10: 4 of 4 lists")
 
 
@@ -178,14 +142,9 @@ def test_lists_that_were_made_over_the_union(data: Path, tmp_path: Path) -> None
     lists = {f"shirt.val.{i}": filled([], SHIRT_UNION, seed=i) for i in range(4)}
     run = put(tmp_path / "it.json", lists)
     command = evaluate("fashioniq", data, run, "--category", "shirt")
-    assert "note: ALL listed images are in the union of references and targets (7 images)" in (
-        command.out
-    )
+    assert "note: ALL listed images are in the union" in command.out
     union = result("fashioniq", data, run, "--category", "shirt", "--corpus", "union")
     assert not any("ALL listed images" in note for note in union["notes"])
-
-
-# ------------------------------------------------------------------ short lists and missing queries
 
 
 def test_a_short_list_makes_figures_undefined(data: Path, tmp_path: Path) -> None:
@@ -195,14 +154,9 @@ def test_a_short_list_makes_figures_undefined(data: Path, tmp_path: Path) -> Non
     assert figures["reason"]["recall@50"] == ("1 of 4 lists are too short; give 50 images for each")
     text = evaluate("fashioniq", data, run, "--category", "shirt").out
     assert "recall@5 is undefined: 1 of 4 lists" in text
-
-
-def test_an_undefined_category_makes_the_mean_undefined(data: Path, tmp_path: Path) -> None:
-    run = put(tmp_path / "it.json", SHIRT_RUN | DRESS_RUN | {"dress.val.1": ["d2"]})
-    figures = result("fashioniq", data, run)
-    assert figures["categories"]["shirt"]["recall@5"] == 0.75
-    assert figures["recall@5"] is None
-    assert figures["reason"]["recall@5"].startswith("dress: 1 of 2 lists")
+    both = result("fashioniq", data, put(run, SHIRT_RUN | DRESS_RUN | {"dress.val.1": ["d2"]}))
+    assert (both["categories"]["shirt"]["recall@5"], both["recall@5"]) == (0.75, None)
+    assert both["reason"]["recall@5"].startswith("dress: 1 of 2 lists")
 
 
 def test_missing_queries(data: Path, run: Path, tmp_path: Path) -> None:
@@ -221,15 +175,6 @@ def test_missing_queries(data: Path, run: Path, tmp_path: Path) -> None:
     assert "nothing.json: the run is empty" in line
     text = evaluate("fashioniq", data, gap, "--allow-missing").out
     assert "MISSING: 1 query without a list, each counted as a miss" in text
-
-
-def test_a_category_that_was_not_run(data: Path, tmp_path: Path) -> None:
-    line = refusal(evaluate("fashioniq", data, put(tmp_path / "it.json", SHIRT_RUN)))
-    assert "2 of 6 queries" in line
-    assert "--category shirt evaluates shirt alone" in line
-
-
-# ----------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(
@@ -256,29 +201,25 @@ def test_refused_runs(data: Path, tmp_path: Path, lists: Lists, message: str) ->
     assert str(path) in line
 
 
-def test_a_run_over_more_categories_than_requested(data: Path, run: Path, tmp_path: Path) -> None:
+def test_runs_over_other_categories_than_requested(data: Path, run: Path, tmp_path: Path) -> None:
     shirts = ("--category", "shirt")
     shirt_figures = result("fashioniq", data, put(tmp_path / "shirts.json", SHIRT_RUN), *shirts)
     figures = result("fashioniq", data, run, *shirts)
     assert figures.pop("notes")[-1] == f"{len(DRESS_RUN)} lists of dress are ignored"
     del shirt_figures["notes"], shirt_figures["run"], figures["run"]
     assert figures == shirt_figures
-
-
-def test_a_run_over_other_categories_only(data: Path, tmp_path: Path) -> None:
+    fewer = refusal(evaluate("fashioniq", data, tmp_path / "shirts.json"))
+    assert "2 of 6 queries" in fewer
+    assert "--category shirt evaluates" in fewer
     dresses = put(tmp_path / "dresses.json", DRESS_RUN)
-    line = refusal(evaluate("fashioniq", data, dresses, "--category", "shirt"))
-    assert "they are all of dress: add --category dress" in line
+    other = refusal(evaluate("fashioniq", data, dresses, *shirts))
+    assert "they are all of dress: add --category dress" in other
 
 
-def test_several_systems_in_one_run_are_refused(data: Path, tmp_path: Path) -> None:
-    run = tmp_path / "it.trec"
-    run.write_text("shirt.val.0 Q0 s1 1 1 A\nshirt.val.1 Q0 s1 1 1 B\n", encoding="utf-8")
-    line = refusal(evaluate("fashioniq", data, run))
-    assert "lists of A and B; evaluate one system at a time" in line
-
-
-def test_a_query_in_two_files(data: Path, run: Path, tmp_path: Path) -> None:
+def test_two_systems_and_a_query_in_two_files(data: Path, run: Path, tmp_path: Path) -> None:
+    several = tmp_path / "it.trec"
+    several.write_text("shirt.val.0 Q0 s1 1 1 A\nshirt.val.1 Q0 s1 1 1 B\n", encoding="utf-8")
+    assert "lists of A and B" in refusal(evaluate("fashioniq", data, several))
     other_run = put(tmp_path / "other.json", {"shirt.val.0": ["s1"]})
     line = refusal(evaluate("fashioniq", data, run, "--run", other_run))
     message = "shirt.val.0: query shirt.val.0 occurs twice"
@@ -297,9 +238,6 @@ def test_an_empty_file(data: Path, tmp_path: Path) -> None:
     put(tmp_path / "image_splits" / "split.shirt.val.json", SHIRTS)
     line = refusal(evaluate("fashioniq", tmp_path, put(tmp_path / "it.json", SHIRT_RUN)))
     assert "cap.shirt.val.json: holds no query" in line
-
-
-# -------------------------------------------------------------------------------------------- notes
 
 
 def test_a_reference_missing_from_every_list(data: Path, run: Path, tmp_path: Path) -> None:
@@ -323,16 +261,12 @@ def test_scores_that_contradict_the_order(data: Path, tmp_path: Path) -> None:
     run.write_text("\n".join(rows), encoding="utf-8")
     figures = result("fashioniq", data, run, "--category", "shirt")
     assert figures["recall@1"] == 0.25
-    assert any(
-        "in 4 of 4 lists a score is above the one before it" in note for note in figures["notes"]
-    )
+    assert "categories" not in figures
+    assert "in 4 of 4 lists a score is above the one before it" in "".join(figures["notes"])
 
 
 def test_files_that_are_not_the_published_ones(data: Path, run: Path) -> None:
     (first, second, third) = result("fashioniq", data, run)["notes"][:3]
-    assert first == (
-        "the files of dress val have 2 triplets and 60 images, the published ones 2,017 and 3,817: "
-        "not comparable"
-    )
+    assert "dress val have 2 triplets and 60 images, the published ones 2,017 and 3,817" in first
     assert second.startswith("the files of shirt val have 4 triplets")
     assert third.startswith("the mean is over dress and shirt; published ones are over dress,")

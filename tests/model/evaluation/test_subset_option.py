@@ -10,7 +10,9 @@ import pytest
 from hsfiq.model.evaluation import benchmarks
 from hsfiq.model.evaluation.benchmarks import key_of, subset_of
 from tests.model.evaluation.helpers import (
+    DRESS_RUN,
     MEMBERS,
+    SHIRT_RUN,
     evaluate,
     filled,
     put,
@@ -18,14 +20,7 @@ from tests.model.evaluation.helpers import (
     result,
     write_circo,
     write_cirr,
-    write_fashioniq,
 )
-from tests.model.evaluation.test_fashioniq import DRESS_RUN, SHIRT_RUN
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_fashioniq(tmp_path_factory.mktemp("fashioniq"))
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +118,7 @@ def test_what_is_refused(data: Path, run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["fashioniq", "cirr", "circo"])
-def test_reference_and_text_identify_the_published_queries(
-    shared: Path, tmp_path: Path, name: str
-) -> None:
+def test_reference_and_text_identify_queries(shared: Path, tmp_path: Path, name: str) -> None:
     """Every tenth query as M-BEIR writes it: a capital, a full stop, the image's path."""
     benchmark = getattr(benchmarks, name)(shared / "data" / name)
     queries = [query for part in benchmark.parts for query in part.queries]

@@ -23,19 +23,17 @@ from hsfiq.model.evaluation.systems import (
 )
 from tests.analysis.studies import Question, make_release, write_release
 from tests.model.evaluation.helpers import (
-    DRESSES,
-    MEMBERS,
-    SHIRTS,
+    BEST_RUN,
+    DRESS_RUN,
+    SHIRT_RUN,
+    best_of_cirr,
     evaluate,
-    filled,
     put,
     refusal,
     result,
     write_circo,
     write_cirr,
-    write_fashioniq,
 )
-from tests.model.evaluation.test_fashioniq import DRESS_RUN, SHIRT_RUN
 from tests.model.scorer.helpers import CommandResult, hsfiq
 
 TABLES = contents()["tables"]
@@ -48,10 +46,8 @@ def printed_rows(text: str, source: str) -> dict[str, list[str]]:
     """The rows of a table as the paper's text has them: tab-separated after its caption."""
     paper, _, number = source.partition(" Table ")
     lines = text.split("\n")
-    start = next(
-        place for place, line in enumerate(lines)
-        if line.startswith(FIRST_WORDS[paper].format(number))
-    )  # fmt: skip
+    heading = FIRST_WORDS[paper].format(number)
+    start = next(place for place, line in enumerate(lines) if line.startswith(heading))
     start = next(place for place in range(start, len(lines)) if lines[place].startswith("Method"))
     rows: dict[str, list[str]] = {}
     for line in lines[start + 1 :]:
@@ -142,24 +138,12 @@ def test_published_rates_are_of_as_many_answers() -> None:
     assert published_rates(3018, ["SPRC"]) == []
 
 
-BEST = {
-    **{f"shirt.val.{i}": filled([f"s{[1, 3, 5, 6][i]}"], SHIRTS) for i in range(4)},
-    **{f"dress.val.{i}": filled([f"d{2 * i + 1}"], DRESSES) for i in range(2)},
-}
-"""Every target comes first."""
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_fashioniq(tmp_path_factory.mktemp("fashioniq"))
-
-
 @pytest.fixture(scope="module")
 def systems(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """Two systems, one of them in two files."""
     folder = tmp_path_factory.mktemp("runs")
     shirts, dresses = put(folder / "s.json", SHIRT_RUN), put(folder / "d.json", DRESS_RUN)
-    best = put(folder / "best.json", BEST)
+    best = put(folder / "best.json", BEST_RUN)
     return "--system", f"first={shirts},{dresses}", "--system", f"SPRC={best}"
 
 
@@ -184,20 +168,13 @@ def test_a_row_for_each_system(data: Path, systems: tuple[str, ...], tmp_path: P
     assert table["systems"]["SPRC"]["recall@1"] == 1.0
     lines = fashioniq(data, *systems).out.splitlines()
     assert lines[0] == "FashionIQ val, captions forward: 6 queries, corpus split, 120 images"
-    assert lines[2].split() == [
-        *("first", "50.00", "50.00", "75.00", "100.00"),
-        *("62.50", "75.00", "68.75"),
-    ]
+    shown = [50, 50, 75, 100, 62.5, 75, 68.75]
+    assert lines[2].split() == ["first", *(f"{value:.2f}" for value in shown)]
     assert lines[3].split() == ["SPRC", *["100.00"] * 7]
-
-
-def test_what_was_done_without_is_said(data: Path, systems: tuple[str, ...]) -> None:
-    table = figures(fashioniq(data, *systems, "--json"))
     assert table["published"] == []
-    assert "no published figures: they are of other numbers of triplets" in "".join(table["notes"])
-    done_without = "done without: CIRQRS@k (needs --scorer), preference rates (need --release)"
-    assert done_without in table["notes"]
-    assert f"note: {done_without}" in fashioniq(data, *systems).out
+    notes = "".join(table["notes"])
+    assert "no published figures: they are of other numbers of triplets" in notes
+    assert "CIRQRS@k (needs --scorer), preference rates (need --release)" in notes
 
 
 def test_intervals_of_each_system(data: Path, systems: tuple[str, ...]) -> None:
@@ -209,23 +186,10 @@ def test_intervals_of_each_system(data: Path, systems: tuple[str, ...]) -> None:
 
 def test_the_other_benchmarks(tmp_path: Path) -> None:
     cirr = write_cirr(tmp_path / "cirr")
-    lists = {}
-    for i in range(4):
-        candidates = [member for member in MEMBERS if member != MEMBERS[6 * i]]
-        lists[str(10 + i)] = filled(MEMBERS[6 * i + 1 : 6 * i + 6], candidates)
-    run = put(tmp_path / "cirr.json", lists)
+    run = put(tmp_path / "cirr.json", best_of_cirr())
     lines = hsfiq("evaluate", "cirr", "--data", cirr, "--system", f"a={run}").out.splitlines()
-    assert lines[1].split() == [
-        "R@1",
-        "R@5",
-        "R@10",
-        "R@50",
-        "Rs@1",
-        "Rs@2",
-        "Rs@3",
-        "Avg.",
-        "Overall",
-    ]
+    names = [f"R@{k}" for k in (1, 5, 10, 50)] + [f"Rs@{k}" for k in (1, 2, 3)]
+    assert lines[1].split() == [*names, "Avg.", "Overall"]
     assert lines[2].split() == ["a", *["100.00"] * 9]
     assert "the split of CIRQRS Table 5 and QuRe Table 3 is test1, this is val" in "".join(lines)
     circo = write_circo(tmp_path / "circo")
@@ -256,7 +220,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_preference_rates_by_the_systems_own_scores(
+def test_preference_rates_by_own_scores(
     data: Path, systems: tuple[str, ...], release: Path
 ) -> None:
     table = figures(fashioniq(data, *systems, "--release", release, "--json"))
@@ -294,15 +258,14 @@ def test_tables_as_files(
 
 
 def test_what_is_refused(data: Path, systems: tuple[str, ...], tmp_path: Path) -> None:
-    run = put(tmp_path / "run.json", BEST)
+    run = put(tmp_path / "run.json", BEST_RUN)
     assert "--run: is for one system" in refusal(fashioniq(data, *systems, "--run", run))
     assert "--compare: is for one" in refusal(fashioniq(data, *systems, "--compare", str(run)))
     assert "'best.json' is not NAME=FILE" in refusal(fashioniq(data, "--system", "best.json"))
     again = ("--system", f"first={run}")
     assert "'first' is named twice" in refusal(fashioniq(data, *systems, *again))
-    assert "--release: needs --system" in refusal(
-        evaluate("fashioniq", data, run, "--release", tmp_path)
-    )
+    alone = evaluate("fashioniq", data, run, "--release", tmp_path)
+    assert "--release: needs --system" in refusal(alone)
     assert "use .csv or .tex" in refusal(fashioniq(data, *systems, "--table", tmp_path / "t.txt"))
     cirr = write_cirr(tmp_path / "cirr")
     words = ("evaluate", "cirr", "--data", cirr, "--split", "test1", "--system", f"a={run}")
@@ -312,10 +275,8 @@ def test_what_is_refused(data: Path, systems: tuple[str, ...], tmp_path: Path) -
 @pytest.mark.shared
 def test_published_rows_below_ours(shared: Path, tmp_path: Path) -> None:
     folder = shared / "data" / "fashioniq"
-    lists = {}
-    for category in ("dress", "shirt", "toptee"):
-        captions = json.loads((folder / "captions" / f"cap.{category}.val.json").read_text())
-        lists |= {f"{category}.val.{i}": [entry["target"]] for i, entry in enumerate(captions)}
+    parts = benchmarks.fashioniq(folder).parts
+    lists = {query.query_id: [query.target] for part in parts for query in part.queries}
     run = put(tmp_path / "oracle.json", lists)
     words = ("--system", f"CoVR-BLIP={run}", "--system", f"oracle={run}")
     lines = fashioniq(folder, *words).out.splitlines()

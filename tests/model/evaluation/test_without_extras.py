@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.model.evaluation.helpers import (
-    DRESSES,
-    MEMBERS,
-    filled,
+    BEST_RUN,
+    best_of_cirr,
     put,
     write_circo,
     write_cirr,
@@ -31,55 +28,35 @@ sys.exit(run(sys.argv[1:]))
 
 def bare(*arguments: str | Path) -> str:
     """Run a command in a process that cannot import any extra."""
+    return printed_by(BARE, *map(str, arguments))
+
+
+def printed_by(code: str, *arguments: str) -> str:
+    """What a new interpreter prints, without an error."""
+    words = [sys.executable, "-c", code, *arguments]
     process = subprocess.run(
-        [sys.executable, "-c", BARE, *map(str, arguments)],
-        env=own_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+        words, env=own_environment(), capture_output=True, text=True, check=False
     )
     assert (process.returncode, process.stderr) == (0, "")
     return process.stdout
 
 
 def test_the_benchmarks_run_without_extras(tmp_path: Path) -> None:
-    dresses = {f"dress.val.{i}": filled([f"d{2 * i + 1}"], DRESSES) for i in range(2)}
-    run = put(tmp_path / "dress.json", dresses)
-    data = write_fashioniq(tmp_path / "fashioniq")
-    printed = bare(
-        "evaluate", "fashioniq", "--data", data, "--run", run, "--category", "dress", "--json"
-    )
+    run, data = put(tmp_path / "best.json", BEST_RUN), write_fashioniq(tmp_path / "fashioniq")
+    printed = bare("evaluate", "fashioniq", "--data", data, "--run", run, "--json")
     assert json.loads(printed)["recall@1"] == 1.0
-
-    candidates = {i: [member for member in MEMBERS if member != MEMBERS[6 * i]] for i in range(4)}
-    lists = {str(10 + i): filled(MEMBERS[6 * i + 1 : 6 * i + 6], candidates[i]) for i in range(4)}
-    run = put(tmp_path / "cirr.json", lists)
+    run, out = put(tmp_path / "cirr.json", best_of_cirr()), tmp_path / "out"
     data = write_cirr(tmp_path / "cirr")
-    printed = bare(
-        "evaluate", "cirr", "--data", data, "--run", run, "--submission", tmp_path / "out"
-    )
+    printed = bare("evaluate", "cirr", "--data", data, "--run", run, "--submission", out)
     assert "recall_subset@1" in printed
-    assert len(list((tmp_path / "out").iterdir())) == 2
-
+    assert len(list(out.iterdir())) == 2
     run = put(tmp_path / "circo.json", {"0": list(range(201, 251)), "1": list(range(201, 251))})
     data = write_circo(tmp_path / "circo")
     assert "map@5" in bare("evaluate", "circo", "--data", data, "--run", run)
 
 
-@pytest.mark.parametrize(
-    "module",
-    ["benchmarks", "metrics", "lists", "evaluate", "composition", "systems"],
-)
-def test_no_module_of_ranked_lists_imports_torch(module: str) -> None:
-    code = (
-        f"import sys, hsfiq.model.evaluation.{module}; "
-        "print(*({'torch', 'numpy', 'PIL', 'pyarrow', 'sqlalchemy'} & set(sys.modules)))"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        env=own_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert process.stdout.strip() == ""
+def test_no_module_of_ranked_lists_imports_torch() -> None:
+    names = ("benchmarks", "metrics", "lists", "evaluate", "composition", "systems")
+    imported = ", ".join(f"hsfiq.model.evaluation.{name}" for name in names)
+    extras = {"torch", "numpy", "PIL", "pyarrow", "sqlalchemy"}
+    assert printed_by(f"import sys, {imported}; print(*({extras} & set(sys.modules)))") == "\n"
