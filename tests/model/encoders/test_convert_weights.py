@@ -19,23 +19,13 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model import checkpoints
 from hsfiq.model.checkpoints import ANSWER_MODEL
 from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, CLIP_L, read_tensors
-from hsfiq.model.encoders.hf import hf_name, lavis_names, lavis_only, to_hf, to_lavis
+from hsfiq.model.encoders.hf import lavis_only, to_hf, to_lavis
 from hsfiq.model.encoders.hf_conversion import atomic_folder, convert, hf_to_lavis, lavis_to_hf
-from tests.model.encoders.lavis_reference import (
-    SMALL,
-    VIT,
-    Reference,
-    read_reference,
-    write_reference,
-)
+from tests.model.encoders.lavis_reference import SMALL, VIT, Reference, write_reference
+from tests.model.evaluation.helpers import refusal
 from tests.model.scorer.helpers import files_below, hsfiq
 
 pytestmark = pytest.mark.xdist_group("converted weights")
-
-
-@pytest.fixture(scope="module")
-def reference() -> Reference:
-    return read_reference()
 
 
 @pytest.fixture(autouse=True)
@@ -64,19 +54,10 @@ def assert_same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
         assert ours[name].equal(tensor), name
 
 
-# ------------------------------------------------------------------------------------ the tensors
-
-
 def test_converting_both_ways_is_the_identity(reference: Reference) -> None:
     converted = to_hf(reference.weights, "here")
     assert_same(to_lavis(converted, "there") | lavis_only(reference.weights), reference.weights)
     assert_same(to_hf(to_lavis(converted, "there"), "here"), converted)
-
-
-def test_names_map_one_to_one(reference: Reference) -> None:
-    names = [name for name in reference.weights if hf_name(name) is not None]
-    assert len({hf_name(name) for name in names}) == len(names)
-    assert all(lavis_names(str(hf_name(name))) == (name,) for name in names)
 
 
 def test_the_key_bias_is_zero_between_query_and_value(reference: Reference) -> None:
@@ -99,17 +80,6 @@ def test_any_other_name_is_refused(name: str) -> None:
         to_hf({f"x{name}": torch.zeros(1)}, "here")
     with pytest.raises(UnreadableInput, match="unknown to transformers'"):
         to_lavis({f"x{name}": torch.zeros(1)}, "there")
-
-
-@pytest.mark.parametrize("missing", ["q", "v"])
-def test_an_incomplete_bias_is_refused(reference: Reference, missing: str) -> None:
-    missing_name = f"{VIT}blocks.0.attn.{missing}_bias"
-    half = {name: weight for name, weight in reference.weights.items() if name != missing_name}
-    with pytest.raises(UnreadableInput, match=f"lacks {missing_name}"):
-        to_hf(half, "here")
-
-
-# -------------------------------------------------------------------------------------- the files
 
 
 def test_transformers_loads_the_folder(reference: Reference, hf: Path) -> None:
@@ -182,35 +152,24 @@ def change(file: Path, edit: Callable[[dict[str, Tensor]], object]) -> None:
         torch.save(content, file)
 
 
+def without(name: str) -> Callable[[dict[str, Tensor]], object]:
+    return lambda tensors: tensors.pop(name)
+
+
 @pytest.mark.parametrize(
     ("file", "edit", "message"),
     [
-        (SMALL.checkpoint, lambda tensors: tensors.pop("text_proj.bias"), "lacks text_proj.bias"),
-        (
-            SMALL.checkpoint,
-            lambda tensors: tensors.update(head=tensors["temp"]),
-            "has head, unknown to LAVIS'",
-        ),
+        (SMALL.checkpoint, without("text_proj.bias"), "lacks text_proj.bias"),
+        (SMALL.checkpoint, lambda tensors: tensors.update(head=tensors["temp"]), "has head, unkno"),
         (
             SMALL.checkpoint,
             lambda tensors: tensors.update({"text_proj.bias": torch.zeros(128)}),
             "text_projection.bias is [128], not [256]",
         ),
-        (
-            SMALL.checkpoint,
-            lambda tensors: tensors.clear(),
-            "lacks query_tokens, ln_vision.weight and",
-        ),
-        (
-            SMALL.vit_file,
-            lambda tensors: tensors.pop("cls_token"),
-            "lacks visual_encoder.cls_token",
-        ),
-        (
-            SMALL.vit_file,
-            lambda tensors: tensors.pop("blocks.0.attn.v_bias"),
-            "blocks.0.attn.v_bias",
-        ),
+        (SMALL.checkpoint, lambda tensors: tensors.clear(), "lacks query_tokens, ln_vision.weight"),
+        (SMALL.vit_file, without("cls_token"), "lacks visual_encoder.cls_token"),
+        (SMALL.vit_file, without("blocks.0.attn.q_bias"), "blocks.0.attn.q_bias"),
+        (SMALL.vit_file, without("blocks.0.attn.v_bias"), "blocks.0.attn.v_bias"),
         ("bert-base-uncased/vocab.txt", None, "[DEC]"),
     ],
 )
@@ -240,10 +199,7 @@ def test_lavis_files_that_do_not_fit(
     [
         (lambda tensors: tensors.pop("query_tokens"), "lacks query_tokens"),
         (lambda tensors: tensors.update(head=torch.zeros(3)), "has head, unknown to transformers'"),
-        (
-            lambda tensors: tensors.update(query_tokens=torch.zeros(1, 8, 16)),
-            "is [1, 8, 16], not [1, 32, 16",
-        ),
+        (lambda tensors: tensors.update(query_tokens=torch.zeros(1, 8, 16)), "is [1, 8, 16], not"),
     ],
 )
 def test_transformers_files_that_do_not_fit(
@@ -282,15 +238,10 @@ def test_a_folder_is_complete_or_absent(tmp_path: Path) -> None:
     assert [path.name for path in out.iterdir()] == ["whole"]
 
 
-# ------------------------------------------------------------------------------------ the command
-
-
 def test_the_command_converts_both_ways(lavis: Path, tmp_path: Path) -> None:
     forward = hsfiq("weights", "convert", lavis, "--out", tmp_path / "hf", "--model", SMALL.name)
     assert (forward.code, forward.err) == (0, "")
-    assert forward.out == (
-        f"{tmp_path / 'hf'}: blip2-small, from the layout of LAVIS to that of transformers\n"
-    )
+    assert forward.out.startswith(f"{tmp_path / 'hf'}: blip2-small, from the layout of LAVIS")
     backward = hsfiq("weights", "convert", tmp_path / "hf", "--out", tmp_path / "back", "--json")
     expected = {"from": "transformers", "to": "LAVIS", "model": "blip2-small"}
     assert backward.result == {"out": str(tmp_path / "back"), **expected}
@@ -308,14 +259,8 @@ def test_the_command_reports_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = hsfiq("weights", "convert", *words, "--out", "out")
-    assert (command.code, command.out) == (2, "")
-    assert len(command.err.splitlines()) == 1
-    assert message in command.err
+    assert message in refusal(hsfiq("weights", "convert", *words, "--out", "out"))
     assert not Path("out").exists()
-
-
-# ------------------------------------------------------------------------------- a retrained scorer
 
 
 def retrained(folder: Path, reference: Reference) -> Path:
@@ -329,7 +274,7 @@ def retrained(folder: Path, reference: Reference) -> Path:
     return folder
 
 
-def test_the_fitted_answer_model_is_copied(reference: Reference, tmp_path: Path) -> None:
+def test_a_fitted_answer_model_is_copied(reference: Reference, tmp_path: Path) -> None:
     run = retrained(tmp_path / "run", reference)
     (tmp_path / "back").mkdir()
     convert(run, tmp_path / "hf")
@@ -342,22 +287,15 @@ def test_the_fitted_answer_model_is_copied(reference: Reference, tmp_path: Path)
         assert kept == {ANSWER_MODEL, "best.json", tensors.name}
     assert converted_back == checkpoints.read(tmp_path / "back")
     assert_same(converted_back.tensors("scorer"), checkpoints.read(run).tensors("scorer"))
-
-
-def test_a_run_without_an_answer_model(reference: Reference, tmp_path: Path) -> None:
-    run = retrained(tmp_path / "run", reference)
     (run / ANSWER_MODEL).unlink()
-    convert(run, tmp_path / "hf")
-    assert not (tmp_path / "hf" / ANSWER_MODEL).exists()
+    convert(run, tmp_path / "without")
+    assert not (tmp_path / "without" / ANSWER_MODEL).exists()
 
 
-def test_a_run_that_cannot_be_converted_leaves_nothing(
-    reference: Reference, tmp_path: Path
-) -> None:
+def test_run_that_cannot_be_converted_leaves_nothing(reference: Reference, tmp_path: Path) -> None:
     run = retrained(tmp_path / "run", reference)
-    command = hsfiq("weights", "convert", run, "--out", run / "last.json" / "out")
-    assert (command.code, command.out) == (2, "")
-    assert command.err.startswith(f"hsfiq: {run / 'last.json' / 'out'}: cannot be written (")
+    out = run / "last.json" / "out"
+    assert f"{out}: cannot be written (" in refusal(hsfiq("weights", "convert", run, "--out", out))
     change(next(run.glob("*.safetensors")), lambda tensors: tensors.clear())
     assert hsfiq("weights", "convert", run, "--out", tmp_path / "out").code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
