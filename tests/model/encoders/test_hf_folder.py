@@ -27,9 +27,6 @@ pytestmark = [
 ]
 
 
-# ------------------------------------------------------------------------------------ other layouts
-
-
 def alter(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     config = json.loads((folder / "config.json").read_text())
     edit(config)
@@ -99,9 +96,6 @@ def test_the_published_sizes() -> None:
     assert shapes["vision_model.encoder.layers.38.mlp.fc1.weight"].shape == (6144, 1408)
 
 
-# ----------------------------------------------------------------------------------- broken folders
-
-
 def complaint(folder: Path) -> str:
     with pytest.raises(UnreadableInput) as error_info:
         load(folder)
@@ -110,9 +104,7 @@ def complaint(folder: Path) -> str:
     return line
 
 
-def test_missing_files_are_named_with_their_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     line = complaint(tmp_path)
     assert line.startswith(f"{tmp_path}: blip2-hf lacks config.json, model.safetensors or ")
     assert "https://huggingface.co/Salesforce/blip2-itm-vit-g" in line
@@ -142,31 +134,13 @@ def test_a_truncated_file(folder: Path, share: float) -> None:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (
-            lambda config: config["qformer_config"].pop("use_qformer_text_input"),
-            "Q-Former takes no text",
-        ),
+        (lambda config: config["qformer_config"].pop("use_qformer_text_input"), "Q-Former takes"),
         (lambda config: config.pop("qformer_config"), "is not a config of BLIP-2 ("),
-        (
-            lambda config: config["vision_config"].update(hidden_size="wide"),
-            "is not a config of BLIP-2 (",
-        ),
-        (
-            lambda config: config["vision_config"].update(num_attention_heads=5),
-            "is not a config of BLIP-2 (",
-        ),
-        (
-            lambda config: config["vision_config"].update(patch_size=16),
-            "has image patches that are not 14",
-        ),
-        (
-            lambda config: config["qformer_config"].update(vocab_size=20),
-            "has 107 words, and its model 20",
-        ),
-        (
-            lambda config: config.update(num_query_tokens=8),
-            "query_tokens is [1, 32, 16], not [1, 8, 16]",
-        ),
+        (lambda config: config["vision_config"].update(hidden_size="wide"), "is not a config of"),
+        (lambda config: config["vision_config"].update(num_attention_heads=5), "is not a config"),
+        (lambda config: config["vision_config"].update(patch_size=16), "patches that are not 14"),
+        (lambda config: config["qformer_config"].update(vocab_size=20), "107 words, and its mod"),
+        (lambda config: config.update(num_query_tokens=8), "is [1, 32, 16], not [1, 8, 16]"),
         (
             lambda config: config["vision_config"].update(num_hidden_layers=3),
             "model.safetensors: lacks",
@@ -198,9 +172,7 @@ def test_images_have_the_models_size(folder: Path) -> None:
     assert built.preprocessing.pad_ratio == 1.5
 
 
-def test_a_missing_package_is_reported_in_one_line(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_package_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     message = r"blip2-hf needs transformers 5 .*'hsfiq\[hf\]'"
     with pytest.raises(HsfiqError, match=message) as error_info:

@@ -46,6 +46,8 @@ def test_the_encoder_implements_the_protocol(tiny: Tiny, tokens: Tensor) -> None
     assert gallery.shape[0] == 6
     assert encoder.temperature.item() == pytest.approx(0.07)
     assert (query.dtype, gallery.dtype) == (torch.float32, torch.float32)
+    for vectors in (query, gallery):
+        torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(vectors.shape[:-1]))
 
 
 def test_build_encoder_knows_the_size() -> None:
@@ -56,11 +58,6 @@ def test_build_encoder_knows_the_size() -> None:
     assert Tiny.preprocessing.pad_ratio == 1.25  # not everybody's
     with pytest.raises(UnreadableInput, match="size=224: encoder tiny takes images of 96 pixels;"):
         build_encoder("tiny", size=224, pad_ratio=1.5, folder=None, generator=torch.Generator())
-
-
-def test_vectors_have_length_one(tiny: Tiny, tokens: Tensor) -> None:
-    for vectors in (tiny.compose(tokens, ["a", "b", "c d", "", "e", "f"]), tiny.gallery(tokens)):
-        torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(vectors.shape[:-1]))
 
 
 @settings(max_examples=25)
@@ -91,10 +88,8 @@ def test_text_and_reference_each_change_a_query(tiny: Tiny, tokens: Tensor) -> N
         tiny.compose(tokens.flip(0), ["is red"] * 6),
     ):
         assert (plain - changed).abs().amax(dim=1).min() > 1e-4
-    ordered = tiny.compose(tokens, ["red not blue"] * 6) - tiny.compose(
-        tokens, ["blue not red"] * 6
-    )
-    assert ordered.abs().max() > 1e-4
+    ordered, other = (tiny.compose(tokens, [each] * 6) for each in ("red or blue", "blue or red"))
+    assert (ordered - other).abs().max() > 1e-4
 
 
 def test_words_beyond_the_limit_are_ignored(tiny: Tiny, tokens: Tensor) -> None:
@@ -122,19 +117,12 @@ def test_training_does_not_change_the_frozen_part() -> None:
 
 
 def test_the_same_generator_draws_the_same_weights() -> None:
-    first, second, other_seed = (
-        new_tiny(4).state_dict(),
-        new_tiny(4).state_dict(),
-        new_tiny(5).state_dict(),
-    )
+    torch.manual_seed(0)
+    first = new_tiny(4).state_dict()
+    torch.manual_seed(1)
+    second, other_seed = new_tiny(4).state_dict(), new_tiny(5).state_dict()
     assert all(first[name].equal(second[name]) for name in first)
     assert not all(first[name].equal(other_seed[name]) for name in first)
-    generator = torch.Generator().manual_seed(4)
-    torch.manual_seed(0)
-    drawn_from_it = Tiny(generator).state_dict()
-    torch.manual_seed(1)
-    redrawn = Tiny(torch.Generator().manual_seed(4)).state_dict()
-    assert all(drawn_from_it[name].equal(redrawn[name]) for name in first if "proj" in name)
 
 
 def test_every_trained_parameter_gets_a_gradient(tokens: Tensor) -> None:
@@ -152,9 +140,5 @@ def test_every_trained_parameter_gets_a_gradient(tokens: Tensor) -> None:
 def test_half_precision_tokens_are_accepted(tiny: Tiny, tokens: Tensor, dtype: torch.dtype) -> None:
     rounded = tokens.to(dtype)
     texts = ["is red"] * 6
-    for rounded_vectors, exact in (
-        (tiny.compose(rounded, texts), tiny.compose(rounded.float(), texts)),
-        (tiny.gallery(rounded), tiny.gallery(rounded.float())),
-    ):
-        assert rounded_vectors.dtype == torch.float32
-        assert rounded_vectors.equal(exact)
+    assert tiny.compose(rounded, texts).equal(tiny.compose(rounded.float(), texts))
+    assert tiny.gallery(rounded).equal(tiny.gallery(rounded.float()))
