@@ -124,20 +124,15 @@ def test_other_arguments(loop: Loop, release: Path, words: tuple[str, str], mess
 def test_a_scorer_that_has_diverged(loop: Loop, release: Path, tmp_path: Path) -> None:
     (file,) = loop.run.glob("best-scorer-*.safetensors")
     tensors = {name: torch.full_like(tensor, torch.nan) for name, tensor in load_file(file).items()}
-    about = {
-        key: value
-        for key, value in checkpoints.read(loop.run).about.items()
-        if key not in ("format", "files")
-    }
+    written = checkpoints.read(loop.run).about
+    about = {key: written[key] for key in written.keys() - {"format", "files"}}
     checkpoints.save(tmp_path / "nan", "best", about, {"scorer": tensors})
     command = score(loop, release, "--images", loop.pictures, scorer=tmp_path / "nan")
     assert_refused(command, "the model gives vectors that are not finite numbers", code=1)
     assert not (tmp_path / "hp.scores").exists()
 
 
-def test_trained_in_fp16_and_scored_on_a_cpu(
-    loop: Loop, scored: Path, release: Path, tmp_path: Path
-) -> None:
+def test_fp16_is_scored_on_a_cpu(loop: Loop, scored: Path, release: Path, tmp_path: Path) -> None:
     run = shutil.copytree(loop.run, tmp_path / "run")
     edit(run / "best.json", lambda about: about["recipe"].update(precision="fp16"))
     words = ("--images", loop.pictures, "--device", "cpu")
@@ -145,23 +140,17 @@ def test_trained_in_fp16_and_scored_on_a_cpu(
     assert set_scores(tmp_path / "hp.scores") == set_scores(scored)
 
 
-def test_scores_of_unknown_precision_are_computed_again(
+def test_scores_of_unknown_and_of_another_precision(
     loop: Loop, scored: Path, release: Path, tmp_path: Path
 ) -> None:
     """Earlier versions computed in the training's precision, and did not record which."""
     folder = shutil.copytree(scored, tmp_path / "hp.scores")
-    edit(folder / "cirqrs.json", lambda about: about.pop("precision"))
-    assert score(loop, release, "--images", loop.pictures).code == 0
-    assert files_below(folder) == files_below(scored)
-
-
-def test_scores_of_another_precision_are_other_scores(
-    loop: Loop, scored: Path, release: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(scored, tmp_path / "hp.scores")
     edit(folder / "cirqrs.json", lambda about: about["precision"].update(vectors="bfloat16"))
     refused = score(loop, release, "--images", loop.pictures)
     assert_refused(refused, "holds the scores of another scorer, or of another release")
+    edit(folder / "cirqrs.json", lambda about: about.pop("precision"))
+    assert score(loop, release, "--images", loop.pictures).code == 0
+    assert files_below(folder) == files_below(scored)
 
 
 def test_a_release_without_sets(loop: Loop, release: Path) -> None:

@@ -28,13 +28,7 @@ from hsfiq.model.scorer.inference import Inference
 from hsfiq.releases.folder import ReleasedSet
 from hsfiq.text import first_few
 from tests.model.encoders.small_encoder import CPU, SmallEncoder, draw_images, fill
-from tests.model.release_scores.scored_release import (
-    Loop,
-    assert_refused,
-    lines,
-    score,
-    set_scores,
-)
+from tests.model.release_scores.scored_release import Loop, assert_refused, lines, score, set_scores
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -85,9 +79,7 @@ def test_ids_are_line_numbers_where_none_is_given(loop: Loop, tmp_path: Path) ->
         ({"reference": "a", "text": "is red", "images": ["b"], "k": 1}, "unknown key 'k'"),
     ],
 )
-def test_a_wrong_line_is_named(
-    loop: Loop, tmp_path: Path, row: dict[str, object], message: str
-) -> None:
+def test_wrong_lines(loop: Loop, tmp_path: Path, row: dict[str, object], message: str) -> None:
     file = write(tmp_path / "sets.jsonl", [row])
     result = score(loop, file, "--images", loop.pictures, "--out", tmp_path / "out.jsonl")
     assert_refused(result, message)
@@ -120,9 +112,6 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> FeatureCache:
     return filled
 
 
-# ---------------------------------------------------------------------------------------- scoring
-
-
 @torch.no_grad()
 def reference_scores(
     sets: Sequence[ReleasedSet], available: set[str], pooling: Pooling, cache: FeatureCache
@@ -135,12 +124,8 @@ def reference_scores(
         scores = []
         for image in released.images:
             if released.reference in available and image in available:
-                text = released.text.lower().rstrip(".") + (
-                    " " if released.text.endswith(".") else ""
-                )
-                query = encoder.compose(cache.tokens([released.reference]), [text.strip()])[
-                    0
-                ].tolist()
+                text = released.text.lower().rstrip(".")
+                query = encoder.compose(cache.tokens([released.reference]), [text])[0].tolist()
                 vectors = encoder.gallery(cache.tokens([image]))[0].tolist()
                 products = [
                     sum(q * v for q, v in zip(query, vector, strict=True)) for vector in vectors
@@ -166,24 +151,14 @@ def test_scores_equal_those_of_one_image_at_a_time(
         for n, (reference, text, members) in enumerate(drawn_sets)
     ]
     inference = Inference(SmallEncoder(), cache, Distributed(CPU))
-    fast, reference = (
-        score_sets(sets, available, pooling, inference),
-        reference_scores(sets, available, pooling, cache),
-    )
-    assert [image_row[:-1] for image_row in fast.images] == [
-        image_row[:-1] for image_row in reference.images
-    ]
-    assert [image_row[-1] for image_row in fast.images] == pytest.approx(
-        [image_row[-1] for image_row in reference.images], abs=1e-5
-    )
-    assert [set_row[0] for set_row in fast.sets] == [set_row[0] for set_row in reference.sets]
-    assert [set_row[1] for set_row in fast.sets] == pytest.approx(
-        [set_row[1] for set_row in reference.sets], abs=1e-5
-    )
+    fast = score_sets(sets, available, pooling, inference)
+    reference = reference_scores(sets, available, pooling, cache)
+    for ours, theirs in ((fast.images, reference.images), (fast.sets, reference.sets)):
+        assert [row[:-1] for row in ours] == [row[:-1] for row in theirs]
+        scores = [row[-1] for row in theirs]
+        assert [row[-1] for row in ours] == pytest.approx(scores, abs=1e-5)
     assert (fast.missing, fast.unscored) == (reference.missing, reference.unscored)
 
-
-# ---------------------------------------------------------------------------------------- writing
 
 SCORED = SetScores([("a.1", "i0", 0.5), ("a.1", "i1", 0.25)], [("a.1", 0.375)], ["i7"], ["b.1"])
 
