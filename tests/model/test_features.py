@@ -36,7 +36,7 @@ from hsfiq.model.features import (
     rotated,
 )
 from hsfiq.model.runtime import Distributed
-from hsfiq.model.token_files import HEADER_BYTES, ContentMemo
+from hsfiq.model.token_files import ContentMemo
 from tests.model.encoders.small_encoder import (
     CPU,
     SmallEncoder,
@@ -47,30 +47,17 @@ from tests.model.encoders.small_encoder import (
 )
 from tests.model.scorer.helpers import in_processes
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-# ------------------------------------------------------------------- equality with the encoder
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", [1, 3, 64])
-def test_cached_tokens_equal_the_encoders_exactly(
-    tmp_path: Path, dtype: torch.dtype, batch: int
-) -> None:
+def test_cached_tokens_equal_the_encoders(tmp_path: Path, dtype: torch.dtype, batch: int) -> None:
     images, encoder = draw_images(tmp_path / "images", 10), SmallEncoder()
     cache = FeatureCache.open(tmp_path / "cache", encoder, dtype)
-
     report = fill(cache, images, batch)
-
     assert report == CacheReport(n_computed=10, n_found=0, n_shared=0, unreadable={})
     assert_cached_equals_encoded(cache, encoder, images, dtype)
     reopened = FeatureCache.open(tmp_path / "cache", SmallEncoder(), dtype)
@@ -90,16 +77,12 @@ def gradients(source: TokenSource, encoder: SmallEncoder) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_gradients_are_the_same_with_and_without_the_cache(
-    tmp_path: Path, dtype: torch.dtype
-) -> None:
+def test_gradients_are_same_with_and_without_the_cache(tmp_path: Path, dtype: torch.dtype) -> None:
     images, encoder = draw_images(tmp_path / "images", 10), SmallEncoder()
     cache = FeatureCache.open(tmp_path / "cache", encoder, dtype)
     fill(cache, images)
-
     cached = gradients(cache, encoder)
     encoded = gradients(EncodedTokens(encoder, images, dtype, CPU), encoder)
-
     assert cached.keys() == encoded.keys() == {"project", "word", "temperature"}
     for name, gradient in cached.items():
         assert gradient.abs().max() > 0
@@ -111,29 +94,10 @@ def test_returned_tokens_are_a_copy(tmp_path: Path) -> None:
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
     fill(cache, images)
     before = cache.tokens(["i0", "i1", "i0"])
-
     cache.tokens(["i0", "i1", "i0"]).zero_()
-
     assert cache.tokens(["i0", "i1", "i0"]).equal(before)
     assert before[0].equal(before[2])
     assert cache.tokens([]).shape == (0, *encoder.tokens_shape)
-
-
-def test_rows_point_at_the_stored_tokens(tmp_path: Path) -> None:
-    images, encoder = draw_images(tmp_path / "images", 5), SmallEncoder()
-    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float32)
-    fill(cache, images)
-
-    rows = [cache._row(image_id) for image_id in ("i4", "i1", "i4")]
-
-    raw = (cache.folder / "tokens.bin").read_bytes()[HEADER_BYTES:]
-    all_tokens = torch.frombuffer(bytearray(raw), dtype=torch.float32).view(
-        5, *encoder.tokens_shape
-    )
-    assert all_tokens[rows].equal(cache.tokens(["i4", "i1", "i4"]))
-
-
-# --------------------------------------------------------------------------------------- reuse
 
 
 def test_only_what_is_missing_is_computed(tmp_path: Path) -> None:
@@ -142,11 +106,9 @@ def test_only_what_is_missing_is_computed(tmp_path: Path) -> None:
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
     fill(cache, first)
     steps = []
-
     report = cache.fill(
         images, batch=4, device=CPU, workers=2, on_progress=lambda *step: steps.append(step)
     )
-
     assert report == CacheReport(n_computed=7, n_found=5, n_shared=0, unreadable={})
     assert steps == [(4, 7), (7, 7)]
     assert encoder.n_encoded == 12
@@ -158,9 +120,7 @@ def test_the_same_content_under_two_ids_is_stored_once(tmp_path: Path) -> None:
     images["again"] = tmp_path / "images" / "again.png"
     images["again"].write_bytes(images["i2"].read_bytes())
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
-
     report = fill(cache, images)
-
     assert report == CacheReport(n_computed=3, n_found=0, n_shared=1, unreadable={})
     assert encoder.n_encoded == 3
     assert cache._row("again") == cache._row("i2")
@@ -172,9 +132,7 @@ def test_a_changed_image_is_noticed(tmp_path: Path) -> None:
     fill(cache, images)
     before = cache.tokens(["i1"])
     draw_image(images["i1"], seed=77)
-
     report = fill(cache, images)
-
     assert report == CacheReport(n_computed=1, n_found=2, n_shared=0, unreadable={})
     assert not cache.tokens(["i1"]).equal(before)
     assert_cached_equals_encoded(cache, encoder, images, torch.float16)
@@ -190,34 +148,29 @@ def test_each_setting_has_its_own_folder(tmp_path: Path) -> None:
         SmallEncoder(preprocessing=Preprocessing(size=8, mean=(0.5, 0.5, 0.5))),
         SmallEncoder(preprocessing=Preprocessing(size=8, std=(0.5, 0.5, 0.5))),
     ]
-
     folders = {
         FeatureCache.open(tmp_path, encoder, dtype).folder
         for encoder in encoders
         for dtype in DTYPES
     }
-
     assert len(folders) == len(encoders) * len(DTYPES)
-    assert FeatureCache.open(tmp_path, SmallEncoder(), torch.float16).folder in folders
+    cache = FeatureCache.open(tmp_path, SmallEncoder(), torch.float16)
+    assert cache.folder in folders
+    assert fill(cache, {}) == CacheReport(0, 0, 0, {})
+    assert list(tmp_path.iterdir()) == []  # neither opening nor filling with nothing writes
+    with pytest.raises(HsfiqError, match=r"fp16, bf16, fp32, not as torch\.int8"):
+        FeatureCache.open(tmp_path, SmallEncoder(), torch.int8)
 
 
 def test_a_folder_describes_its_content(tmp_path: Path) -> None:
     cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.bfloat16)
     fill(cache, draw_images(tmp_path / "images", 1))
-
     about = json.loads((cache.folder / "about.json").read_text())
-
     assert about["encoder"] == "small"
     assert about["frozen_id"] == SmallEncoder().frozen_id()
     assert about["preprocessing"]["size"] == 8
     assert about["dtype"] == "bfloat16"
     assert about["tokens_shape"] == [4, 6]
-
-
-def test_opening_writes_nothing(tmp_path: Path) -> None:
-    FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
-
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,9 +239,6 @@ def test_tokens_always_come_from_the_last_fill(
             cache.tokens([name])
 
 
-# -------------------------------------------------- unreadable images and unsuitable tokens
-
-
 def test_unreadable_images_are_named_and_the_others_computed(tmp_path: Path) -> None:
     images, encoder = draw_images(tmp_path / "images", 5), SmallEncoder()
     images["i1"].write_bytes(b"")
@@ -296,9 +246,7 @@ def test_unreadable_images_are_named_and_the_others_computed(tmp_path: Path) -> 
     images["i3"].write_bytes(images["i3"].read_bytes()[:90])
     images["absent"] = tmp_path / "images" / "absent.png"
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
-
     report = fill(cache, images)
-
     assert (report.n_computed, report.n_found, report.n_shared) == (2, 0, 0)
     assert report.unreadable.keys() == {"i1", "i2", "i3", "absent"}
     for image_id, reason in report.unreadable.items():
@@ -313,20 +261,11 @@ def test_unreadable_images_are_named_and_the_others_computed(tmp_path: Path) -> 
         cache.tokens(["i0", "i3"])
 
 
-def test_no_images_need_no_folder(tmp_path: Path) -> None:
-    cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
-
-    assert fill(cache, {}) == CacheReport(0, 0, 0, {})
-    assert not cache.folder.exists()
-
-
 def test_tokens_too_large_for_fp16_are_refused_and_fit_bf16(tmp_path: Path) -> None:
     images, encoder = draw_images(tmp_path / "images", 2), SmallEncoder(scale=1e6)
     small = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
-
     with pytest.raises(UnreadableInput, match=r"i\d\.png: .* too large for fp16; store .* bf16"):
         fill(small, images)
-
     reopened = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
     assert len(reopened.tokens([])) == 0
     large = FeatureCache.open(tmp_path / "cache", encoder, torch.bfloat16)
@@ -337,7 +276,6 @@ def test_tokens_too_large_for_fp16_are_refused_and_fit_bf16(tmp_path: Path) -> N
 def test_nan_tokens_are_refused(tmp_path: Path, dtype: torch.dtype) -> None:
     encoder = SmallEncoder(scale=float("nan"))
     cache = FeatureCache.open(tmp_path / "cache", encoder, dtype)
-
     with pytest.raises(UnreadableInput, match="small gives tokens that are NaN or infinite"):
         fill(cache, draw_images(tmp_path / "images", 1))
 
@@ -394,25 +332,12 @@ def test_processes_share_the_images(tmp_path: Path) -> None:
     assert fill(reopened, images) == CacheReport(0, 24, 0, {})
 
 
-def test_an_unknown_dtype_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(HsfiqError, match=r"fp16, bf16, fp32, not as torch\.int8"):
-        FeatureCache.open(tmp_path, SmallEncoder(), torch.int8)
-
-
 def test_an_encoder_with_an_unexpected_shape_is_refused(tmp_path: Path) -> None:
     encoder = SmallEncoder()
     encoder.tokens_shape = (4, 7)
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
-
     with pytest.raises(ValueError, match=r"gives \[1, 4, 6\], not \[4, 7\]"):
         fill(cache, draw_images(tmp_path / "images", 1))
-
-
-def test_an_image_without_a_file_is_named(tmp_path: Path) -> None:
-    source = EncodedTokens(SmallEncoder(), {}, torch.float16, CPU)
-
-    with pytest.raises(UnreadableInput, match="image i0: has no tokens"):
-        source.tokens(["i0"])
 
 
 def encoded(kind: str) -> bytes:
@@ -429,14 +354,10 @@ def png_of(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk + struct.pack(">I", 1000) + b"IDAT"
 
 
-# ------------------------------------------------------------------------------------- opening
-
-
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_an_image_is_loaded_completely(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a"
     path.write_bytes(encoded(kind))
-
     with open_image(path) as image, Image.open(path) as opened:
         assert image.size == (30, 20)
         assert image.tobytes() == opened.tobytes()
@@ -447,7 +368,6 @@ def test_exif_orientation_is_ignored(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # to be shown turned by 90 degrees
     Image.new("RGB", (30, 20)).save(path, exif=exif)
-
     with open_image(path) as image:
         assert image.size == (30, 20)
 
@@ -469,10 +389,8 @@ def test_exif_orientation_is_ignored(tmp_path: Path) -> None:
 def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, data: bytes, expected: str) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(data)
-
     with pytest.raises(UnreadableInput) as raised, open_image(path):
         pass
-
     message = str(raised.value)
     assert message.startswith(f"{path}: {expected}")
     assert "; " in message
@@ -482,7 +400,6 @@ def test_a_broken_file_is_reported_in_one_line(tmp_path: Path, data: bytes, expe
 @pytest.mark.parametrize("name", ["absent.png", "folder"])
 def test_a_path_that_is_not_a_file_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
-
     expected = rf"{name}: cannot be read \("
     with pytest.raises(UnreadableInput, match=expected), open_image(tmp_path / name):
         pass
@@ -494,10 +411,7 @@ def test_a_path_that_is_not_a_file_is_reported(tmp_path: Path, name: str) -> Non
     end=st.integers(0, 3000),
 )
 def test_any_bytes_give_an_image_or_a_one_line_error(
-    kind: str,
-    changes: list[tuple[int, int]],
-    end: int,
-    tmp_path_factory: pytest.TempPathFactory,
+    kind: str, changes: list[tuple[int, int]], end: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     data = bytearray(encoded(kind)[:end])
     for place, value in changes:
@@ -505,7 +419,6 @@ def test_any_bytes_give_an_image_or_a_one_line_error(
             data[place] = value
     path = tmp_path_factory.getbasetemp() / "damaged.png"
     path.write_bytes(data)
-
     message = ""
     try:
         with open_image(path) as picture:
@@ -513,13 +426,9 @@ def test_any_bytes_give_an_image_or_a_one_line_error(
             assert picture.tobytes()
     except UnreadableInput as error:
         message = str(error)
-
     if message:
         assert message.startswith(f"{path}: ")
         assert "\n" not in message
-
-
-# ------------------------------------------------------------------------------------- preparing
 
 
 class Watched(Mapping[str, Path]):
@@ -548,12 +457,9 @@ def by_content(images: dict[str, Path]) -> dict[str, Path]:
 def test_images_are_prepared_in_order(tmp_path: Path, workers: int, ahead: int) -> None:
     files = by_content(draw_images(tmp_path, 20))
     preprocessing = Preprocessing(size=8)
-
     prepared = list(prepare_all(files.items(), preprocessing, workers=workers, ahead=ahead))
-
     assert [image.sha256 for image in prepared] == list(files)
     for image, path in zip(prepared, files.values(), strict=True):
-        assert image.pixels is not None
         with open_image(path) as picture:
             assert image.pixels.equal(preprocessing(picture))
 
@@ -561,7 +467,6 @@ def test_images_are_prepared_in_order(tmp_path: Path, workers: int, ahead: int) 
 def test_the_number_of_waiting_images_is_limited(tmp_path: Path) -> None:
     files = Watched(by_content(draw_images(tmp_path, 30)))
     prepared = prepare_all(files.items(), Preprocessing(size=8), workers=2, ahead=5)
-
     for n_taken in range(1, 20):
         next(prepared)
         assert files.n_requested <= n_taken + 5
@@ -572,9 +477,7 @@ def test_a_broken_file_does_not_stop_the_others(tmp_path: Path) -> None:
     images = draw_images(tmp_path, 3)
     images["i1"].write_bytes(images["i1"].read_bytes()[:80])
     files = by_content(images)
-
     prepared = list(prepare_all(files.items(), Preprocessing(size=8), workers=2, ahead=4))
-
     assert [image.pixels is None for image in prepared] == [False, True, False]
     assert prepared[1].reason.startswith(f"{images['i1']}: cannot be decoded")
 
@@ -583,14 +486,9 @@ def test_a_file_changed_since_listing_is_reported(tmp_path: Path) -> None:
     images = draw_images(tmp_path, 2)
     files = by_content(images)
     draw_image(images["i0"], seed=99)
-
     prepared = list(prepare_all(files.items(), Preprocessing(size=8), workers=1, ahead=1))
-
     assert prepared[0].reason == f"{images['i0']}: was changed just now; run this again"
     assert prepared[1].pixels is not None
-
-
-# ------------------------------------------------------------------------------------- contents
 
 
 def later() -> int:
@@ -607,9 +505,7 @@ def test_contents_have_a_sha256_and_unreadable_files_are_named(tmp_path: Path) -
     images = draw_images(tmp_path, 3)
     images |= {"same": tmp_path / "same.png", "absent": tmp_path / "absent.png"}
     images["same"].write_bytes(images["i1"].read_bytes())
-
     contents = ContentMemo(tmp_path / "memo").read(images, workers=2)
-
     assert contents.sha256 == {
         image_id: hashlib.sha256(path.read_bytes()).hexdigest()
         for image_id, path in images.items()
@@ -625,9 +521,7 @@ def test_unchanged_files_are_not_read_again(tmp_path: Path) -> None:
     memo = ContentMemo(tmp_path / "memo", clock=later)
     memo.remember(memo.read(images, workers=1))
     replace_in_memo(memo.path, "remembered")
-
     second = memo.read(images, workers=1)
-
     assert set(second.sha256.values()) == {"remembered"}
     assert second.fresh == {}
 
@@ -642,17 +536,14 @@ def test_changed_files_are_read_again_even_with_equal_size_and_date(tmp_path: Pa
     while path.stat().st_ctime_ns == changed:  # until the file system's clock has ticked
         path.write_bytes(b"two")
         os.utime(path, ns=(0, 0))
-
     assert memo.read({"a": path}, workers=1).sha256 == {"a": hashlib.sha256(b"two").hexdigest()}
 
 
 def test_a_file_written_just_now_is_not_remembered(tmp_path: Path) -> None:
     images = draw_images(tmp_path, 1)
     memo = ContentMemo(tmp_path / "memo")
-
     contents = memo.read(images, workers=1)
     memo.remember(contents)
-
     assert contents.fresh == {}
     assert not memo.path.exists()
 
@@ -660,6 +551,5 @@ def test_a_file_written_just_now_is_not_remembered(tmp_path: Path) -> None:
 def test_a_damaged_memo_is_reported_in_one_line(tmp_path: Path) -> None:
     memo = ContentMemo(tmp_path / "memo")
     memo.path.write_bytes(b"no database at all" * 100)
-
     with pytest.raises(UnreadableInput, match=r"memo: cannot be used .*; delete it"):
         memo.read({}, workers=1)
