@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -27,16 +26,7 @@ from tests.model.encoders.small_encoder import (
 )
 from tests.processes import Fork
 
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-# ------------------------------------------------------------------------ damaged files
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def filled(tmp_path: Path, n: int = 3) -> FeatureCache:
@@ -52,26 +42,16 @@ def assert_refused(tmp_path: Path, message: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_truncated_file_is_noticed(tmp_path: Path) -> None:
+def test_a_truncated_foreign_or_absent_file_is_noticed(tmp_path: Path) -> None:
     tokens = filled(tmp_path).folder / "tokens.bin"
     os.truncate(tokens, tokens.stat().st_size - 1)
-
     assert_refused(tmp_path, "tokens.bin: is truncated: 2 rows of the 3 indexed")
-
-
-def test_an_absent_file_is_noticed(tmp_path: Path) -> None:
-    (filled(tmp_path).folder / "tokens.bin").unlink()
-
-    assert_refused(tmp_path, "tokens.bin: is missing, and 3 rows are indexed")
-
-
-def test_another_caches_file_is_noticed(tmp_path: Path) -> None:
-    tokens = filled(tmp_path).folder / "tokens.bin"
     other_cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(seed=1), torch.float16)
     fill(other_cache, draw_images(tmp_path / "images", 3))
     tokens.write_bytes((other_cache.folder / "tokens.bin").read_bytes())
-
     assert_refused(tmp_path, "tokens.bin: was not written for these settings")
+    tokens.unlink()
+    assert_refused(tmp_path, "tokens.bin: is missing, and 3 rows are indexed")
 
 
 def test_a_damaged_index_is_noticed(tmp_path: Path) -> None:
@@ -79,7 +59,6 @@ def test_a_damaged_index_is_noticed(tmp_path: Path) -> None:
     with closing(sqlite3.connect(index)) as connection, connection:
         connection.execute("DELETE FROM rows WHERE row = 1")
     assert_refused(tmp_path, "index.sqlite3: is damaged")
-
     index.write_bytes(b"rubbish" * 1000)
     assert_refused(tmp_path, "index.sqlite3: is damaged")
 
@@ -89,24 +68,17 @@ def test_an_open_cache_refills_a_deleted_folder(tmp_path: Path) -> None:
     for file in cache.folder.iterdir():
         file.unlink()
     cache.folder.rmdir()
-
     images = draw_images(tmp_path / "images", 3)
-
     assert fill(cache, images) == CacheReport(3, 0, 0, {})
     assert_cached_equals_encoded(cache, SmallEncoder(), images, torch.float16)
-
-
-# --------------------------------------------------------------------- full disks
 
 
 def test_a_full_disk_is_detected_before_writing(tmp_path: Path) -> None:
     encoder = SmallEncoder()
     encoder.tokens_shape = (257, 10**13)
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
-
     with pytest.raises(UnreadableInput, match=r"2 images take 10,280,000.0 GB, and .* are free"):
         fill(cache, draw_images(tmp_path / "images", 2))
-
     assert encoder.n_encoded == 0
     assert not (tmp_path / "cache").exists()
 
@@ -114,7 +86,6 @@ def test_a_full_disk_is_detected_before_writing(tmp_path: Path) -> None:
 def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cache = FeatureCache.open(tmp_path / "file" / "cache", SmallEncoder(), torch.float16)
-
     with pytest.raises(UnreadableInput, match=r"cannot be written \(.+\); fix that or name"):
         fill(cache, draw_images(tmp_path / "images", 1))
 
@@ -174,9 +145,7 @@ def test_a_disk_that_becomes_full_leaves_complete_rows(tmp_path: Path) -> None:
     row_bytes = 20 * 20 * 6 * 2
     # No file may grow further than six rows and a half: more than the index needs.
     limit = HEADER_BYTES + 6 * row_bytes + row_bytes // 2
-
     filling = Filling(tmp_path, limit=limit, size=80)
-
     assert filling.process.wait() == 1
     errors = filling.errors.read_text()
     assert "cannot be written (" in errors
@@ -188,24 +157,17 @@ def test_a_disk_that_becomes_full_leaves_complete_rows(tmp_path: Path) -> None:
     assert_cached_equals_encoded(cache, encoder, images, torch.float16)
 
 
-# -------------------------------------------------------------- kills and concurrent processes
-
-
 @pytest.mark.parametrize(("lines", "pause"), [(1, 0.0), (2, 0.05), (5, 0.0), (12, 0.01)])
-def test_a_killed_process_leaves_only_complete_rows(
-    tmp_path: Path, lines: int, pause: float
-) -> None:
+def test_killed_process_leaves_only_complete_rows(tmp_path: Path, lines: int, pause: float) -> None:
     images = draw_images(tmp_path / "images", 40)
     filling = Filling(tmp_path, pause=pause)
     printed = filling.wait_for_lines(lines)
     filling.process.send_signal(signal.SIGKILL)
     filling.process.wait()
     assert "computed" not in printed
-
     encoder = SmallEncoder()
     cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
     report = fill(cache, images)
-
     assert report.n_found + report.n_computed == 40
     assert encoder.n_encoded == report.n_computed
     if lines > 1:
@@ -219,9 +181,7 @@ def test_data_after_the_last_listed_row_is_overwritten(tmp_path: Path, extra_byt
     with (cache.folder / "tokens.bin").open("ab") as file:
         file.write(extra_bytes)
     images = draw_images(tmp_path / "images", 7)
-
     reopened = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
-
     assert fill(reopened, images) == CacheReport(n_computed=4, n_found=3, n_shared=0, unreadable={})
     assert_cached_equals_encoded(reopened, SmallEncoder(), images, torch.float16)
     assert (cache.folder / "tokens.bin").stat().st_size == HEADER_BYTES + 7 * 48
@@ -235,9 +195,7 @@ def test_an_incomplete_folder_is_completed(tmp_path: Path, remaining: list[str])
             file.unlink()
     (cache.folder / ".tokens.bin-7.draft").write_bytes(b"hsf")
     images = draw_images(tmp_path / "images", 3)
-
     reopened = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
-
     assert fill(reopened, images) == CacheReport(3, 0, 0, {})
     assert_cached_equals_encoded(reopened, SmallEncoder(), images, torch.float16)
 
@@ -248,7 +206,6 @@ def test_two_processes_at_once_compute_each_image_once(tmp_path: Path) -> None:
     assert first.wait_for_lines(1).startswith("open\n")
     both = [first, Filling(tmp_path)]
     assert [filling.process.wait() for filling in both] == [0, 0]
-
     assert [filling.errors.read_text() for filling in both] == ["", ""]
     computed = [int(filling.printed.read_text().split("computed")[1]) for filling in both]
     assert sum(computed) == 20
@@ -263,7 +220,6 @@ def test_rows_appended_by_another_cache_are_used(tmp_path: Path) -> None:
     second_cache = FeatureCache.open(tmp_path / "cache", SmallEncoder(), torch.float16)
     fill(first_cache, {name: images[name] for name in ("i0", "i1")})
     before = first_cache.tokens(["i0", "i1"])
-
     assert fill(second_cache, images).n_found == 2
     assert fill(first_cache, images).n_found == 6
     assert first_cache.tokens(["i0", "i1"]).equal(before)
