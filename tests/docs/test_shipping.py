@@ -68,9 +68,6 @@ def require_parses(words: list[str]) -> None:
         context = command.make_context(name, rest, parent=context)
 
 
-# ---------------------------------------------------------------------------- Dockerfile
-
-
 def test_the_image_is_pinned_small_and_has_no_rights() -> None:
     stages = arguments_of("FROM")
     assert len(stages) == 2
@@ -78,7 +75,6 @@ def test_the_image_is_pinned_small_and_has_no_rights() -> None:
     assert len(bases) == 1
     assert all(PINNED.fullmatch(base) and "-slim-" in base for base in bases)
     python = re.search(r"python:(\d+)\.(\d+)", stages[0])
-    assert python is not None
     assert f">={python[1]}.{python[2]}" == PROJECT["requires-python"]
     user, group = arguments_of("USER")[-1].split(":")
     assert int(user) > 0
@@ -156,9 +152,6 @@ def test_the_packages_can_be_built_from_what_the_image_copies(tmp_path: Path) ->
     assert "hsfiq/constraints.txt" in names
 
 
-# -------------------------------------------------------------------------- compose.yaml
-
-
 def test_only_the_proxy_can_be_reached_and_all_images_are_pinned() -> None:
     services = COMPOSE["services"]
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
@@ -198,7 +191,6 @@ def test_the_servers_variables_fit_the_other_services() -> None:
 def test_backups_have_the_programs_of_the_same_postgresql() -> None:
     image = COMPOSE["services"]["database"]["image"]
     major = re.search(r"postgres:(\d+)\.", image)
-    assert major is not None
     assert f"'postgresql-client-{major[1]}={major[1]}.*'" in DOCKERFILE
 
 
@@ -209,9 +201,6 @@ def test_the_proxy_passes_everything_to_the_server() -> None:
     assert caddyfile.startswith("{$SITE} {")
     volumes = COMPOSE["services"]["proxy"]["volumes"]
     assert "./deploy/Caddyfile:/etc/caddy/Caddyfile:ro" in volumes
-
-
-# ------------------------------------------------------------------------------- systemd
 
 
 def unit() -> ConfigParser:
@@ -244,9 +233,6 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         command = ["systemd-analyze", "verify", here]
         checked = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (checked.returncode == 0 and not checked.stderr) is is_valid, checked.stderr
-
-
-# ------------------------------------------------------------------------------ the page
 
 
 PROGRAM = re.compile(

@@ -48,7 +48,6 @@ def test_a_killed_server_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture
     steps = loop_steps(folder, port, SEED, replace(TINY, systems=(), participants=4))
     with Server(address_of(port), folder / "server.log", Signals()) as server:
         start_server(steps[1], "2 of 9", server, warn)
-        assert server._process is not None
         server._process.kill()
         server._process.wait()
         with pytest.raises(StepFailed) as failure:
@@ -72,9 +71,7 @@ def test_a_step_is_counted_among_all_of_the_whole(tmp_path: Path) -> None:
     assert "[2 of 4] Say the version" in lines[0]
 
 
-def test_another_program_at_the_address_is_detected(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_another_program_is_detected(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     steps = loop_steps(tmp_path / "demo", port, SEED, replace(TINY, systems=()))
     other_program = subprocess.Popen(
@@ -105,9 +102,7 @@ def test_a_terminated_loop_leaves_no_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_further_signals_do_not_interrupt_the_shutdown(
-    first: signal.Signals, tmp_path: Path
-) -> None:
+def test_further_signals_do_not_interrupt_shutdown(first: signal.Signals, tmp_path: Path) -> None:
     log = tmp_path / "out.txt"
     process = Fork(run_slow_processes, [tmp_path, str(free_port())], log)
     wait_until((tmp_path / "command.began").exists, process)

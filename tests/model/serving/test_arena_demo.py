@@ -47,7 +47,6 @@ def votes_in(folder: Path) -> tuple[int, list[int], str]:
     database = open_database(database_url(folder))
     with closing(database), database.reading() as session:
         study = find_study(session, NAME)
-        assert study is not None
         return len(read_votes(session, study)), ports_of(study), study.origin
 
 
@@ -63,7 +62,6 @@ def test_it_serves_is_voted_in_and_continues(clip4cir: Path, tmp_path: Path) -> 
     assert (n_votes >= ANSWERS, origin) == (True, "simulated")
     address = f"http://127.0.0.1:{port}"
     password = re.search(r"with the password (\S+)", out)
-    assert password is not None
     with httpx.Client(base_url=address, follow_redirects=True) as browser:
         assert browser.get("/").status_code == 200
         assert browser.get("/leaderboard/arena").status_code == 404
