@@ -131,7 +131,6 @@ def test_a_killed_run_computes_only_the_folds_that_are_missing(
     assert DoneFolds(done.path, {"run": 3}).read() == {}  # of another run
     again = begun(answered, questions, retraining.tokens)
     scores = cross_fitted_scores(again, weights_of(questions), done)
-    assert scores is not None
     assert scores.equal(apart)
     assert len(scored) == 2 + 2
 
@@ -155,9 +154,6 @@ def test_the_final_answer_model_is_fitted_to_them(answered: Answered, tmp_path: 
     assert measured["after_without_folds"]["used"] == pytest.approx(without)
     assert measured["after"]["held_out"] == measured["after_without_folds"]["held_out"]
     assert not (tmp_path / "out" / retrain.FILE).exists()
-
-
-# ---------------------------------------------------------------------------------------- the steps
 
 
 @torch.no_grad()
@@ -243,9 +239,6 @@ def test_fixed_parameters(retraining: Retraining, answered: Answered, out: Path)
             split_parameters(dict(retraining.scorer.named_parameters()), fixed)
 
 
-# ------------------------------------------------------------------------------------- the training
-
-
 def test_files_that_a_retraining_writes(answered: Answered, out: Path) -> None:
     loaded = load_scorer(out, None, CPU)
     init = checkpoints.read(answered.init)
@@ -301,9 +294,7 @@ def test_report_equals_the_scores_of_the_checkpoints(answered: Answered, out: Pa
         assert figures["brier"][moment]["value"] == pytest.approx(fmean(errors), abs=1e-6)
 
 
-def test_the_same_retraining_gives_the_same_weights(
-    answered: Answered, out: Path, tmp_path: Path
-) -> None:
+def test_same_retraining_gives_same_weights(answered: Answered, out: Path, tmp_path: Path) -> None:
     second = answered.retrain(tmp_path / "again")
     assert second.sha256 == checkpoints.read(out).sha256
     before = files_below(out)
@@ -311,9 +302,6 @@ def test_the_same_retraining_gives_the_same_weights(
     assert files_below(out) == before
     other_seed = answered.retrain(tmp_path / "other", replace(QUICK, seed=2))
     assert other_seed.sha256 != second.sha256
-
-
-# --------------------------------------------------------------------------------- held-out answers
 
 
 def test_held_out_answers_are_not_trained_on(answered: Answered, out: Path, release: Path) -> None:
