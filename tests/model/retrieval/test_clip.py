@@ -60,16 +60,12 @@ def test_vectors_are_open_clips(reference: ClipReference, clip: Clip) -> None:
     torch.testing.assert_close(text, reference.text, atol=1e-5, rtol=1e-5)
 
 
-def test_tokens_may_come_from_the_cache_in_half_precision(
-    reference: ClipReference, clip: Clip
-) -> None:
+def test_tokens_may_have_half_precision(reference: ClipReference, clip: Clip) -> None:
     vectors = clip.image_vectors(clip.image_tokens(reference.pixels).half())
     torch.testing.assert_close(vectors, reference.image, atol=2e-2, rtol=2e-2)
 
 
-def test_a_text_does_not_depend_on_the_texts_beside_it(
-    reference: ClipReference, clip: Clip
-) -> None:
+def test_a_text_does_not_depend_on_texts_beside_it(reference: ClipReference, clip: Clip) -> None:
     texts = reference.about["texts"]
     together = clip.text_vectors(texts)
     for row, text in enumerate(texts):
@@ -85,9 +81,7 @@ def test_token_ids_are_open_clips(reference: ClipReference, clip: Clip) -> None:
         assert len(ids) <= length
 
 
-def test_gradients_reach_both_encoders_and_statistics_stay(
-    reference: ClipReference, clip: Clip
-) -> None:
+def test_gradients_reach_both_encoders(reference: ClipReference, clip: Clip) -> None:
     trained = filled_clip(reference).train()
     before = {name: value.clone() for name, value in trained.named_buffers()}
     tokens = trained.image_tokens(reference.pixels)
