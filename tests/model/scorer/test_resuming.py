@@ -7,7 +7,6 @@ import shutil
 import signal
 import sys
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +89,13 @@ def test_a_run_killed_anywhere_resumes(
     assert is_killed(train_until_killed, SMALL, drawn, out, method, nth, save_every)
     progress = read(out / "last.json").about["progress"] if (out / "last.json").is_file() else {}
     assert (progress.get("epoch"), progress.get("step")) == (epoch, step)
-
     resumed = train(drawn, out)
-
     n_done = (epoch or 0) * N_STEPS + (step or 0)
     assert resumed.recorder.losses == uninterrupted_run.recorder.losses[n_done:]
     assert_the_same_run(out, uninterrupted_run.out)
 
 
-def test_a_run_killed_repeatedly_resumes(
+def test_repeated_kills_resume(
     drawn: Drawn, uninterrupted_run: FinishedRun, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
@@ -117,6 +114,8 @@ def test_the_log_has_every_step_once(uninterrupted_run: FinishedRun) -> None:
     ends = [N_STEPS * epoch for epoch in range(1, 5)]
     for tag in ("train/lr", "train/temperature", "val/recall@1", "val/recall@5", "val/mean"):
         assert [step for step, _ in log[tag]] == ends
+    rates = [epoch["lr"] for epoch in uninterrupted_run.recorder.epochs]
+    assert rates == [SMALL.lr_at(epoch) for epoch in range(4)] == sorted(rates, reverse=True)
     # Sets are defined before the first step that draws from them.
     assert [step for step, _ in log["negatives/mean_size"]] == [1, 2 * N_STEPS + 1]
 
@@ -176,9 +175,6 @@ def test_a_run_may_start_from_the_checkpoint_of_another(drawn: Drawn, tmp_path: 
     assert second.recorder.losses[0] != first.recorder.losses[0]
 
 
-# -------------------------------------------------------------------------------- the command line
-
-
 LONG = ("--set", "epochs=8")
 """Enough epochs for the run to be stopped before its end."""
 
@@ -225,9 +221,7 @@ def test_the_command_killed_and_repeated(drawn: Drawn, commanded: Path, tmp_path
     code, _, _ = signalled(drawn, out, signal.SIGKILL)
     assert code == -signal.SIGKILL
     assert read(out / "last.json").about["progress"]["epoch"] == 1
-
     command = uninterrupted(drawn, out)
-
     assert command.code == 0
     assert "resuming at epoch 1, step 0" in command.err
     assert_the_same_run(out, commanded)
@@ -238,20 +232,5 @@ def test_an_interrupted_command_resumes(drawn: Drawn, commanded: Path, tmp_path:
     code, stdout, stderr = signalled(drawn, out, signal.SIGINT)
     assert (code, stdout) == (130, "")
     assert "Traceback" not in stderr
-
     assert uninterrupted(drawn, out).code == 0
     assert_the_same_run(out, commanded)
-
-
-def test_repeating_a_finished_command_prints_the_same(drawn: Drawn, tmp_path: Path) -> None:
-    words = options(drawn, tmp_path / "run", "--set", "epochs=2", "--json")
-    first, second = hsfiq(*words), hsfiq(*words)
-    assert (first.code, second.code) == (0, 0)
-    assert second.out == first.out
-    assert "resuming" not in second.err
-
-
-def test_each_epoch_lowers_the_learning_rate(uninterrupted_run: FinishedRun) -> None:
-    rates = [epoch["lr"] for epoch in uninterrupted_run.recorder.epochs]
-    assert all(first > second for first, second in pairwise(rates))
-    assert rates == [SMALL.lr_at(epoch) for epoch in range(4)]
