@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -17,6 +16,7 @@ from PIL import Image
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, urls
 from hsfiq.model.runtime import device_of
+from tests.model.release_scores.scored_release import assert_refused
 from tests.model.scorer.helpers import CommandResult, Drawn, files_below, hsfiq, options
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -61,17 +61,6 @@ def train_on(folder: Path, *options: str | Path, recipe: str = "qure-fashioniq")
     return hsfiq("train", recipe, "--data", folder, "--out", out, "--cache", cache, *options)
 
 
-def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
-    """Check for one error line, this exit code, and an empty stdout."""
-    assert (command.code, command.out) == (code, "")
-    assert len(command.err.splitlines()) == 1
-    assert command.err.startswith("hsfiq: ")
-    assert message in command.err
-
-
-# ------------------------------------------------------------------------------------------- output
-
-
 def test_the_result_as_json(drawn: Drawn, tmp_path: Path) -> None:
     command = hsfiq(*options(drawn, tmp_path / "run", "--json"))
     assert command.code == 0
@@ -81,21 +70,16 @@ def test_the_result_as_json(drawn: Drawn, tmp_path: Path) -> None:
     assert (result["n_train"], result["n_val"]) == (60, 36)
     last = json.loads((tmp_path / "run" / "last.json").read_text())["progress"]
     best = max(last["epochs"], key=lambda epoch: epoch["val"]["mean"])
-    assert {key: result[key] for key in ("epoch", "loss", "accuracy", "val")} == {
-        key: best[key] for key in ("epoch", "loss", "accuracy", "val")
-    }
+    assert all(result[key] == best[key] for key in ("epoch", "loss", "accuracy", "val"))
     lines = command.err.splitlines()
     assert lines[0].startswith("on the drawn catalogue, in place of the published values: ")
     assert "encoder=tiny " in lines[0]
     assert sum(line.startswith("epoch ") for line in lines) == 4 + 2  # and two definitions
     assert not any("\x1b" in line for line in lines)
-
     text = hsfiq(*options(drawn, tmp_path / "run"))
     assert text.out.splitlines()[0].startswith(f"best epoch {best['epoch']}: loss ")
-    assert text.out.splitlines()[1:] == [
-        f"checkpoint {result['checkpoint']}, sha256 {result['sha256'][:12]}",
-        f"next: hsfiq score RELEASE --scorer {result['checkpoint']}",
-    ]
+    assert f"{result['checkpoint']}, sha256 {result['sha256'][:12]}" in text.out
+    assert text.out.endswith(f"--scorer {result['checkpoint']}\n")
 
 
 def test_a_folder_in_the_layout_of_fashioniq(fashioniq: Path) -> None:
@@ -103,9 +87,6 @@ def test_a_folder_in_the_layout_of_fashioniq(fashioniq: Path) -> None:
     assert command.code == 0
     assert (command.result["n_train"], command.result["n_val"]) == (N_TRAIN, N_VAL)
     assert (fashioniq.parent / "out" / "missing_images.txt").read_text().startswith("# images wit")
-
-
-# ------------------------------------------------------------------------------ unusable arguments
 
 
 @pytest.mark.parametrize(
@@ -169,31 +150,11 @@ print([cli.run(words) for words in {tries}], "torch" in sys.modules, file=sys.st
     assert process.stderr.splitlines()[-1] == "[0, 2, 2, 2] False"
 
 
-# ----------------------------------------------------------------------------------- unusable data
-
-
 def test_a_folder_that_is_not_a_dataset(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for recipe in ("qure-fashioniq", "qure-cirr"):
         assert_refused(train_on(tmp_path / "data", recipe=recipe), f"{tmp_path / 'data'}")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_split_that_is_missing(fashioniq: Path) -> None:
-    (fashioniq / "captions" / "cap.dress.train.json").unlink()
-    assert_refused(train_on(fashioniq, *TINY), "no captions of split 'train'; there are val")
-
-
-def test_no_images(fashioniq: Path) -> None:
-    (fashioniq / "elsewhere").mkdir()
-    assert_refused(
-        train_on(fashioniq, *TINY, "--images", fashioniq / "elsewhere"),
-        "no triplet of split 'train' has both its images here (0 of 20 images found)",
-    )
-    assert_refused(train_on(fashioniq, *TINY, "--images", fashioniq / "x"), "no such folder")
-    shutil.rmtree(fashioniq / "images")
-    assert_refused(train_on(fashioniq, *TINY), "has no folder of images; name it with --images")
-    assert not (fashioniq.parent / "out").exists()
 
 
 def spoil(fashioniq: Path, names: tuple[str, ...]) -> None:
@@ -213,10 +174,7 @@ def test_unreadable_images_are_named_and_left_out(fashioniq: Path) -> None:
     assert f"{images / 'train3.jpg'}: has zero bytes; replace it with a complete image" in lines
     assert any(line.startswith(f"{images / 'train4.jpg'}: cannot be decoded") for line in lines)
     assert any(line.startswith(f"{images / 'val0.jpg'}: cannot be decoded") for line in lines)
-    assert any(
-        line.startswith("3 of 20 images are missing, 4 of 18 triplets are left out")
-        for line in lines
-    )
+    assert "3 of 20 images are missing, 4 of 18 triplets are left out" in command.err
     assert (command.result["n_train"], command.result["n_val"]) == (N_TRAIN - 3, N_VAL - 1)
     named = (fashioniq.parent / "out" / "missing_images.txt").read_text().splitlines()
     assert named == [
@@ -253,22 +211,6 @@ def test_only_unreadable_images(fashioniq: Path) -> None:
     assert not (fashioniq.parent / "out").exists()
 
 
-# ------------------------------------------------------------------------------------- the folder
-
-
-def test_another_runs_folder(drawn: Drawn, tmp_path: Path) -> None:
-    short = ("--set", "epochs=2")
-    assert hsfiq(*options(drawn, tmp_path / "run", *short)).code == 0
-    before = files_below(tmp_path / "run")
-    command = hsfiq(*options(drawn, tmp_path / "run", *short, "--set", "lr=1e-3"))
-    assert (command.code, command.out) == (2, "")
-    assert command.last_line == (
-        f"hsfiq: {tmp_path / 'run'}: holds a run with other recipe; name another --out, or "
-        "repeat that run's options to resume it"
-    )
-    assert files_below(tmp_path / "run") == before
-
-
 def test_a_broken_checkpoint_is_not_resumed(drawn: Drawn, tmp_path: Path) -> None:
     short = options(drawn, tmp_path / "run", "--set", "epochs=2")
     assert hsfiq(*short).code == 0
@@ -293,23 +235,10 @@ def test_a_file_instead_of_the_folder(drawn: Drawn, tmp_path: Path) -> None:
     assert command.last_line.startswith(f"hsfiq: {out / 'catalogue'}: cannot be written (Not a di")
 
 
-# ------------------------------------------------------------------------------------------ BLIP-2
-
-
 def test_blip2_without_its_files(fashioniq: Path, tmp_path: Path) -> None:
     (tmp_path / "weights").mkdir()
     command = train_on(fashioniq, "--weights", tmp_path / "weights")
     assert_refused(command, str(tmp_path / "weights"))
     for url in urls(ARCHITECTURES["blip2-vitL"]).values():
         assert url in command.err
-    assert not (tmp_path / "out").exists()
-
-
-def test_blip2_without_lavis(fashioniq: Path, tmp_path: Path) -> None:
-    for file in urls(ARCHITECTURES["blip2-vitL"]):
-        path = tmp_path / "weights" / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    command = train_on(fashioniq, "--weights", tmp_path / "weights")
-    assert_refused(command, "'hsfiq[lavis]'")
     assert not (tmp_path / "out").exists()
