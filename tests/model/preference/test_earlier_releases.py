@@ -90,16 +90,13 @@ def test_training_on_triplets_again_keeps_the_recorded_releases(
         assert trained_on(checkpoints.read(tmp_path / name)) == releases
 
 
-def test_report_notes_earlier_releases(
+def test_reports_note_earlier_releases(
     answered: Answered, out: Path, retrained_twice: Path
 ) -> None:
     first = source(answered.release)
     (note,) = report_of(retrained_twice)["notes"]
-    assert note == (
-        "Figures on the held-out part may be too good if the scorer was trained on the same "
-        "triplets or participants in an earlier release: drawn-hp 1.0.0 (content sha256 "
-        f"{first['content_sha256'][:12]})."
-    )
+    assert "Figures on the held-out part may be too good" in note
+    assert f"drawn-hp 1.0.0 (content sha256 {first['content_sha256'][:12]})" in note
     assert (retrained_twice / "README.md").read_text().count(f"\n\n{note}\n\n| figure") == 1
     assert report_of(out)["notes"] == []
     assert "earlier release" not in (out / "README.md").read_text()

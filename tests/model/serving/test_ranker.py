@@ -106,7 +106,6 @@ def test_lists_and_ranks_are_the_twins(
     candidates = [image for image in ranker.corpus() if image not in search.exclude]
     scores = {image: round(float((twin.image(image) @ vector).max()), 5) for image in candidates}
     order = sorted(candidates, key=lambda image: -scores[image])  # stable: the corpus' order
-
     (ranked,) = ranker.rank([search], history, ranker.system().max_k)
     assert ranked.image_ids == tuple(order)
     np.testing.assert_allclose(ranked.scores, [scores[image] for image in order], atol=2e-5)
@@ -121,9 +120,7 @@ def test_lists_and_ranks_are_the_twins(
     assert {target.ties for target in ranked.targets} >= {0, 2}  # two copies of one picture
 
 
-def test_searches_of_different_lengths_are_ranked_together(
-    ranker: CorpusRanker, search: Search
-) -> None:
+def test_searches_of_any_length_are_ranked_together(ranker: CorpusRanker, search: Search) -> None:
     alone = search.model_copy(update={"turns": search.turns[2:]})
     searches = [search, alone, search, alone, search]  # more than a request may hold
     for history in HISTORIES:
@@ -184,17 +181,9 @@ def file_of(form: str, size: int = 64, mode: str = "RGB") -> bytes:
     ("image", "content", "message"),
     [
         ("mine", lambda: b"no picture", "searches.0.images.mine: is not a known image format"),
-        (
-            "mine",
-            lambda: file_of("PNG")[:-40],
-            "searches.0.images.mine: cannot be decoded (image file is",
-        ),
+        ("mine", lambda: file_of("PNG")[:-40], "searches.0.images.mine: cannot be decoded (image"),
         ("mine", lambda: file_of("WEBP"), "searches.0.images.mine: is a WEBP file"),
-        (
-            "mine",
-            lambda: file_of("PNG", 8200, "1"),
-            "searches.0.images.mine: has more than 67,108,864 pixels",
-        ),
+        ("mine", lambda: file_of("PNG", 8200, "1"), "searches.0.images.mine: has more than"),
         ("a-copy", lambda: file_of("JPEG"), "searches.0.images: 'a-copy' is in the corpus"),
     ],
 )
