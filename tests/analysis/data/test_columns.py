@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,13 +28,7 @@ from tests.studies import pair_answer
 def test_columns_contradict_as_single_answers_do() -> None:
     scores = range(1, MOST_POINTS + 1)
     answers = [pair_answer(*values) for values in product(scores, scores, (0, 1, 2))]
-    table = pd.DataFrame(
-        {
-            "score_1": [answer.values["score_1"] for answer in answers],
-            "score_2": [answer.values["score_2"] for answer in answers],
-            "preferred": [answer.values["preferred"] for answer in answers],
-        }
-    )
+    table = pd.DataFrame([answer.values for answer in answers])
     expected = [
         contradicts(answer.values["preferred"], answer.values["score_1"], answer.values["score_2"])
         for answer in answers
@@ -92,20 +84,14 @@ def test_null_has_no_value() -> None:
     assert values[[0, 2]].tolist() == [1, 2]
 
 
-@pytest.fixture(scope="module")
-def analyses() -> list[dict[str, Any]]:
-    """Of one release: with plain text, and with categories."""
+def test_analysis_is_the_same_with_plain_text_and_with_categories() -> None:
     release, values = draw_release(6, 15, seed=3, overlap=2)
     scores = pd.DataFrame({"set_id": values.index, "score": values.to_numpy()})
     metrics = [Recall(5), GivenScores("good", scores)]
-    return [
+    plain, by_category = (
         analyze(each, metrics, Bootstrap.of_release(each, n_resamples=50), in_detail=True).to_json()
         for each in (release, release.with_categories())
-    ]
-
-
-def test_analysis_is_the_same(analyses: list[dict[str, Any]]) -> None:
-    plain, by_category = analyses
+    )
     assert plain == by_category
 
 

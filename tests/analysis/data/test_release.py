@@ -62,9 +62,7 @@ def test_a_missing_or_broken_file_is_named(folder: Path, name: str) -> None:
         ({"kind": "hq"}, 'kind is "hq", not "hs" or "hp"'),
     ],
 )
-def test_an_invalid_manifest_is_an_error(
-    folder: Path, change: dict[str, object], message: str
-) -> None:
+def test_invalid_manifest_is_error(folder: Path, change: dict[str, object], message: str) -> None:
     path = folder / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **change}), "utf-8")
     with pytest.raises(UnreadableInput, match=message):
@@ -104,10 +102,6 @@ def test_a_missing_column_is_named(folder: Path, table: str, column: str) -> Non
         read_release(folder)
 
 
-def changed(frame: pd.DataFrame, column: str, values: list[object]) -> pd.DataFrame:
-    return frame.assign(**{column: values})
-
-
 @pytest.mark.parametrize(
     ("table", "column", "values", "message"),
     [
@@ -127,11 +121,9 @@ def changed(frame: pd.DataFrame, column: str, values: list[object]) -> pd.DataFr
         ("queries", "query_id", ["x", "y"], "queries.parquet: lacks the query"),
     ],
 )
-def test_invalid_tables_are_errors(
-    table: str, column: str, values: list[object], message: str
-) -> None:
+def test_invalid_tables(table: str, column: str, values: list[object], message: str) -> None:
     release = make_release(STUDY)
-    frame = changed(getattr(release, table), column, values)
+    frame = getattr(release, table).assign(**{column: values})
     with pytest.raises(UnreadableInput) as error_info:
         replace(release, **{table: frame})
     assert message in str(error_info.value)

@@ -102,9 +102,7 @@ def test_scores_are_read_from_the_scores_folder_and_extra_files(tmp_path: Path) 
     assert find_scores(folder, [extra, kept]) == {"cirqrs": kept, "mine": extra}
 
 
-def test_a_trailing_dot_still_matches_the_scores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trailing_dot_still_matches_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "small"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -128,11 +126,7 @@ def test_invalid_scores_files_are_errors(tmp_path: Path) -> None:
     [
         ("a.csv", f"set_id,score\n{IDS[0]},1\nx.1,2\n", "a.csv, line 3: unknown set_id x.1"),
         ("a.csv", f"set_id,score\n{IDS[0]},1\n{IDS[0]},2\n", f"line 3: {IDS[0]} occurs twice"),
-        (
-            "a.csv",
-            f"set_id,score\n\n{IDS[0]},high\n",
-            'line 3: score "high" is not a finite number',
-        ),
+        ("a.csv", f"set_id,score\n\n{IDS[0]},high\n", 'line 3: score "high" is not a finite'),
         ("a.csv", f"set_id,score\n{IDS[0]},inf\n", 'line 2: score "inf" is not a finite number'),
         ("a.csv", f"set_id,score\n{IDS[0]},1,2\n", "line 2: more fields than the header names"),
         ("a.csv", f"set_id,value\n{IDS[0]},1\n", "line 2: no score; columns are set_id, score"),
@@ -146,12 +140,12 @@ def test_invalid_scores_files_are_errors(tmp_path: Path) -> None:
         (
             "a.jsonl",
             f'{{"set_id": "{IDS[0]}", "score": 1}}\n{{"set_id": "p", "image_id": "a", "score": 1}}',
-            "line 2: image_id, which rows before lack",
+            "line 2: image_id, which",
         ),
         (
             "a.jsonl",
             f'{{"set_id": "{IDS[0]}", "image_id": "a", "score": 1}}\n{{"set_id": "p", "score": 1}}',
-            "line 2: no image_id; columns are set_id, image_id, score",
+            "line 2: no image_id",
         ),
         ("a.parquet", "no parquet", "a.parquet: cannot be read"),
     ],
