@@ -64,11 +64,6 @@ def test_by_hand() -> None:
     assert by_hand.within_sessions.correlation.reason == "no session has two votes"
 
 
-def test_a_rating_of_400_more_is_odds_of_10_to_1() -> None:
-    assert rating_of(log(10)) - rating_of(0) == pytest.approx(400)
-    assert rating_of(0) == 1000
-
-
 def test_the_strengths_are_those_of_the_one_definition(result: Arena) -> None:
     numbers = {"a": 0, "b": 1, "c": 2}
     rows = VOTES.assign(
@@ -84,10 +79,7 @@ def test_the_strengths_are_those_of_the_one_definition(result: Arena) -> None:
     }
     for name, each in result.systems.items():
         interval = expected.strength[name].ci
-        assert each.strength.ci is not None
-        assert interval is not None
         assert each.strength.ci.low == interval.low
-        assert each.rating.ci is not None
         assert each.rating.ci.low == rating_of(interval.low)
 
 
@@ -95,21 +87,9 @@ def test_the_strongest_system_is_first_with_its_range_of_ranks(result: Arena) ->
     assert list(result.systems) == ["a", "b", "c"]
     ranks = [each.rank for each in result.systems.values()]
     assert [(each.rank, each.low, each.high) for each in ranks if each] == [
-        (1, 1, 1),
-        (2, 2, 2),
-        (3, 3, 3),
+        (n,) * 3 for n in (1, 2, 3)
     ]
     assert result.too_few is None
-
-
-def test_shares_are_counted_as_written_out(result: Arena) -> None:
-    for name, each in result.systems.items():
-        own = [vote for _, vote in VOTES.iterrows() if name in (vote.system_1, vote.system_2)]
-        assert each.votes == len(own)
-        assert each.tie_share.value == np.mean([vote.preference == 0 for vote in own])
-        assert each.both_bad.value == np.mean([vote.both_bad for vote in own])
-        assert each.sessions == len({vote.question_id for vote in own})
-    assert result.n_votes == len(VOTES) == 108
 
 
 def test_intervals_resample_participants_who_share_no_triplet(result: Arena) -> None:
@@ -123,7 +103,6 @@ def test_triplets_are_resampled_too_where_participants_share_them() -> None:
         query_id=VOTES["question_id"].str[-3:], triplet_id=VOTES["question_id"].str[-3:]
     )
     interval = arena(shared, n_resamples=50).both_bad.ci
-    assert interval is not None
     assert interval.unit == "participant x triplet"
 
 
@@ -158,7 +137,6 @@ def test_votes_that_repeat_within_a_session_correlate_by_1() -> None:
 def test_first_votes_alone_are_compared_with_all(result: Arena) -> None:
     alone = arena(VOTES, turns="first", n_resamples=200)
     assert (alone.turns, alone.n_votes, alone.first_turns) == ("first", 36, None)
-    assert result.first_turns is not None
     for name, each in result.first_turns.items():
         strength = alone.systems[name].strength.value
         assert each.strength.value == strength

@@ -127,7 +127,6 @@ def test_a_wish_has_no_rank() -> None:
     figure(tables["nearest"], "x", "the target, if listed", math.nan, 0)
     release = release_of(wishes)
     result = analyze_judged(release, STATISTICS["search"], [], bootstrap_of(release))
-    assert result.measures is not None
     hits = result.measures.systems["x"].by_round["hits@1"]
     assert {each.reason for each in hits} == {"no session has a target"}
 
@@ -135,7 +134,6 @@ def test_a_wish_has_no_rank() -> None:
 def test_measures_are_those_of_sessions() -> None:
     release = release_of(SEARCHES)
     result = analyze_judged(release, STATISTICS["search"], [], bootstrap_of(release))
-    assert result.measures is not None
     assert result.measures.rules.ks == (1, 4)
     x = result.measures.systems["x"]
     assert [each.value for each in x.by_round["hits@4"]] == [0, 1 / 2, 1 / 2]
