@@ -40,9 +40,7 @@ judgements = st.dictionaries(
 
 
 @few
-@given(
-    st.lists(st.tuples(st.sampled_from("xyz"), st.lists(st.sampled_from("abc"), max_size=3))),
-)
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.lists(st.sampled_from("abc"), max_size=3))))
 def test_units_are_the_different_lists_of_a_triplet(shown: list[tuple[str, list[str]]]) -> None:
     sets = pd.DataFrame(
         {
@@ -114,9 +112,7 @@ def units_of(table: pd.DataFrame) -> dict[int, list[list[float]]]:
 @pytest.mark.parametrize("level", LEVELS)
 @few
 @given(rows=judgements)
-def test_equals_the_definition_and_another_package(
-    level: Level, rows: dict[tuple[int, int], int]
-) -> None:
+def test_equals_definition_and_package(level: Level, rows: dict[tuple[int, int], int]) -> None:
     table = frame(tenfold(rows))
     result = agreement(table, level)
     units = [unit for cluster in units_of(table).values() for unit in cluster]
@@ -162,7 +158,6 @@ def test_the_interval_is_two_way_on_a_log_scale(level: Level) -> None:
     variance = max(variance, sum(each**2 for each in influence.values()))
     margin = stats.t.ppf(0.975, 8) * math.sqrt(variance * 9 / 8)
     ci = agreement(table, level).ci
-    assert ci is not None
     assert ci.low == pytest.approx(1 - math.exp(margin - whole))
     assert ci.high == pytest.approx(1 - math.exp(-margin - whole))
     assert (ci.n_clusters, ci.unit) == (9, "participant x triplet")
@@ -172,14 +167,10 @@ def test_full_agreement_is_one_and_chance_is_near_zero() -> None:
     unanimous = {(rater, unit): unit % 5 for rater in range(3) for unit in range(20)}
     agreed = agreement(frame(unanimous), "ordinal")
     assert agreed.alpha == 1
-    assert agreed.ci is not None
-    assert (
-        agreed.ci.reason == "annotators of the same set agree completely, so the spread is unknown"
-    )
+    assert "agree completely" in agreed.ci.reason
     rng = np.random.default_rng(0)
     chance = {(rater, unit): int(rng.integers(1, 6)) for rater in range(3) for unit in range(400)}
     result = agreement(frame(chance), "ordinal")
-    assert result.ci is not None
     assert result.ci.low < 0 < result.ci.high
 
 
@@ -192,7 +183,6 @@ def test_full_agreement_is_one_and_chance_is_near_zero() -> None:
 def test_undefined_is_nan_with_its_reason(rows: dict[tuple[int, int], int], reason: str) -> None:
     result = agreement(frame(rows), "nominal")
     assert result.ci is None
-    assert result.reason is not None
     assert result.reason.startswith(reason)
     assert math.isnan(result.alpha)
     assert result.to_json()["alpha"] is None
@@ -202,7 +192,6 @@ def test_one_triplet_alone_gives_no_interval() -> None:
     rows = tenfold({(0, 0): 3, (1, 0): 4, (0, 1): 4, (1, 1): 4})
     result = agreement(frame(rows).assign(cluster=0), "nominal")
     assert result.alpha < 1
-    assert result.ci is not None
     assert math.isnan(result.ci.low)
     assert result.ci.reason == "an interval needs 3 triplets and participants"
 
@@ -242,16 +231,13 @@ Answer = tuple[int, int, int]
 
 def release_of(answers: list[tuple[str, Answer, Answer]]) -> Release:
     """Each person's first answer to a question of its own, and the second in table `repeats`."""
-    release = make_release(
-        [
-            Question(preferred, (score_1, score_2), participant=person)
-            for person, (score_1, score_2, preferred), _ in answers
-        ]
-    )
-    first = release.preferences
-    repeats = pd.DataFrame(
-        [again for _, _, again in answers], columns=["score_1", "score_2", "preferred"]
-    )
+    study = [
+        Question(preferred, (score_1, score_2), participant=person)
+        for person, (score_1, score_2, preferred), _ in answers
+    ]
+    release = make_release(study)
+    first, columns = release.preferences, ["score_1", "score_2", "preferred"]
+    repeats = pd.DataFrame([again for _, _, again in answers], columns=columns)
     repeats["repeated_id"] = first["question_id"]
     repeats["question_id"] = first["question_id"] + ".again"
     return replace(release, repeats=repeats, is_checked=True)
@@ -297,17 +283,8 @@ def test_equals_the_definition() -> None:
     assert result.kappa.n == 80
     bootstrap = bootstrap_of(release, 50)
     weights = np.concatenate(list(bootstrap.weights(release.preferences)))[1:].astype(int)
-    drawn = [
-        slow_kappa(
-            [
-                pair
-                for pair, times in zip(scores, np.repeat(row, 2), strict=True)
-                for _ in range(times)
-            ]
-        )
-        for row in weights
-    ]
-    assert result.kappa.ci is not None
+    places = [np.repeat(range(80), np.repeat(row, 2)) for row in weights]
+    drawn = [slow_kappa([scores[place] for place in each]) for each in places]
     assert (result.kappa.ci.low, result.kappa.ci.high) == pytest.approx(expected_ends(drawn, 5))
 
 
@@ -360,6 +337,5 @@ def test_intervals_contain_the_truth() -> None:
         release = release_of(drawn_answers(np.random.default_rng(seed), 40, 4, same=0.7))
         result = intra_rater(release, Bootstrap.of_release(release, n_resamples=400, seed=seed))
         for name, estimate in (("same", result.same_preference), ("kappa", result.kappa)):
-            assert estimate.ci is not None
             covered[name] += estimate.ci.low <= 0.7 <= estimate.ci.high
     assert all(0.90 <= count / 200 <= 0.99 for count in covered.values()), covered

@@ -87,13 +87,10 @@ def test_agreement_by_hand(rows: list[Answer]) -> None:
         assert np.isnan(result.difference)
 
 
-def test_the_truth_agrees_better_than_people_and_noise_less(
-    overlapping: tuple[Release, pd.Series],
-) -> None:
+def test_truth_agrees_better_than_people_noise_less(overlapping: tuple[Release, pd.Series]) -> None:
     release, utilities = overlapping
     truth = judge_agreement(release, utilities)
     assert truth.overall.verdict == "better than people"
-    assert truth.overall.ci is not None
     assert truth.overall.ci.low < truth.overall.difference < truth.overall.ci.high
     assert set(truth.by_category) == set(release.queries["category"])
     assert sum(part.n for part in truth.by_category.values()) == truth.overall.n
@@ -109,9 +106,7 @@ def test_without_overlap_the_reason_is_given(drawn: tuple[Release, pd.Series]) -
     assert "judged by two people" in str(result.reason)
 
 
-def test_analyze_says_it_of_judges_alone(
-    overlapping: tuple[Release, pd.Series], tmp_path: Path
-) -> None:
+def test_analyze_names_judges_alone(overlapping: tuple[Release, pd.Series], tmp_path: Path) -> None:
     release, utilities = overlapping
     files = {}
     for name in ("judge", "scorer"):

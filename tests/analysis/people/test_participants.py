@@ -66,9 +66,8 @@ def test_equals_the_reference_loops(study: list[Question]) -> None:
 
 def test_missing_columns_have_a_reason() -> None:
     release = make_release([Question(0)])
-    (written,) = (
-        participants(release, {"m": values_of([Question(0)])}).to_json()["participants"].values()
-    )
+    result = participants(release, {"m": values_of([Question(0)])}).to_json()
+    (written,) = result["participants"].values()
     assert written["seconds"] is written["failed_checks"] is written["set_1"] is None
     assert "times were not recorded" in written["reason"]
     assert "results of attention checks were not recorded" in written["reason"]
@@ -125,15 +124,11 @@ def test_equals_the_definition_in_each_bin(drawn: tuple[Release, pd.Series]) -> 
         rate = preference_rates(rows, utilities, bootstrap).tie_half
         tie_half = each.figures.tie_half["oracle"]
         assert (tie_half.value, tie_half.n) == (pytest.approx(rate.rate), rate.n)
-        assert tie_half.ci is not None
-        assert rate.ci is not None
         assert (tie_half.ci.low, tie_half.ci.high) == pytest.approx((rate.ci.low, rate.ci.high))
     first, last = result.bins[0].figures, result.bins[-1].figures
-    assert result.change is not None
     assert result.change.mean_score.value == pytest.approx(
         last.mean_score.value - first.mean_score.value
     )
-    assert result.change.mean_score.ci is not None
     change = result.change.mean_score
     assert result.change.mean_score.ci.low < change.value < result.change.mean_score.ci.high
 
@@ -142,18 +137,13 @@ def test_what_was_not_recorded_has_a_reason() -> None:
     study = [Question(1, values=(1.0, 0.0))] * 3
     release = make_release(study)
     result = place_and_time(release, {"m": values_of(study)}, bootstrap_of(release, 5))
-    assert result.seconds.to_json() == {
-        "bins": [],
-        "change": None,
-        "n_unknown": 3,
-        "reason": "not recorded",
-    }
+    missing = {"bins": [], "change": None, "n_unknown": 3, "reason": "not recorded"}
+    assert result.seconds.to_json() == missing
     partly = release.preferences.assign(active_seconds=[None, 3.0, 3.0])
     known = place_and_time(
         replace(release, preferences=partly), {"m": values_of(study)}, bootstrap_of(release, 5)
     ).seconds
     assert (known.n_unknown, len(known.bins), known.bins[0].n) == (1, 1, 2)
-    assert known.change is not None
     assert known.change.mean_score.reason == "there is only one bin"
 
 
@@ -167,7 +157,6 @@ def test_a_bin_without_preferences_has_no_accuracy() -> None:
     first, last = (each.figures.tie_half["m"] for each in result.bins)
     assert (first.n, first.reason) == (0, "no pair has a preference and both values")
     assert last.value == 1
-    assert result.change is not None
     assert result.change.tie_half["m"].reason == first.reason
 
 
@@ -195,8 +184,6 @@ def test_the_interval_of_the_change_contains_the_truth() -> None:
         )
         bootstrap = Bootstrap.of_rows(rows, n_resamples=400, seed=seed)
         change = trend(rows, pd.Series(place, dtype="float64"), {}, bootstrap, (1, 5)).change
-        assert change is not None
-        assert change.mean_score.ci is not None
         covered += change.mean_score.ci.low <= 0.5 <= change.mean_score.ci.high
     assert 0.90 <= covered / 200 <= 0.99
 
@@ -209,7 +196,6 @@ def test_intervals_of_mean_scores_end_where_the_scale_ends() -> None:
     release = replace(release, points=7, preferences=placed)
     (only,) = place_and_time(release, {}, bootstrap_of(release, 200)).place.bins
     score = only.figures.mean_score
-    assert score.ci is not None
     assert 1 <= score.ci.low < score.value < score.ci.high <= 7
 
 

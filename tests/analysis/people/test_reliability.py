@@ -63,15 +63,13 @@ def test_the_mean_of_the_others_excludes_the_participant(rows: list[tuple[str, s
         expected_one = first_scores[following] if following != person else np.nan
         assert of_next_person[str(place)] == pytest.approx(expected_one, nan_ok=True)
         other_scores = [
-            score
-            for other_participant, other_images, score in rows
-            if other_participant != person and other_images == images
+            score for other, shown, score in rows if other != person and shown == images
         ]
         expected = np.mean(other_scores) if other_scores else np.nan
         assert result[str(place)] == pytest.approx(expected, nan_ok=True)
 
 
-def test_people_beat_an_uninformative_metric_but_not_the_truth(
+def test_people_beat_a_blind_metric_but_not_the_truth(
     overlapping: tuple[Release, pd.Series],
 ) -> None:
     release, utilities = overlapping
@@ -79,19 +77,13 @@ def test_people_beat_an_uninformative_metric_but_not_the_truth(
     values = {"oracle": utilities, "noise": pd.Series(noise, index=utilities.index)}
     result = overlap(release, values, bootstrap_of(release, 200))
     assert result.n_sets == len(release.sets)
-    people, oracle, blind = (
-        result.other_annotator,
-        result.metrics["oracle"],
-        result.metrics["noise"],
-    )
+    people, oracle, blind = result.other_annotator, *result.metrics.values()
     # One other person is noisy; two of them are less so; what they judge by is not noisy at all.
     everybody = result.other_annotators
-    assert everybody is not None
     assert people.spearman.rho < everybody.spearman.rho < oracle.spearman.rho
     assert oracle.spearman.rho <= result.reliability.rho_bound.value + 0.02
     assert blind.tie_half.rate < people.tie_half.rate < oracle.tie_half.rate
     assert blind.spearman.rho + 0.2 < people.spearman.rho < oracle.spearman.rho
-    assert people.spearman.ci is not None
     assert people.spearman.ci.low > 0
     assert 0.2 < result.scores.alpha < 0.9
     assert 0.1 < result.preferences.alpha < 0.9
@@ -151,9 +143,7 @@ def test_fewer_than_ten_shared_sets_give_no_figure() -> None:
     reason = "only 8 things have been judged by two people; at least 10 are needed"
     for prediction in (result.other_annotator, result.metrics["m"]):
         assert (prediction.spearman.reason, prediction.spearman.ci) == (reason, None)
-        assert prediction.tie_half.reason == (
-            "only 4 pairs of sets have been judged by two people; at least 10 are needed"
-        )
+        assert str(prediction.tie_half.reason).startswith("only 4 pairs of sets")
         assert prediction.tie_half.ci is None
     assert result.scores.reason == reason
     assert np.isnan(result.scores.alpha)
@@ -295,9 +285,7 @@ def test_few_shared_sets_or_few_people_give_no_figure(
     assert two["reliability"].isna().all()
 
 
-def test_people_are_judged_by_people_not_by_a_metric(
-    overlapping: tuple[Release, pd.Series],
-) -> None:
+def test_people_are_judged_by_people_not_by_metric(overlapping: tuple[Release, pd.Series]) -> None:
     """One person scores the other way round than people, another than a metric."""
     release, utilities = overlapping
     rng = np.random.default_rng(1)
@@ -360,9 +348,8 @@ def slow_icc1(units: list[list[float]]) -> float:
     values = [value for unit in units for value in unit]
     n, mean = len(values), np.mean(values)
     between = sum(len(unit) * (np.mean(unit) - mean) ** 2 for unit in units) / (len(units) - 1)
-    within = sum((value - np.mean(unit)) ** 2 for unit in units for value in unit) / (
-        n - len(units)
-    )
+    within = sum((value - np.mean(unit)) ** 2 for unit in units for value in unit)
+    within /= n - len(units)
     size = (n - sum(len(unit) ** 2 for unit in units) / n) / (len(units) - 1)
     return float((between - within) / (between + (size - 1) * within))
 
@@ -392,7 +379,6 @@ def test_no_interval_if_all_disagreement_is_about_one_unit() -> None:
     ]
     result = icc1(pd.DataFrame(rows, columns=["rater", "unit", "cluster", "value"]))
     assert result.value == pytest.approx(slow_icc1([[float(v) for v in u] for u in units]))
-    assert result.ci is not None
     assert math.isnan(result.ci.low)
     assert result.ci.reason is not None
 
@@ -431,8 +417,6 @@ def test_spearman_brown_and_the_bound() -> None:
         expected = spearman_brown(result.single.value, mean.n_raters)
         assert mean.reliability.value == pytest.approx(expected)
         assert mean.bound.value == pytest.approx(math.sqrt(expected))
-        assert mean.bound.ci is not None
-        assert mean.reliability.ci is not None
         assert mean.bound.ci.low == pytest.approx(math.sqrt(mean.reliability.ci.low))
 
 
@@ -461,7 +445,6 @@ def test_undefined_is_nan_with_its_reason(rows: list[tuple[int, ...]], reason: s
     result = reliability(pd.DataFrame(rows, columns=["rater", "unit", "cluster", "value"]))
     for estimate in (result.rho_bound, *(each.bound for each in result.means), result.single):
         assert math.isnan(estimate.value)
-        assert estimate.reason is not None
         assert estimate.reason.startswith(reason)
         assert estimate.ci is None
 
@@ -473,7 +456,6 @@ def test_undefined_is_nan_with_its_reason(rows: list[tuple[int, ...]], reason: s
 def test_an_undefined_interval_has_a_reason(rows: list[tuple[int, ...]], reason: str) -> None:
     single = reliability(pd.DataFrame(rows, columns=["rater", "unit", "cluster", "value"])).single
     assert not math.isnan(single.value)
-    assert single.ci is not None
     assert math.isnan(single.ci.low)
     assert reason in str(single.ci.reason)
 
@@ -485,6 +467,5 @@ def test_intervals_contain_the_truth(design: tuple[int, int, int]) -> None:
     covered = 0
     for seed in range(200):
         single = reliability(simulated(np.random.default_rng((seed, *design)), *design)).single
-        assert single.ci is not None
         covered += single.ci.low <= TRUE_ICC <= single.ci.high
     assert 0.90 <= covered / 200 <= 0.995
