@@ -102,13 +102,8 @@ def test_expected_ranks_among_ties() -> None:
     unknown = measured(systems, expected, rounds={"ties": 4}).systems["a"].by_round
     assert np.isnan(unknown["mean_rank_current"][0].value)
     assert np.isnan(unknown["hits@3"][0].value)
-    assert (
-        measured(systems, Rules(ks=(5,), ties="expected"), rounds={"ties": 4})
-        .systems["a"]
-        .by_round["hits@5"][0]
-        .value
-        == 1
-    )
+    of_five = measured(systems, Rules(ks=(5,), ties="expected"), rounds={"ties": 4})
+    assert of_five.systems["a"].by_round["hits@5"][0].value == 1
 
 
 def test_searches_without_a_target_have_no_rank() -> None:
@@ -147,9 +142,7 @@ def test_differences_are_over_the_queries_of_both() -> None:
     ("wanted", "stop_at", "ks"),
     [((), None, (1, 5, 10, 50)), ((), 10, (10, 50)), ((), 99, (99,)), ((20, 10), 10, (10, 20))],
 )
-def test_the_ks_that_a_stop_allows(
-    wanted: tuple[int, ...], stop_at: int | None, ks: tuple[int, ...]
-) -> None:
+def test_ks_after_a_stop(wanted: tuple[int, ...], stop_at: int | None, ks: tuple[int, ...]) -> None:
     assert allowed_ks(wanted, stop_at) == ks
 
 

@@ -76,12 +76,9 @@ def test_a_simulator_that_is_always_better_is_optimistic() -> None:
     better = [(f"q{n}", None, [9, 1 + (n == 0) * 8]) for n in range(12)]
     (comparison,) = compared({"a": worse, "b": better}).comparisons
     assert comparison.verdict == "optimistic"
-    (comparison,) = compared(
-        {
-            "a": [(query, f"p{query}", ranks) for query, _, ranks in better],
-            "b": [(query, None, ranks) for query, _, ranks in worse],
-        }
-    ).comparisons
+    people = [(query, f"p{query}", ranks) for query, _, ranks in better]
+    simulated = [(query, None, ranks) for query, _, ranks in worse]
+    (comparison,) = compared({"a": people, "b": simulated}).comparisons
     assert comparison.verdict == "pessimistic"
 
 
