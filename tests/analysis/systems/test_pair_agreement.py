@@ -119,10 +119,8 @@ def test_peoples_variance_counts_participants_and_triplets() -> None:
 
 
 def test_two_systems_without_a_decision_have_a_p_of_one_half() -> None:
-    assert one_sided_p(np.array([0.0, 5.0]), np.array([0.0, 25.0])).tolist() == [
-        0.5,
-        pytest.approx(0.158655, abs=1e-6),
-    ]
+    p = one_sided_p(np.array([0.0, 5.0]), np.array([0.0, 25.0]))
+    assert p.tolist() == pytest.approx([0.5, 0.158655], abs=1e-6)
 
 
 def test_spa_compares_the_p_of_all_pairs() -> None:
@@ -143,10 +141,8 @@ def test_a_difference_is_tested_by_swapping_the_values_of_whole_triplets() -> No
     (result,) = compare_spa(rows, {"first": first, "second": second}, triplets, swaps)
 
     def gap(metric: pd.Series, other_metric: pd.Series) -> float:
-        return (
-            pair_agreement(rows, metric, triplets).spa
-            - pair_agreement(rows, other_metric, triplets).spa
-        )
+        ours, theirs = (pair_agreement(rows, each, triplets) for each in (metric, other_metric))
+        return ours.spa - theirs.spa
 
     assert result.spa.difference == pytest.approx(gap(first, second))
     order = pd.unique(rows["query_id"].map(triplets))
@@ -179,9 +175,7 @@ def test_reasons() -> None:
     assert none.reason == "no question compares two systems and has both values of the metric"
     question = rows.iloc[:1]
     (result,) = compare_spa(question, {"one": values, "two": values}, triplets, Swaps(n=20))
-    assert result.spa.reason == (
-        "a test needs 2 triplets with values of both metrics, and there is 1"
-    )
+    assert "needs 2 triplets" in str(result.spa.reason)
     assert pair_agreement(question, values, triplets).to_json()["accuracy_significant"] is None
 
 

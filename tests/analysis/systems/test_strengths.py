@@ -79,11 +79,6 @@ def test_fitting_many_at_once_equals_evalica_one_by_one() -> None:
     np.testing.assert_allclose(result, one_by_one, atol=1e-7)
 
 
-def test_two_systems_have_the_log_odds_between_them() -> None:
-    strengths = log_strengths(np.array([[0.0, 30.0], [10.0, 0.0]]))
-    assert strengths[0] - strengths[1] == pytest.approx(math.log(3))
-
-
 @pytest.mark.parametrize(
     ("wins", "reason"),
     [
@@ -94,7 +89,6 @@ def test_two_systems_have_the_log_odds_between_them() -> None:
 )
 def test_reasons_of_bradley_terry(wins: np.ndarray, reason: str) -> None:
     explanation = why_undefined(wins, TWO_NAMES[: len(wins)])
-    assert explanation is not None
     assert explanation.startswith(reason)
     assert np.isnan(log_strengths(wins)).all()
     assert np.isnan(resampled_log_strengths(wins[None])).all()
@@ -264,7 +258,6 @@ def test_resamples_are_fitted_like_their_rows() -> None:
         repeated = rows.loc[rows.index.repeat(weights.astype(int))].reset_index(drop=True)
         resample = strengths_and_side(repeated, NAMES, Bootstrap.of_rows(repeated, n_resamples=1))
         one_by_one.append(resample.side.value)
-    assert result.side.ci is not None
     expected = bootstrap.interval(np.array([result.side.value, *one_by_one]), rows)
     ends = pytest.approx((expected.low, expected.high), abs=1e-7)
     assert (result.side.ci.low, result.side.ci.high) == ends
