@@ -44,9 +44,8 @@ def test_two_one_sided_tests_by_hand() -> None:
     result = result_of(duel(0.52, 0.52 - Z * 0.015, 0.52 + Z * 0.015))
     assert result.difference == pytest.approx(0.02)
     assert result.p == pytest.approx(stats.norm.sf(2.0))
-    assert (result.low, result.high) == pytest.approx(
-        (0.02 - 1.6448536 * 0.015, 0.02 + 1.6448536 * 0.015)
-    )
+    half = 1.6448536 * 0.015
+    assert (result.low, result.high) == pytest.approx((0.02 - half, 0.02 + half))
     assert result.is_equivalent is True
     assert (result.statistic, result.n_clusters, result.unit) == ("preference", 40, "participant")
 
@@ -115,9 +114,8 @@ def test_no_spread_gives_no_test() -> None:
     flat = result_of(duel(0.5, 0.5, 0.5))
     assert (flat.is_equivalent, math.isnan(flat.p)) == (None, True)
     assert "spread is unknown" in (flat.reason or "")
-    single_vote = Duel(
-        "a", "b", 1, 0, 1, Estimate(0.5, 2, interval(math.nan, math.nan, "2 clusters"))
-    )
+    estimate = Estimate(0.5, 2, interval(math.nan, math.nan, "2 clusters"))
+    single_vote = Duel("a", "b", 1, 0, 1, estimate)
     assert result_of(single_vote).reason == "2 clusters"
     never = Duel("a", "b", 0, 0, 0, Estimate(math.nan, 0, None, "never compared"))
     assert result_of(never).reason == "never compared"
