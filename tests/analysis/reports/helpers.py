@@ -78,7 +78,6 @@ def check_float(text: str) -> None:
     assert depth == 0
     assert re.findall(r"\\begin\{(\S+?)\}", text) == re.findall(r"\\end\{(\S+?)\}", text)[::-1]
     columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", text)
-    assert columns is not None
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert rows
     for row in rows:

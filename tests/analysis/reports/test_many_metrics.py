@@ -153,7 +153,6 @@ def test_pdf_figures_have_the_width_of_a_venue_and_embedded_fonts(
     content = chart_files(chart, simulated=True, venue=venue)["pdf"]
     assert content.startswith(b"%PDF")
     box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", content)
-    assert box is not None
     assert float(box[1]) == pytest.approx(72 * width, abs=0.01)
     assert b"/FontFile2" in content  # TrueType, embedded
     assert b"/Type3" not in content
