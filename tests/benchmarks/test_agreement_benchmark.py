@@ -79,13 +79,8 @@ def test_halves_of_resampled_people() -> None:
     data = SimpleNamespace(
         sets=pd.DataFrame({"set_id": range(60)}),
         preferences=pd.DataFrame(
-            {
-                "participant_id": people[:30],
-                "set_1": firsts,
-                "set_2": seconds,
-                "preferred": preferred,
-            }
-        ),
+            {"participant_id": people[:30], "set_1": firsts, "set_2": seconds}
+        ).assign(preferred=preferred),
     )
     correlations = agreement.resampled_halves({"metric": metric}, data, np.random.default_rng(5))  # type: ignore[arg-type]
 

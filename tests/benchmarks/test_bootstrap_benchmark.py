@@ -16,11 +16,8 @@ def test_both_methods_give_the_same_rho(monkeypatch: pytest.MonkeyPatch) -> None
     assert result["n"] == 800
     assert result["theirs_vectorised_measured_on"] == 20
     assert result["ratio"] == result["cases"][0]["ratio"]
-    assert [case["case"] for case in result["cases"]] == [
-        "participant",
-        "participant-triplet",
-        "row",
-    ]
+    cases = [case["case"] for case in result["cases"]]
+    assert cases == ["participant", "participant-triplet", "row"]
     assert [case["compared"] for case in result["cases"]] == [31, 61, 21]
 
 
@@ -51,9 +48,7 @@ def test_coverage_counts_intervals_that_contain_the_truth(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("overlap", [1, 2, 3, None])
-def test_every_participant_answers_as_many_questions_and_no_query_twice(
-    overlap: int | None,
-) -> None:
+def test_participants_answer_as_many_questions_and_no_query_twice(overlap: int | None) -> None:
     design = coverage.Design(10, overlap)
     people, queries = coverage.assigned(np.random.default_rng(0), design)
     answers = pd.DataFrame({"person": people, "query": queries})
