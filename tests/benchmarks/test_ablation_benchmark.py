@@ -74,12 +74,8 @@ def test_the_complete_benchmark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
                 assert case[name]["above_corpus_ci"] == [0, 0]
     # The scores of who knows were given to the right sets.
     for split in SPLITS:
-        rhos = {
-            case["metric"]: case["rho"]["value"]
-            for case in result["beside"]
-            if case["split"] == split
-        }
-        assert max(rhos, key=lambda name: rhos[name]) == "oracle"
+        own = [case for case in result["beside"] if case["split"] == split]
+        assert max(own, key=lambda case: case["rho"]["value"])["metric"] == "oracle"
     for path in ablation.write(result, tmp_path / "out"):
         assert Path(path).stat().st_size > 0
 
@@ -94,11 +90,8 @@ def test_trainings_of_a_seed_differ_only_in_their_negatives() -> None:
         assert base.seed == trials[0].recipe.seed + seed - 7
         differing = [set(base.changes(recipe)) for recipe in other_recipes]
         assert all(options <= {"strategy", "n_neg"} for options in differing)
-        assert (
-            len({trial.name for trial in trials if trial.seed == seed})
-            == len(other_recipes) + 1
-            == n_trials
-        )
+        names = {trial.name for trial in trials if trial.seed == seed}
+        assert len(names) == len(other_recipes) + 1 == n_trials
 
 
 def test_ranks_give_the_recall_that_an_evaluation_gives() -> None:
@@ -225,9 +218,7 @@ def test_tables_show_the_results_values(made_up_result: dict[str, Any]) -> None:
     )
 
 
-def test_figures_are_complete_and_reproducible(
-    made_up_result: dict[str, Any], tmp_path: Path
-) -> None:
+def test_figures_are_reproducible(made_up_result: dict[str, Any], tmp_path: Path) -> None:
     paths = [Path(path) for path in ablation.write(made_up_result, tmp_path / "one")]
     assert [path.name for path in paths] == [
         "ablation.json", "ablation.md", "ablation.svg", "ablation.png",
@@ -243,19 +234,16 @@ def test_figures_are_complete_and_reproducible(
 
 
 def test_marks_and_lines_are_at_their_values(made_up_result: dict[str, Any]) -> None:
-    case = next(
-        case
-        for case in made_up_result["cases"]
-        if case["strategy"] == "top-k" and case["seed"] == 1
-    )
-    panel = ablation_report.strategies_figure(made_up_result["cases"]).axes[3]
+    cases = made_up_result["cases"]
+    case = next(case for case in cases if (case["strategy"], case["seed"]) == ("top-k", 1))
+    panel = ablation_report.strategies_figure(cases).axes[3]
     assert panel.get_title() == "Spearman's rho"
     lines = [
         (np.asarray(line.get_xdata()).tolist(), line.get_label()) for line in panel.get_lines()
     ]
     assert ([case["rho"]["value"]], "seed 1") in lines
     assert case["rho"]["ci"] in [values for values, _ in lines]
-    sizes = ablation_report.sizes_of(made_up_result["cases"])
+    sizes = ablation_report.sizes_of(cases)
     panel = ablation_report.sizes_figure(sizes).axes[0]
     means = {
         row["n_neg"]: row["recall@1"]["mean"]
