@@ -102,15 +102,22 @@ def shirts(change: Callable[[Any], object]) -> Setup:
 
 
 def pairs(change: Callable[[Any], object]) -> Setup:
-    return dataset(CIRR, "captions/cap.rc2.val.json", change)
+    return dataset(CIRR, VAL, change)
 
 
-def manifest(change: Callable[[Any], object]) -> Setup:
+def without_split(folder: Path) -> None:
+    shutil.copytree(FASHIONIQ, folder / "data")
+    (folder / "data" / SPLIT).unlink()
+
+
+def in_release(name: str, content: bytes | None) -> Setup:
+    """Another content of a file of the release, or none."""
+
     def setup(folder: Path) -> None:
-        path = folder / "release" / "manifest.json"
-        value = json.loads(path.read_text(encoding="utf-8"))
-        change(value)
-        path.write_text(json.dumps(value), encoding="utf-8")
+        path = folder / "release" / name
+        path.unlink()
+        if content is not None:
+            path.write_bytes(content)
 
     return setup
 
@@ -139,6 +146,8 @@ FIQ = "import fashioniq data"
 PAIRS = "import cirr data"
 RUN = "import runs it.json --system S"
 SPLIT = "image_splits/split.shirt.val.json"
+VAL = "captions/cap.rc2.val.json"
+ANALYZE = "analyze release --metric recall@5"
 
 IMPORTS = [
     # files that are none
@@ -160,14 +169,15 @@ IMPORTS = [
     Broken("long-user", file(json.dumps({"u" * 99: {}})), HP, "1 to 80 characters, not 99"),
     Broken("nul", file('{"a\\u0000": {}}'), HP, "has characters that cannot be stored"),
     Broken("surrogate", put("sentences", "\ud800"), HP, "sentences[1]: the text has characters"),
-    Broken(
-        "missing", answers(lambda form: form.pop("sentences")), HP, "user_1.question_set_1: the"
-    ),
-    Broken(
-        "unknown", answers(lambda form: form.update(x=[])), HP, "question_set_1: unknown key 'x'"
-    ),
+    Broken("missing", answers(lambda form: form.pop("sentences")), HP, "question_set_1: the key"),
+    Broken("unknown", answers(lambda form: form.update(x=[])), HP, "unknown key 'x'"),
     Broken("unequal", answers(lambda form: form["sentences"].pop()), HP, "differ in length"),
     Broken("no-list", answers(lambda form: form.update(sentences="a")), HP, "found 'a'"),
+    Broken("no-sentence", put("sentences", None), HP, "sentences[1]: expected text, found null"),
+    Broken("preferred-1", put("preferred set", 1), HP, "preferred set[1]: 1 is not one of"),
+    Broken("other-root", put("targ_img_paths", "/x/shirt/a.jpg"), HP, "does not follow the file's"),
+    Broken("long-id", put("targ_img_paths", f"/-/image_data/shirt/{'x' * 76}.jpg"), HP, "1 to 75"),
+    Broken("no-form", file('{"user_3": {}}'), HP, "user_3: has no question set"),
     Broken("sentence", put("sentences", 7), HP, "question_set_1.sentences[1]: expected text"),
     Broken("preferred-3", put("preferred set", "3"), HP, "preferred set[1]: '3' is not one of"),
     Broken("preferred-0", put("preferred set", "0"), HP, "preferred set[1]: '0' is not one of"),
@@ -176,10 +186,7 @@ IMPORTS = [
     Broken("no-extension", put("ref_img_paths", "a/b/c"), HP, "ref_img_paths[1]: 'a/b/c' is no"),
     Broken("two-patterns", put("targ_img_paths", "/a/b.png"), HP, "does not follow the file's"),
     Broken(
-        "mixed",
-        put("targ_img_paths", "/-/image_data/dress/b.jpg"),
-        HP,
-        "it.json: user_1.question_set_1: mixes the categories dress, shirt",
+        "mixed", put("targ_img_paths", "/-/image_data/dress/b.jpg"), HP, "categories dress, shi"
     ),
     *(
         Broken(
@@ -196,22 +203,20 @@ IMPORTS = [
         HP,
         "user_1.question_set_1.retrieved_set2[0].img_path: 4 images, a set has 5",
     ),
-    Broken(
-        "study-name",
-        no_setup,
-        f"import hpfiq {HPFIQ} --study ../up",
-        "cannot be the name of a study",
-    ),
+    Broken("study-name", no_setup, f"import hpfiq {HPFIQ} --study ../up", "cannot be the name"),
     # FashionIQ
     Broken("fiq-absent", no_setup, "import fashioniq absent", "absent: there is no such folder"),
     Broken("fiq-other", no_setup, "import fashioniq release", "release: no captions/cap."),
     Broken("fiq-file", no_setup, f"import fashioniq {HPFIQ}", "there is no such folder"),
     Broken("category", no_setup, f"import fashioniq {FASHIONIQ} --category hat", "category 'hat'"),
+    Broken("split", no_setup, f"import fashioniq {FASHIONIQ} --split x", "split 'x'; there are"),
+    Broken("images", no_setup, f"import fashioniq {FASHIONIQ} --images no", "no: there is no such"),
+    Broken("no-split-file", without_split, FIQ, "shirt.val.json: there is no"),
     Broken(
-        "split", no_setup, f"import fashioniq {FASHIONIQ} --split x", "no captions of split 'x'"
+        "no-captions", shirts(lambda rows: rows[0].pop("captions")), FIQ, "[0]: the key 'captions"
     ),
     Broken(
-        "images", no_setup, f"import fashioniq {FASHIONIQ} --images no", "no: there is no such f"
+        "no-row", shirts(lambda rows: rows.insert(0, ["ref_a"])), FIQ, "[0]: expected an object"
     ),
     Broken("split-file", dataset(FASHIONIQ, SPLIT, b"{}"), FIQ, "val.json: expected a list"),
     Broken("split-json", dataset(FASHIONIQ, SPLIT, b"["), FIQ, "shirt.val.json: line 1, column 2"),
@@ -221,23 +226,29 @@ IMPORTS = [
     Broken("null-target", shirts(lambda rows: rows[2].update(target=None)), FIQ, "found null"),
     Broken("captions", shirts(lambda rows: rows[0]["captions"].append("")), FIQ, "[0]: 3 captions"),
     Broken(
-        "caption", shirts(lambda rows: rows[0].update(captions="a")), FIQ, "[0].captions: expec"
+        "caption", shirts(lambda rows: rows[0].update(captions=["a", 1])), FIQ, "captions[1]: exp"
     ),
     # CIRR
     Broken("pairid", pairs(lambda rows: rows[1].pop("pairid")), PAIRS, "[1]: the key"),
     Broken("pair-twice", pairs(lambda rows: rows.append(rows[0])), PAIRS, "[2]: the p"),
     Broken("pair-huge", pairs(lambda rows: rows[0].update(pairid=10**300)), PAIRS, "301"),
+    Broken(
+        "pair-text", pairs(lambda rows: rows[0].update(pairid="1")), PAIRS, "[0].pairid: expected"
+    ),
+    Broken(
+        "no-hard", pairs(lambda rows: rows[0].update(target_hard=None)), PAIRS, "[0].target_hard"
+    ),
+    Broken(
+        "members", pairs(lambda rows: rows[0].update(img_set={})), PAIRS, "[0].img_set: the key"
+    ),
+    Broken("no-rows", dataset(CIRR, VAL, b"{}"), PAIRS, "expected a list, found an object"),
     Broken("member", pairs(lambda rows: rows[0].update(reference="?")), PAIRS, "'?'"),
     Broken("cirr-split", no_setup, f"import cirr {CIRR} --split dev", "no captions of split 'dev'"),
     Broken("cirr-other", no_setup, f"import cirr {FASHIONIQ}", "no captions/cap.rc2."),
-    # runs
-    Broken("run-empty", file(""), RUN, "it.json: the run is empty"),
-    Broken("run-columns", file("a b c\n"), RUN, "it.json: line 1: 3 columns, a TREC run has 6"),
+    # runs: the reader's own tests have the others
     Broken("run-rank", file("q Q0 a x 1 S\n"), RUN, "it.json: line 1: rank 'x'"),
-    Broken("run-nan", file("q Q0 a 1 nan S\n"), RUN, "it.json: line 1: nan is not a number"),
     Broken("run-list", file('{"q": "a"}'), RUN, "it.json: q: expected a list, found 'a'"),
     Broken("run-system", file('{"q": ["a"]}'), "import runs it.json", "name it with --system"),
-    Broken("run-twice", file('{"shirt.val.0": ["s1", "s1"]}'), RUN, "holds image s1 twice"),
     Broken(
         "run-long", file('{"q": ["a"]}'), f"import runs it.json --system {'S' * 201}", "--system"
     ),
@@ -245,21 +256,21 @@ IMPORTS = [
 
 NEED_DATA = [
     Broken("conflict", put("sentences", "other"), HP, "study hpfiq: already exists with other"),
-    Broken("run-query", file('{"shirt.val.9": ["s1"]}'), RUN, "query 'shirt.val.9' is unknown"),
+    Broken("run-suffix", file('{"shirt.val.0#1": ["s1"]}'), RUN, "query 'shirt.val.0#1' is unk"),
+    Broken(
+        "run-query",
+        file('{"shirt.val.2": ["s3"], "shirt.val.9": ["s1"]}'),
+        RUN,
+        "query 'shirt.val.9' is unknown; ids are like ",
+    ),
     Broken("run-image", file('{"shirt.val.0": ["zz"]}'), RUN, "image 'zz' is not in dataset"),
     Broken(
         "run-other",
         file('{"shirt.val.0": ["s1"]}'),
         "import runs it.json --system SPRC",
-        "it.json: shirt.val.0: system SPRC has another list for query shirt.val.0",
+        "SPRC has another list",
     ),
     Broken("run-dataset", file('{"q": ["a"]}'), f"{RUN} --dataset x", "--dataset: no dataset is"),
-    Broken(
-        "changed",
-        shirts(lambda rows: rows[1].update(captions=["a", "b"])),
-        FIQ,
-        "cap.shirt.val.json: [1]: triplet shirt.val.1 was imported before with another captions",
-    ),
     # export
     Broken("no-study", no_setup, "export --study no", "--study: no study is called 'no'"),
     Broken("version", no_setup, "export --version one", "--version: 'one' is not a version"),
@@ -278,36 +289,16 @@ NEED_DATA = [
     Broken("recall@9", no_setup, "analyze release --metric recall@9", "recall@9"),
     Broken("recall@0", no_setup, "analyze release --metric recall@0", "recall@0"),
     Broken("recall@x", no_setup, "analyze release --metric recall@x", "recall@x"),
-    Broken(
-        "unit", no_setup, "analyze release --metric recall@5 --unit query", "no such unit: query"
-    ),
-    Broken(
-        "no-release", no_setup, "analyze absent --metric recall@5", "absent: there is no such f"
-    ),
+    Broken("unit", no_setup, f"{ANALYZE} --unit query", "no such unit: query"),
+    Broken("no-release", no_setup, "analyze no --metric recall@5", "no: there is no such f"),
     Broken("no-releases", no_setup, "analyze --metric recall@5", "releases/: holds no hp release"),
+    Broken("manifest-json", in_release("manifest.json", b'{"name":'), ANALYZE, "line 1, column 9"),
+    Broken("manifest-key", in_release("manifest.json", b"{}"), ANALYZE, "manifest.json: key "),
     Broken(
-        "manifest-json",
-        lambda folder: (folder / "release" / "manifest.json").write_text('{"name":'),
-        "analyze release --metric recall@5",
-        "release/manifest.json: line 1, column 9: broken JSON",
+        "table", in_release("sets.parquet", b"PAR1"), ANALYZE, "sets.parquet: cannot be read (P"
     ),
     Broken(
-        "manifest-key",
-        manifest(lambda value: value.pop("kind")),
-        "analyze release --metric recall@5",
-        'release/manifest.json: key "kind" is missing',
-    ),
-    Broken(
-        "table",
-        lambda folder: (folder / "release" / "sets.parquet").write_bytes(b"PAR1"),
-        "analyze release --metric recall@5",
-        "release/sets.parquet: cannot be read (Parquet",
-    ),
-    Broken(
-        "no-table",
-        lambda folder: (folder / "release" / "queries.parquet").unlink(),
-        "analyze release --metric recall@5",
-        "release/queries.parquet: there is no such file",
+        "no-table", in_release("queries.parquet", None), ANALYZE, "queries.parquet: there is no"
     ),
     Broken("scores", no_setup, "analyze release --metric x --scores x.csv", "x.csv"),
     # databases
@@ -322,7 +313,7 @@ NEED_DATA = [
     ),
     Broken(
         "no-database",
-        lambda folder: (folder / "text.db").write_text("a text of some length" * 100),
+        file("a text of some length" * 100, "text.db"),
         "study list --database sqlite:///text.db",
         "sqlite:///text.db: the database cannot be used (file is not a database)",
     ),
@@ -348,12 +339,7 @@ NEED_DATA = [
     Broken("answers", no_setup, "demo --answers 0", "Invalid value for '--answers'"),
     Broken("seed", no_setup, "demo --answers 1 --seed x", "Invalid value for '--seed'"),
     Broken("port-range", no_setup, "demo --port 99999", "Invalid value for '--port'"),
-    Broken(
-        "demo-file",
-        no_setup,
-        "demo --answers 1 --dir hsfiq.db",
-        "hsfiq.db: exists and is not a folder",
-    ),
+    Broken("demo-file", no_setup, "demo --answers 1 --dir hsfiq.db", "exists and is not a folder"),
     Broken("demo-below", no_setup, "demo --answers 1 --dir hsfiq.db/x", "hsfiq.db/x: Not a direc"),
     Broken("serve", no_setup, "serve --database sqlite:///no.db", "there is no database yet", 1),
 ]
@@ -363,28 +349,25 @@ def named(cases: list[Broken]) -> list[Any]:
     return [pytest.param(case, id=case.name) for case in cases]
 
 
-def complain(case: Broken, folder: Path) -> None:
-    case.setup(folder)
+def complain(case: Broken) -> None:
     command = hsfiq(*case.command.split())
-    assert command.out == ""
+    assert (command.code, command.out) == (case.code, "")
     assert command.err.startswith("hsfiq: ")
     assert command.err.endswith("\n")
     assert command.err.count("\n") == 1, command.err
     assert case.message in command.err
     assert len(command.err) < 600
-    assert command.code == case.code
 
 
 @pytest.mark.parametrize("case", named(IMPORTS + NEED_DATA))
 def test_broken_input_gives_one_line_and_changes_nothing(case: Broken, folder: Path) -> None:
+    """If there is no database, a failed import makes none."""
     before = dump(folder / "hsfiq.db")
-    complain(case, folder)
+    case.setup(folder)
+    complain(case)
     assert dump(folder / "hsfiq.db") == before
     assert not (folder / "releases").exists()
-
-
-@pytest.mark.parametrize("case", named(IMPORTS))
-def test_a_failed_import_creates_no_database(case: Broken, folder: Path) -> None:
-    (folder / "hsfiq.db").unlink()
-    complain(case, folder)
-    assert list(folder.glob("**/*.db")) == []
+    if case in IMPORTS:
+        (folder / "hsfiq.db").unlink()
+        complain(case)
+        assert list(folder.glob("**/*.db")) == []

@@ -16,75 +16,22 @@ from tests.hsfiq.samples import CIRR, FASHIONIQ
 
 
 def test_reading_a_folder_of_fashioniq() -> None:
+    """Ids are positions in the captions file; the test split has no targets."""
     sources = {source.corpus: source for source in datasets.read_fashioniq(FASHIONIQ)}
     assert list(sources) == ["dress.val", "shirt.test", "shirt.val"]
-    first = sources["shirt.val"].triplets[0]
-    assert (first.external_id, first.category, first.split) == ("shirt.val.0", "shirt", "val")
+    shirts = sources["shirt.val"]
+    assert [triplet.external_id for triplet in shirts.triplets] == [
+        *("shirt.val.0", "shirt.val.1", "shirt.val.2")
+    ]
+    first = shirts.triplets[0]
+    assert (first.category, first.split, first.captions) == (
+        *("shirt", "val"), ("is red", "has no collar"),
+    )  # fmt: skip
     assert (first.reference, first.target) == ("ref_a", "tgt_a")
-    assert first.captions == ("is red", "has no collar")
-    assert sources["shirt.val"].images[-1] == "s9"
-
-
-def test_ids_are_positions_in_the_captions_file() -> None:
-    (source,) = datasets.read_fashioniq(FASHIONIQ, ["shirt"], ["val"])
-    ids = [triplet.external_id for triplet in source.triplets]
-    assert ids == ["shirt.val.0", "shirt.val.1", "shirt.val.2"]
-
-
-def test_fashioniq_the_test_fashioniq_split_has_no_targets() -> None:
-    (source,) = datasets.read_fashioniq(FASHIONIQ, splits=["test"])
-    assert [triplet.target for triplet in source.triplets] == [None]
-
-
-@pytest.mark.parametrize(
-    ("categories", "splits", "message"),
-    [
-        (["skirt"], [], "no captions of category 'skirt'; there are dress, shirt"),
-        ([], ["train"], "no captions of split 'train'; there are test, val"),
-        (["dress"], ["test"], "no captions file has both that category and that split"),
-    ],
-)
-def test_missing_files_of_fashioniq_are_named(
-    categories: list[str], splits: list[str], message: str
-) -> None:
-    with pytest.raises(UnreadableInput, match=message):
-        datasets.read_fashioniq(FASHIONIQ, categories, splits)
-
-
-def test_another_folder(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match="no captions/cap"):
-        datasets.read_fashioniq(tmp_path)
-    with pytest.raises(UnreadableInput, match="no captions/cap"):
-        datasets.read_fashioniq(CIRR)
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"candidate": "ref_a", "target": "tgt_a"}, r"\[0\]: the key 'captions' is missing"),
-        ({"candidate": "ref_a", "captions": ["a"] * 3}, r"\[0\]: 3 captions, a triplet has 2"),
-        ({"candidate": "ref_z", "captions": ["a"] * 2}, r"\[0\].candidate: image 'ref_z' is not"),
-        (
-            {"candidate": "ref_a", "target": "tgt_z", "captions": ["a"] * 2},
-            r"\[0\].target: image 'tgt_z' is not in the split file",
-        ),
-        ({"candidate": "ref_a", "captions": ["a", 1]}, r"\[0\].captions\[1\]: expected text"),
-        (["ref_a"], r"\[0\]: expected an object, found a list"),
-    ],
-)
-def test_broken_entries_of_fashioniq_are_named(entry: object, message: str, tmp_path: Path) -> None:
-    shutil.copytree(FASHIONIQ, tmp_path / "fiq")
-    captions = tmp_path / "fiq" / "captions" / "cap.shirt.val.json"
-    captions.write_text(json.dumps([entry]), encoding="utf-8")
-    with pytest.raises(UnreadableInput, match=rf"cap\.shirt\.val\.json: {message}"):
-        datasets.read_fashioniq(tmp_path / "fiq", ["shirt"], ["val"])
-
-
-def test_a_missing_split_file_is_named(tmp_path: Path) -> None:
-    shutil.copytree(FASHIONIQ, tmp_path / "fiq")
-    (tmp_path / "fiq" / "image_splits" / "split.dress.val.json").unlink()
-    with pytest.raises(UnreadableInput, match=r"split\.dress\.val\.json: there is no such file"):
-        datasets.read_fashioniq(tmp_path / "fiq")
+    assert shirts.images[-1] == "s9"
+    assert [triplet.target for triplet in sources["shirt.test"].triplets] == [None]
+    with pytest.raises(UnreadableInput, match="both that category and that split"):
+        datasets.read_fashioniq(FASHIONIQ, ["dress"], ["test"])
 
 
 @pytest.mark.shared
@@ -102,7 +49,8 @@ def test_the_real_validation_files(shared: Path) -> None:
     assert sources[1].triplets[-1].external_id == "shirt.val.2037"
 
 
-def test_reading_a_folder_of_cirr() -> None:
+def test_reading_a_folder_of_cirr(tmp_path: Path) -> None:
+    """Also in a subfolder; test1 has no targets."""
     sources = {source.corpus: source for source in datasets.read_cirr(CIRR)}
     assert list(sources) == ["test1", "val"]
     first = sources["val"].triplets[0]
@@ -111,54 +59,22 @@ def test_reading_a_folder_of_cirr() -> None:
     assert first.captions == ("show two dogs",)
     assert sources["val"].images == ("dev-1-0-img0", "dev-1-1-img1", "dev-2-0-img0")
     assert sources["val"].image_sets["12"] == ("dev-1-1-img1", "dev-2-0-img0")
-
-
-def test_test1_has_no_targets() -> None:
-    (source,) = datasets.read_cirr(CIRR, ["test1"])
-    assert [(t.external_id, t.target) for t in source.triplets] == [("3", None)]
-
-
-def test_training_needs_no_image_sets(tmp_path: Path) -> None:
-    shutil.copytree(CIRR, tmp_path / "it")
-    captions = tmp_path / "it" / "captions" / "cap.rc2.val.json"
-    captions.write_text(json.dumps([ENTRY]), encoding="utf-8")
-    assert datasets.read_cirr(tmp_path / "it", ["val"])[0].image_sets == {}
-
-
-def test_the_files_may_be_in_a_subfolder_cirr(tmp_path: Path) -> None:
+    assert [(t.external_id, t.target) for t in sources["test1"].triplets] == [("3", None)]
     shutil.copytree(CIRR, tmp_path / "cirr")
     assert [source.corpus for source in datasets.read_cirr(tmp_path)] == ["test1", "val"]
 
 
-def test_missing_files_of_cirr_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match="no captions of split 'train'; there are test1, val"):
-        datasets.read_cirr(CIRR, ["train"])
-    with pytest.raises(UnreadableInput, match="no captions/cap"):
-        datasets.read_cirr(tmp_path)
-
-
-ENTRY = {"pairid": 1, "reference": "dev-1-0-img0", "caption": "a", "target_hard": "dev-2-0-img0"}
-
-
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        ([ENTRY, ENTRY], r"\[1\]: the pairid 1 occurs twice"),
-        ([ENTRY | {"pairid": "1"}], r"\[0\].pairid: expected an integer, found '1'"),
-        ([ENTRY | {"pairid": 10**300}], r"\[0\].pairid: an id here has 1 to 200 characters"),
-        ([ENTRY | {"reference": "dev-9"}], r"\[0\].reference: image 'dev-9' is not in the split"),
-        ([ENTRY | {"target_hard": None}], r"\[0\].target_hard: expected text, found null"),
-        ([ENTRY | {"img_set": {"members": "a"}}], r"\[0\].img_set.members: expected a list"),
-        ([ENTRY | {"img_set": {}}], r"\[0\].img_set: the key 'members' is missing"),
-        ({"1": ENTRY}, "expected a list, found an object"),
-    ],
-)
-def test_broken_entries_of_cirr_are_named(entries: object, message: str, tmp_path: Path) -> None:
+def test_training_needs_no_image_sets(tmp_path: Path) -> None:
     shutil.copytree(CIRR, tmp_path / "it")
+    entry = {
+        "pairid": 1,
+        "reference": "dev-1-0-img0",
+        "caption": "a",
+        "target_hard": "dev-2-0-img0",
+    }
     captions = tmp_path / "it" / "captions" / "cap.rc2.val.json"
-    captions.write_text(json.dumps(entries), encoding="utf-8")
-    with pytest.raises(UnreadableInput, match=message):
-        datasets.read_cirr(tmp_path / "it")
+    captions.write_text(json.dumps([entry]), encoding="utf-8")
+    assert datasets.read_cirr(tmp_path / "it", ["val"])[0].image_sets == {}
 
 
 @pytest.mark.shared
@@ -222,11 +138,8 @@ def test_the_list_of_images(tmp_path: Path, place: str) -> None:
         ([VAL | {"gt_img_ids": [8]}], r"\[0\].gt_img_ids: must be the target and other images"),
         ([VAL | {"gt_img_ids": [7, 7]}], r"\[0\].gt_img_ids: must be the target and other images"),
         ([VAL | {"target_img_id": "7"}], r"target_img_id: expected an integer, found '7'"),
-        ([VAL | {"reference_img_id": -7}], r"reference_img_id: '-7' is not a COCO image id"),
-        (
-            [VAL | {"id": 10**12}],
-            r"\[0\].id: '1000000000000' is not a COCO image id; it must have 1 to 12",
-        ),
+        ([VAL | {"reference_img_id": -7}], r"reference_img_id: '-7'"),
+        ([VAL | {"id": 10**12}], r"\[0\].id: '1000000000000' is not a COCO image id"),
         ([{**TEST, "target_img_id": 7}], r"the key 'gt_img_ids' is missing"),
         ({"0": VAL}, "expected a list, found an object"),
         ([3], r"\[0\]: expected an object, found 3"),
@@ -234,22 +147,18 @@ def test_the_list_of_images(tmp_path: Path, place: str) -> None:
     ],
 )
 def test_broken_entries_of_circo_are_named(entries: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput, match=r"neither val\.json nor annotations/val\.json"):
+        datasets.read_circo_annotations(tmp_path, "val")
     with pytest.raises(UnreadableInput, match=message):
         datasets.read_circo_annotations(write_circo(tmp_path, entries), "val")
 
 
-def test_missing_files_of_circo_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match=r"neither val\.json nor annotations/val\.json here"):
-        datasets.read_circo_annotations(tmp_path, "val")
-
-
 @pytest.mark.shared
-def test_the_real_file(shared: Path) -> None:
+def test_the_real_files_of_circo(shared: Path) -> None:
     source = datasets.read_circo_annotations(shared / "data" / "circo", "val")
     assert [query.query_id for query in source.queries] == [str(i) for i in range(220)]
-    assert sum(len(query.truths) for query in source.queries) / 220 == pytest.approx(
-        4.16, abs=0.005
-    )
+    mean = sum(len(query.truths) for query in source.queries) / 220
+    assert mean == pytest.approx(4.16, abs=0.005)
     assert all(query.truths[0] == query.target for query in source.queries)
     aspects = [aspect for query in source.queries for aspect in query.aspects]
     assert aspects.count("statement_with_conjunction") == 164
@@ -257,15 +166,8 @@ def test_the_real_file(shared: Path) -> None:
 
 
 def triplet(number: int, **changes: Any) -> dict[str, Any]:
-    values = {
-        "id": f"t{number}",
-        "reference": f"r{number}",
-        "target": f"t{number}",
-        "hard_negative": f"n{number}",
-        "caption": "has no dog",
-        "aspect": "negation",
-    }
-    return {**values, **changes}
+    images = {"reference": f"r{number}", "target": f"t{number}", "hard_negative": f"n{number}"}
+    return {"id": f"t{number}", **images, "caption": "has no dog", "aspect": "negation"} | changes
 
 
 def write_fisd(folder: Path, change: list[dict[str, Any]]) -> None:
@@ -296,18 +198,14 @@ def test_lists_and_lines_are_read(tmp_path: Path) -> None:
         ([triplet(0, hard_negative=[])], "one hard negative or more"),
         ([{"id": "t0"}], "the key 'hard_negative' is missing"),
         ([triplet(0, caption=7)], "expected text, found 7"),
+        (None, r"neither change\.json nor change\.jsonl here"),
     ],
 )
 def test_unusable_aspects_are_refused(
-    tmp_path: Path, rows: list[dict[str, Any]], message: str
+    tmp_path: Path, rows: list[dict[str, Any]] | None, message: str
 ) -> None:
-    write_fisd(tmp_path, rows)
+    write_fisd(tmp_path, rows or [])
+    if rows is None:
+        (tmp_path / "change.json").unlink()
     with pytest.raises(UnreadableInput, match=message):
-        read_fisd(tmp_path)
-
-
-def test_a_missing_aspect_is_named(tmp_path: Path) -> None:
-    write_fisd(tmp_path, [triplet(0)])
-    (tmp_path / "negation.json").unlink()
-    with pytest.raises(UnreadableInput, match=r"neither negation\.json nor negation\.jsonl here"):
         read_fisd(tmp_path)

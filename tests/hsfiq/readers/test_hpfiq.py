@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
-from hsfiq.errors import UnreadableInput
 from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import hpfiq
 from hsfiq.records import Source, Triplet
@@ -24,31 +23,22 @@ from tests.hsfiq.samples import (
     HPFIQ,
     import_fashioniq,
     import_hpfiq,
-    on_sqlite,
-    published,
     release_of,
     rows,
 )
 
 
-def test_reading_the_hand_made_file() -> None:
+def test_reading_and_writing_the_hand_made_file() -> None:
     study = hpfiq.read(HPFIQ)
     assert study.image_path == "/-/image_data/{category}/{name}.jpg"
-    assert [(form.participant, form.name, len(form.questions)) for form in study.forms] == [
-        ("user_1", "question_set_1", 2),
-        ("user_1", "question_set_2", 1),
-        ("user_2", "question_set_1", 2),
-        ("user_2", "question_set_2", 0),
-    ]
+    forms = [(form.participant, form.name, len(form.questions)) for form in study.forms]
+    sizes = {("user_1", 1): 2, ("user_1", 2): 1, ("user_2", 1): 2, ("user_2", 2): 0}
+    assert forms == [(user, f"question_set_{n}", size) for (user, n), size in sizes.items()]
     first = study.forms[0].questions[0]
     assert (first.reference, first.target) == ("ref_a", "tgt_a")
     assert first.sets[0] == ("tgt_a", "s1", "s2", "s3", "s4")
     assert list(first.answer.values.values()) == [4, 2, 1, None]
-
-
-def test_writing_reproduces_the_file() -> None:
-    written = hpfiq.write(hpfiq.read(HPFIQ))
-    assert json.dumps(written, indent=2).encode() == HPFIQ.read_bytes()
+    assert json.dumps(hpfiq.write(study), indent=2).encode() == HPFIQ.read_bytes()
 
 
 @pytest.mark.parametrize("with_fashioniq", [False, True])
@@ -74,21 +64,14 @@ def test_queries_are_named_by_fashioniq_and_by_their_captions_order(database: Da
     ]
 
 
-@on_sqlite
 def test_without_fashioniq_they_are_named_by_their_images(database: Database) -> None:
+    """The same two sets are one pair in either order."""
     import_hpfiq(database)
-    assert [r["query_id"] for r in rows(release_of(database), "preferences")] == [
-        "shirt.hpfiq.ref_a.tgt_a#1",
-        "shirt.hpfiq.ref_b.tgt_b#1",
-        "shirt.hpfiq.ref_a.tgt_a#2",
-        "shirt.hpfiq.ref_a.tgt_a#1",
-        "shirt.hpfiq.ref_b.tgt_b#2",
+    preferences = rows(release_of(database), "preferences")
+    assert [row["query_id"].removeprefix("shirt.hpfiq.") for row in preferences] == [
+        *("ref_a.tgt_a#1", "ref_b.tgt_b#1", "ref_a.tgt_a#2", "ref_a.tgt_a#1", "ref_b.tgt_b#2")
     ]
-
-
-def test_the_same_two_sets_are_one_pair_in_either_order(database: Database) -> None:
-    import_hpfiq(database)
-    pairs = [(r["pair_id"], r["swapped"]) for r in rows(release_of(database), "preferences")]
+    pairs = [(row["pair_id"], row["swapped"]) for row in preferences]
     assert pairs[0] == ("shirt.hpfiq.ref_a.tgt_a#1/0", False)
     assert pairs[3] == ("shirt.hpfiq.ref_a.tgt_a#1/0", True)
 
@@ -104,12 +87,9 @@ ids = st.text(st.sampled_from(TRICKY), min_size=1, max_size=6)
 CAPTIONS = ("is red.", "has  no collar?")
 sentences = texts | st.sampled_from(
     [
-        "is red. and has  no collar?",
-        "is reddotmark and has no collarquestionmark",
-        "has no collarquestionmark and is red.",
-        "  is red.   and has no collar? ",
-        "andmark starmark",
-        "is red. and has no collar",
+        *("is red. and has  no collar?", "is reddotmark and has no collarquestionmark"),
+        *("has no collarquestionmark and is red.", "  is red.   and has no collar? "),
+        *("andmark starmark", "is red. and has no collar"),
     ]
 )
 
@@ -217,64 +197,3 @@ def test_any_file_survives_the_round_trip(
         assert list(written) == list(value)
     # FashionIQ takes its triplets over: nothing tells which of the two came first.
     assert after.files == before.files
-
-
-# -------------------------------------------------------------------------------------- refusals
-
-
-def refusal(change: Callable[[Any], object], folder: Path) -> str:
-    value = published()
-    change(value)
-    with pytest.raises(UnreadableInput) as error:
-        read_value(value, folder)
-    return str(error.value).removeprefix(f"{folder / 'hpfiq.json'}: ")
-
-
-def question_set(value: Any) -> Any:
-    return value["user_1"]["question_set_1"]
-
-
-def put(key: str, index: int, new: object) -> Callable[[Any], object]:
-    return lambda value: question_set(value)[key].__setitem__(index, new)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (put("preferred set", 1, "3"), "user_1.question_set_1.preferred set[1]: '3' is not one of"),
-        (put("preferred set", 1, 1), "user_1.question_set_1.preferred set[1]: 1 is not one of"),
-        (put("preferred set", 1, "0"), "preferred set[1]: '0' is not one of"),
-        (put("sentences", 0, None), "sentences[0]: expected text, found null"),
-        (put("sentences", 0, "a\0"), "sentences[0]: the text has characters"),
-        (put("ref_img_paths", 0, "a.jpg"), "ref_img_paths[0]: 'a.jpg' is not an image path"),
-        (put("ref_img_paths", 0, "/-/image_data/shirt/a"), "is not an image path"),
-        (put("targ_img_paths", 1, "/-/image_data/shirt/a.png"), "does not follow the file's"),
-        (put("targ_img_paths", 1, "/x/shirt/a.jpg"), "does not follow the file's"),
-        (put("targ_img_paths", 1, "/-/image_data/dress/a.jpg"), "mixes the categories dress, s"),
-        (
-            put("targ_img_paths", 1, f"/-/image_data/shirt/{'x' * 76}.jpg"),
-            "an id here has 1 to 75 characters, not 76",
-        ),
-        (lambda v: v.update({"u" * 81: {}}), "1 to 80 characters, not 81"),
-        (lambda v: v.update(user_3={}), "user_3: has no question set"),
-        (lambda v: question_set(v).pop("sentences"), "the key 'sentences' is missing"),
-        (lambda v: question_set(v).update(flags=[]), "unknown key 'flags'"),
-        (
-            lambda v: question_set(v)["sentences"].pop(),
-            "the parallel lists differ in length (ref_img_paths 2, targ_img_paths 2, sentences 1",
-        ),
-        (
-            lambda v: question_set(v)["retrieved_set2"][1]["img_path"].pop(),
-            "retrieved_set2[1].img_path: 4 images, a set has 5",
-        ),
-        (
-            lambda v: question_set(v)["retrieved_set1"][0].update(user_score="6"),
-            "retrieved_set1[0].user_score: '6' is not one of the strings 1, 2, 3, 4, 5",
-        ),
-        (lambda v: v.clear(), "holds no question"),
-    ],
-)
-def test_content_that_cannot_be_written_back_is_refused(
-    change: Callable[[Any], object], message: str, tmp_path: Path
-) -> None:
-    assert message in refusal(change, tmp_path)

@@ -73,15 +73,15 @@ def test_a_header_is_no_query(tmp_path: Path) -> None:
             QUERIES + "query/cup.jpg,at dawn,cup\n",
             r"line 4: 1 queries have no image .*cup: at dawn",
         ),
+        (None, r"query_files.csv: there is no such file"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(tmp_path: Path, queries: str, error: str) -> None:
+def test_what_does_not_fit_together_is_refused(
+    tmp_path: Path, queries: str | None, error: str
+) -> None:
+    if queries is not None:
+        write_icir(tmp_path, queries=queries)
     with pytest.raises(UnreadableInput, match=error):
-        read_icir(write_icir(tmp_path, queries=queries))
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match=r"query_files.csv: there is no such file"):
         read_icir(tmp_path)
 
 
@@ -103,18 +103,18 @@ def test_clusters_of_queries(tmp_path: Path) -> None:
     ]
 
 
-ROWS = [{"query_id": "q1", "image_id": "7", "grade": grade} for grade in (2,)] + [
-    {"query_id": "q2", "image_id": "a b", "grade": -1}
+ROWS = [
+    {"query_id": "q1", "image_id": "7", "grade": 2},
+    {"query_id": "q2", "image_id": "a b", "grade": -1},
 ]
 
 
 def test_forms_of_judgements(tmp_path: Path) -> None:
     lines = write(tmp_path / "j.jsonl", "".join(json.dumps(row) + "\n" for row in ROWS))
     table = write(tmp_path / "j.csv", "query_id,image_id,grade\nq1,7,2\nq2,a b,-1\n")
-    parquet = tmp_path / "j.parquet"
-    pq.write_table(pa.Table.from_pylist(ROWS), parquet)
+    pq.write_table(pa.Table.from_pylist(ROWS), parquet := tmp_path / "j.parquet")
     for path in (lines, table, parquet):
-        read = [(each.query_id, each.image, each.grade) for each in read_judgements(path)]
+        read = [tuple(each)[1:] for each in read_judgements(path)]
         assert read == [("q1", "7", 2), ("q2", "a b", -1)]
     qrels = write(tmp_path / "qrels", "q1 0 7 2\n\nq2 0 ab -1\n")
     assert [tuple(each)[1:] for each in read_judgements(qrels)] == [
@@ -205,17 +205,19 @@ def test_the_files_of_circus(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "ids"),
-    [("unresolved", ["8:4"]), ("shortcut_free", ["8:3", "8:4"]), ("shortcut_solvable", ["8:5"])],
+    ("name", "content", "label", "ids"),
+    [
+        ("audit.csv", AUDIT, "unresolved", ["8:4"]),
+        ("audit.csv", AUDIT, "shortcut_free", ["8:3", "8:4"]),
+        ("audit.csv", AUDIT, "shortcut_solvable", ["8:5"]),
+        ("ids.txt", "12060\n\n12062 \n", None, ["12060", "12062"]),
+    ],
 )
-def test_one_label(tmp_path: Path, label: str, ids: list[str]) -> None:
-    queries = read_labelled_queries(write(tmp_path / "audit.csv", AUDIT), label)
+def test_one_label_and_ids_alone(
+    tmp_path: Path, name: str, content: str, label: str | None, ids: list[str]
+) -> None:
+    queries = read_labelled_queries(write(tmp_path / name, content), label)
     assert [query.query_id for query in queries] == ids
-
-
-def test_ids_alone(tmp_path: Path) -> None:
-    queries = read_labelled_queries(write(tmp_path / "ids.txt", "12060\n\n12062 \n"), None)
-    assert [query.query_id for query in queries] == ["12060", "12062"]
 
 
 @pytest.mark.parametrize(
