@@ -94,23 +94,20 @@ def test_every_sqlite_connection_has_the_safe_settings(tmp_path: Path) -> None:
             assert settings == expected
 
 
-@pytest.mark.parametrize("exists", [False, True], ids=["no file", "an empty file"])
-def test_a_new_sqlite_file_is_created_and_migrated(tmp_path: Path, exists: bool) -> None:
+@pytest.mark.parametrize("place", ["no file", "an empty file", "memory"])
+def test_a_new_sqlite_database_is_created_and_migrated(tmp_path: Path, place: str) -> None:
     path = tmp_path / "a.db"
-    if exists:
+    if place == "an empty file":
         path.touch()
-    with opened(f"sqlite:///{path}") as database:
+    url = "sqlite://" if place == "memory" else f"sqlite:///{path}"
+    with opened(url) as database:
         assert current_revision(database.engine) == head_revision()
         assert differences(database.engine) == []
         keep(database, "a")
-    with opened(f"sqlite:///{path}") as database:
         assert kept(database) == {"a"}
-
-
-def test_a_database_in_memory_is_migrated_too() -> None:
-    with opened("sqlite://") as database:
-        keep(database, "a")
-        assert kept(database) == {"a"}
+    if place != "memory":
+        with opened(url) as database:
+            assert kept(database) == {"a"}
 
 
 def test_nothing_is_created_without_permission(tmp_path: Path) -> None:
@@ -152,48 +149,28 @@ def test_an_interrupted_migration_is_completed(tmp_path: Path) -> None:
         keep(database, "a")
 
 
-def test_an_unrelated_sqlite_database_is_refused_and_unchanged(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'theirs.db'}"
+def test_an_unrelated_file_is_refused_and_unchanged(tmp_path: Path) -> None:
+    url, notes = f"sqlite:///{tmp_path / 'theirs.db'}", tmp_path / "notes.txt"
+    notes.write_text("buy milk\n" * 1000)
     with changed(url, "CREATE TABLE theirs (id INTEGER)"):
-        before = (tmp_path / "theirs.db").read_bytes()
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
         line = refusal(url)
+        assert "file is not a database" in refusal(f"sqlite:///{notes}")
     assert "at schema revision none" in line
     assert "hsfiq db upgrade" in line
-    assert (tmp_path / "theirs.db").read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["theirs.db"]
-
-
-def test_a_file_that_is_not_a_database_is_refused_and_unchanged(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("buy milk\n" * 1000)
-    line = refusal(f"sqlite:///{path}")
-    assert "notes.txt" in line
-    assert "file is not a database" in line
-    assert path.read_text() == "buy milk\n" * 1000
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    assert "unable to open database file" in refusal(f"sqlite:///{tmp_path / 'no' / 'a.db'}")
-
-
-def test_a_folder_is_refused_as_database(tmp_path: Path) -> None:
-    assert "unable to open database file" in refusal(f"sqlite:///{tmp_path}")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 # ------------------------------------------------------------------------------ URLs and servers
 
 
-@pytest.mark.parametrize("url", ["", "hsfiq.db", "nonsense://localhost/x", "://", "sqlite:/x"])
+@pytest.mark.parametrize(
+    "url", ["", "hsfiq.db", "nonsense://localhost/x", "://", "sqlite:/x", "mysql://localhost/x"]
+)
 def test_an_invalid_database_url_is_refused_with_an_example(url: str) -> None:
     line = refusal(url)
     assert "is not a database URL" in line
     assert "use one like sqlite:///hsfiq.db" in line
-
-
-@pytest.mark.parametrize("url", ["mysql://localhost/x", "oracle://localhost/x"])
-def test_other_kinds_of_database_are_refused(url: str) -> None:
-    assert "is not a database URL" in refusal(url)
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
@@ -201,52 +178,30 @@ def test_a_missing_driver_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    line = refusal(f"{scheme}://localhost/x")
-    assert "the driver for" in line
-    assert "pip install 'hsfiq[postgres]'" in line
+    assert "pip install 'hsfiq[postgres]'" in refusal(f"{scheme}://localhost/x")
 
 
+@pytest.mark.postgres
 @pytest.mark.parametrize(
-    "url",
+    ("changed", "shown"),
     [
-        "postgresql://me:hunter2@127.0.0.1:1/x",
-        "postgresql://127.0.0.1:1/x?user=me&password=hunter2",
-        "postgresql://me:hunter2@127.0.0.1:port/x",
-        "nonsense://me:hunter2@127.0.0.1/x",
+        ({"database": "hsfiq_never_made"}, 'database "hsfiq_never_made" does not exist'),
+        ({"username": "nobody", "password": "hunter2"}, "nobody"),
     ],
 )
-def test_a_password_is_never_shown(url: str) -> None:
-    line = refusal(url)
-    assert "127.0.0.1" in line
-    assert "hunter2" not in line
-
-
-@pytest.mark.postgres
-def test_a_refused_password_is_not_shown(empty_postgres: str) -> None:
-    url = make_url(empty_postgres).set(username="nobody", password="hunter2")
+def test_what_a_server_refuses_is_reported_without_the_password(
+    empty_postgres: str, changed: dict[str, str], shown: str
+) -> None:
+    url = make_url(empty_postgres).set(**changed)
     line = refusal(url.render_as_string(hide_password=False))
+    assert shown in line
     assert "hunter2" not in line
-    assert "nobody" in line
-
-
-def test_an_unreachable_server_is_reported_in_one_line() -> None:
-    line = refusal("postgresql://postgres@127.0.0.1:1/x")
-    assert "127.0.0.1:1/x: the database cannot be used (" in line
-    assert "refused" in line
-
-
-@pytest.mark.postgres
-def test_a_missing_database_is_reported_in_one_line(empty_postgres: str) -> None:
-    url = make_url(empty_postgres).set(database="hsfiq_never_made")
-    line = refusal(url.render_as_string(hide_password=False))
-    assert 'database "hsfiq_never_made" does not exist' in line
 
 
 @pytest.mark.postgres
 def test_a_postgres_database_without_tables_is_refused_and_unchanged(empty_postgres: str) -> None:
     line = refusal(empty_postgres)
     assert f"at schema revision none, this hsfiq needs {head_revision()}" in line
-    assert "hsfiq db upgrade" in line
     assert tables_at(empty_postgres) == set()
     engine = connect(empty_postgres)
     upgrade(engine)
@@ -267,10 +222,10 @@ def test_an_older_database_is_refused_and_unchanged(database_url: str) -> None:
 def test_a_newer_database_is_refused_and_unchanged(database_url: str) -> None:
     with changed(database_url, "UPDATE alembic_version SET version_num = '9999'"):
         line = refusal(database_url)
-        assert "at schema revision 9999, which only a newer hsfiq knows" in line
+        assert "9999, which only a newer hsfiq knows" in line
         assert "install the newest hsfiq" in line
         engine = connect(database_url)
-        with pytest.raises(UnreadableInput, match="at schema revision 9999, which only a newer"):
+        with pytest.raises(UnreadableInput, match="9999, which only a newer"):
             upgrade(engine)
         assert current_revision(engine) == "9999"
         engine.dispose()
@@ -293,27 +248,17 @@ def test_a_failed_transaction_changes_nothing(database: Database) -> None:
     assert kept(database) == {"c"}
 
 
-def test_a_finished_transaction_is_visible_to_all(database: Database, database_url: str) -> None:
-    keep(database, "a")
-    with opened(database_url) as second_database:
-        assert kept(second_database) == {"a"}
-
-
-def test_reading_sees_one_state(database: Database) -> None:
+def test_a_reader_sees_one_state_and_does_not_wait_for_a_writer(database: Database) -> None:
     keep(database, "a")
     count = select(func.count()).select_from(Setting)
     with database.reading() as session:
         assert session.scalar(count) == 1
         keep(database, "b")
         assert session.scalar(count) == 1
-    assert kept(database) == {"a", "b"}
-
-
-def test_loaded_rows_can_be_used_after_the_transaction(database: Database) -> None:
-    keep(database, "a")
-    with database.reading() as session:
-        setting = session.get_one(Setting, "a")
-    assert setting.value == "kept"
+    with database.writing() as session:
+        session.add(Setting(key="c", value=""))
+        session.flush()
+        assert kept(database) == {"a", "b"}
 
 
 def test_two_writers_wait_for_each_other(database: Database) -> None:
@@ -376,14 +321,6 @@ def test_processes_wait_for_each_other(
     assert len(kept(database)) == 4 * 25
 
 
-def test_a_reader_does_not_wait_for_a_writer(database: Database) -> None:
-    keep(database, "a")
-    with database.writing() as session:
-        session.add(Setting(key="b", value=""))
-        session.flush()
-        assert kept(database) == {"a"}
-
-
 # ---------------------------------------------------------------------------------- error messages
 
 
@@ -404,19 +341,12 @@ def test_an_error_names_the_constraint_but_quotes_no_row(database: Database) -> 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
-def test_a_value_of_the_wrong_form_is_not_quoted(database: Database) -> None:
-    statement = text("SELECT CAST(key AS integer) FROM settings")
+def test_faults_of_a_value_and_at_the_end_of_a_transaction_quote_no_row(database: Database) -> None:
     keep(database, "telltale-key")
     with pytest.raises(DBAPIError) as error_info, database.reading() as session:
-        session.execute(statement)
-    shown = printed(error_info.value)
-    assert "a value was refused (SQLSTATE 22P02)" in shown
-    assert "telltale" not in shown
-
-
-@pytest.mark.postgres
-@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
-def test_a_fault_at_the_end_of_a_transaction_quotes_no_row(database: Database) -> None:
+        session.execute(text("SELECT CAST(key AS integer) FROM settings"))
+    assert "a value was refused (SQLSTATE 22P02)" in printed(error_info.value)
+    assert "telltale" not in printed(error_info.value)
     with database.engine.connect() as connection:
         connection.exec_driver_sql("CREATE TEMP TABLE t (key text UNIQUE DEFERRABLE)")
         connection.exec_driver_sql("SET CONSTRAINTS ALL DEFERRED")
@@ -476,9 +406,6 @@ def test_a_url_without_a_password(url: str) -> None:
     assert not has_password(url)
 
 
-LOG_SUFFIX = "-wal"
-
-
 @pytest.fixture
 def file(database: Database) -> Path:
     return Path(str(database.engine.url.database))
@@ -491,11 +418,6 @@ def other_process(file: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def keep_rows(database: Database, key: str) -> None:
-    with database.writing() as session:
-        session.add(Setting(key=key, value=""))
-
-
 def in_main_file(file: Path) -> set[str]:
     """The settings in a copy of the main file alone."""
     copy = file.with_name("copy.db")
@@ -505,24 +427,21 @@ def in_main_file(file: Path) -> set[str]:
 
 
 def log_size(file: Path) -> int:
-    return file.with_name(f"{file.name}{LOG_SUFFIX}").stat().st_size
+    return file.with_name(f"{file.name}-wal").stat().st_size
 
 
 @on_sqlite
-def test_a_checkpoint_copies_everything_and_empties_the_log(database: Database, file: Path) -> None:
-    keep_rows(database, "a")
+def test_a_checkpoint_copies_everything_and_takes_nothing_from_a_reader(
+    database: Database, file: Path
+) -> None:
+    keep(database, "a")
     assert "a" not in in_main_file(file)
     database.checkpoint()
     assert "a" in in_main_file(file)
     assert log_size(file) == 0
-
-
-@on_sqlite
-def test_a_checkpoint_takes_nothing_from_a_reader(database: Database, file: Path) -> None:
-    keep_rows(database, "a")
     with database.reading() as session:
         assert session.get(Setting, "a")
-        keep_rows(database, "b")
+        keep(database, "b")
         database.checkpoint()
         assert log_size(file) > 0
         assert session.get(Setting, "b") is None
@@ -535,18 +454,18 @@ def test_a_checkpoint_takes_nothing_from_a_reader(database: Database, file: Path
 def test_a_checkpoint_beside_another_process_that_writes(
     database: Database, file: Path, other_process: sqlite3.Connection
 ) -> None:
-    keep_rows(database, "a")
+    keep(database, "a")
     other_process.execute("BEGIN IMMEDIATE")
     database.checkpoint()
     assert "a" in in_main_file(file)
     other_process.execute("ROLLBACK")
-    keep_rows(database, "b")
+    keep(database, "b")
 
 
 @on_sqlite
 def test_regular_checkpoints_keep_the_main_file_up_to_date(database: Database, file: Path) -> None:
     with regular_checkpoints(database, seconds=0.01):
-        keep_rows(database, "a")
+        keep(database, "a")
         while "a" not in in_main_file(file):
             time.sleep(0.01)
     assert "checkpoints" not in {thread.name for thread in threading.enumerate()}
@@ -560,7 +479,7 @@ def test_nothing_is_left_in_the_log_if_another_process_has_the_database_open(
     file = Path(str(database.engine.url.database))
     with closing(sqlite3.connect(file)) as other_process:
         other_process.execute("SELECT * FROM settings").fetchall()
-        keep_rows(database, "a")
+        keep(database, "a")
         database.close()
         assert "a" in in_main_file(file)
 
@@ -592,5 +511,5 @@ def test_closing_waits_for_the_transactions_of_other_threads(database_url: str) 
 
 def test_other_databases_need_no_checkpoint(database: Database) -> None:
     with regular_checkpoints(database, seconds=0.01):
-        keep_rows(database, "a")
+        keep(database, "a")
     database.checkpoint()

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, insert, inspect, select, text, update
+from sqlalchemy import delete, func, insert, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.orm import Session
 
 from hsfiq.access import invite, log_in, set_owner_password
 from hsfiq.actors import OWNER, Action, Role
@@ -33,11 +34,13 @@ from hsfiq.db.source_tables import Account, Image, ImageChange, LoginAttempts, S
 from hsfiq.db.tables import (
     AllowedPerson,
     EnrolmentByAddress,
+    Participant,
     Question,
     Response,
     Study,
     StudyCreation,
     TextVersion,
+    WorkedHit,
 )
 from hsfiq.releases.export import Recorder, export_releases
 from hsfiq.releases.filters import Filters
@@ -46,22 +49,53 @@ from tests.hsfiq.db.revisions import all_rows, answered, downgrade
 from tests.studies import NOW, SYSTEMS, Seat, draw, make_queries
 
 
-def test_a_text_that_a_release_lacks_is_not_downgraded(database: Database) -> None:
+def goes_and_comes(database: Database, revision: str) -> None:
+    downgrade(database.engine, revision)
+    upgrade(database.engine)
+
+
+def require_unchanged(database: Database, *revisions: str) -> None:
+    """A downgrade to these revisions and the upgrade lose nothing."""
+    before = all_rows(database.engine)
+    for revision in revisions:
+        goes_and_comes(database, revision)
+        assert all_rows(database.engine) == before
+        assert differences(database.engine) == []
+
+
+def drop_the_text(session: Session, question: int) -> None:
+    session.add(ImportedSearch(question_id=question, place=1, uploaded=False, repeats=[]))
+    session.scalars(select(SearchTurn)).one().text = None
+
+
+def upload_a_picture(session: Session, question: int) -> None:
+    session.add(
+        SearchUpload(
+            question_id=question, submit_key="press", content=b"\xff\x00jpeg", sha256="0" * 64,
+            width=2, height=1, uploaded_at=NOW,
+        )
+    )  # fmt: skip
+    session.scalars(select(SearchTurn)).one().reference_id = None
+
+
+def test_an_arena_outlives_later_revisions_but_not_their_contents(database: Database) -> None:
+    """What an earlier schema cannot hold refuses the downgrade, which changes nothing."""
     voter = Voter.enrolled(database, draw_arena(database))
     question, *_ = voter.question_ids()
     voter.vote(question, 2)
-    before = all_rows(database.engine)
-    downgrade(database.engine, "0023")
-    upgrade(database.engine)
-    assert all_rows(database.engine) == before
-    assert differences(database.engine) == []
-    with database.writing() as session:
-        session.add(ImportedSearch(question_id=question, place=1, uploaded=False, repeats=[]))
-        session.scalars(select(SearchTurn)).one().text = None
-    before = all_rows(database.engine)
-    with pytest.raises(IntegrityError):
-        downgrade(database.engine, "0023")
-    assert all_rows(database.engine) == before
+    require_unchanged(database, "0023", "0018")
+    for revision, change in (
+        ("0017", lambda *_: None),  # two lists a turn
+        ("0018", upload_a_picture),
+        ("0023", drop_the_text),
+    ):
+        with database.writing() as session:
+            change(session, question)
+        before = all_rows(database.engine)
+        with pytest.raises(IntegrityError):
+            downgrade(database.engine, revision)
+        assert all_rows(database.engine) == before
+        assert current_revision(database.engine) == head_revision()
 
 
 def test_answers_from_before_the_states_of_images_are_kept_and_unknown(database: Database) -> None:
@@ -69,8 +103,7 @@ def test_answers_from_before_the_states_of_images_are_kept_and_unknown(database:
     with database.writing() as session:
         session.execute(update(Response).values(images="s ss ss"))
     with_states = all_rows(database.engine)["responses"]
-    downgrade(database.engine, "0001")
-    upgrade(database.engine)
+    goes_and_comes(database, "0001")
     position = list(Response.__table__.columns.keys()).index("images")
     assert all_rows(database.engine)["responses"] == [
         (*row[:position], None, *row[position + 1 :]) for row in with_states
@@ -159,51 +192,7 @@ def test_searches_with_one_system_outlive_the_columns_of_arenas(database: Databa
             declared_side=1, ended_at=NOW,
         )  # fmt: skip
         session.add_all([listed, feedback, ending])
-    before = all_rows(database.engine)
-    downgrade(database.engine, "0017")
-    upgrade(database.engine)
-    assert all_rows(database.engine) == before
-    assert differences(database.engine) == []
-
-
-def test_an_arena_is_not_downgraded(database: Database) -> None:
-    voter = Voter.enrolled(database, draw_arena(database))
-    voter.vote(voter.question_ids()[0], 2)
-    before = all_rows(database.engine)
-    with pytest.raises(IntegrityError):
-        downgrade(database.engine, "0017")
-    assert all_rows(database.engine) == before
-    assert current_revision(database.engine) == head_revision()
-
-
-def test_searches_without_pictures_outlive_their_table(database: Database) -> None:
-    voter = Voter.enrolled(database, draw_arena(database))
-    voter.vote(voter.question_ids()[0], 2)
-    before = all_rows(database.engine)
-    downgrade(database.engine, "0018")
-    assert "search_uploads" not in inspect(database.engine).get_table_names()
-    upgrade(database.engine)
-    assert all_rows(database.engine) == before
-    assert differences(database.engine) == []
-
-
-def test_a_search_about_a_picture_is_not_downgraded(database: Database) -> None:
-    voter = Voter.enrolled(database, draw_arena(database))
-    question, *_ = voter.question_ids()
-    voter.vote(question, 2)
-    with database.writing() as session:
-        session.add(
-            SearchUpload(
-                question_id=question, submit_key="press", content=b"\xff\x00jpeg", sha256="0" * 64,
-                width=2, height=1, uploaded_at=NOW,
-            )
-        )  # fmt: skip
-        session.scalars(select(SearchTurn)).one().reference_id = None
-    before = all_rows(database.engine)
-    with pytest.raises(IntegrityError):
-        downgrade(database.engine, "0018")
-    assert all_rows(database.engine) == before
-    assert current_revision(database.engine) == head_revision()
+    require_unchanged(database, "0017")
 
 
 def test_links_from_before_their_digests_stay_valid(database: Database) -> None:
@@ -218,39 +207,7 @@ def test_links_from_before_their_digests_stay_valid(database: Database) -> None:
         assert person is not None
         assert token not in repr(all_rows(database.engine))
         assert by_token(session, person.token_hash) is None
-    before = all_rows(database.engine)
-    downgrade(database.engine, "0019")
-    upgrade(database.engine)
-    assert all_rows(database.engine) == before
-
-
-def test_attempts_to_log_in_come_and_go_with_their_revision(database: Database) -> None:
-    answered(database)
-    with database.writing() as session:
-        session.add(LoginAttempts(client="c" * 64, delay=0.5, last_at=NOW, free_at=NOW))
-    before = all_rows(database.engine)
-    downgrade(database.engine, "0030")
-    upgrade(database.engine)
-    after = all_rows(database.engine)
-    assert before.pop("login_attempts")
-    assert after.pop("login_attempts") == []
-    assert after == before
-
-
-def test_a_downgrade_forgets_addresses_and_lists_of_people(database: Database) -> None:
-    answered(database)
-    with database.writing() as session:
-        study = session.scalars(select(Study)).one()
-        session.add(EnrolmentByAddress(study_id=study.id, client="c" * 64, enrolled_at=NOW))
-        session.add(AllowedPerson(study_id=study.id, person_hash="p" * 43))
-    before = all_rows(database.engine)
-    downgrade(database.engine, "0022")
-    upgrade(database.engine)
-    after = all_rows(database.engine)
-    for table in ("enrolments_by_address", "allowed_people"):
-        assert before.pop(table)
-        assert after.pop(table) == []
-    assert after == before
+    require_unchanged(database, "0019")
 
 
 def test_digests_of_images_imported_before_are_unknown(database: Database) -> None:
@@ -258,29 +215,24 @@ def test_digests_of_images_imported_before_are_unknown(database: Database) -> No
     with database.writing() as session:
         session.execute(update(Image).values(sha256="d" * 64))
         session.add(ImageChange(image_id=1, found_at=NOW))
-    downgrade(database.engine, "0024")
-    upgrade(database.engine)
+    goes_and_comes(database, "0024")
     with database.reading() as session:
         assert set(session.scalars(select(Image.sha256))) == {None}
         assert session.scalars(select(ImageChange)).all() == []
 
 
-def test_what_a_creation_left_outlives_the_table_of_creations(database: Database) -> None:
-    answered(database)
-    with database.writing() as session:
-        session.add(
-            StudyCreation(study_id=session.scalars(select(Study.id)).one(), continued_at=NOW)
-        )
-    before = all_rows(database.engine)
-    downgrade(database.engine, "0026")
-    upgrade(database.engine)
-    after = all_rows(database.engine)
-    assert before.pop("study_creations")
-    assert after.pop("study_creations") == []
-    assert after == before
+TABLES = {
+    "0030": ["login_attempts"],
+    "0029": ["audit_entries"],
+    "0028": ["worked_hits"],
+    "0027": ["exported_releases", "exported_forms"],
+    "0026": ["study_creations"],
+    "0022": ["enrolments_by_address", "allowed_people"],
+}
+"""The tables that come with the revision after each, the newest first."""
 
 
-def test_records_of_releases_come_and_go_with_their_revision(
+def test_tables_come_and_go_with_their_revisions_and_everything_else_stays(
     database: Database, tmp_path: Path
 ) -> None:
     answered(database)
@@ -289,42 +241,25 @@ def test_records_of_releases_come_and_go_with_their_revision(
         study = session.scalars(select(Study)).one()
         recorder, folder = Recorder(database, OWNER), tmp_path / "release"
         export_releases(session, study, ["hp"], Filters(), folder=folder, in_place=recorder)
-    recorded = all_rows(database.engine)
-    new = ("exported_releases", "exported_forms", "audit_entries")
-    assert all(recorded[table] for table in new)
-    assert {table: recorded[table] for table in recorded if table not in new} == {
-        table: bare[table] for table in bare if table not in new
-    }
-    downgrade(database.engine, "0027")
-    assert not set(new) & set(inspect(database.engine).get_table_names())
-    upgrade(database.engine)
-    assert all_rows(database.engine) == bare
-    assert differences(database.engine) == []
-
-
-def test_participants_outlive_the_table_of_their_hits(database: Database) -> None:
-    answered(database)
-    row = "(participant_id, assignment_id, hit_id, submit_to)"
     with database.writing() as session:
-        key = session.scalar(text("SELECT max(id) FROM participants"))
-        hit = f"VALUES ({key}, '3XYZ', '30H4', 'https://www.mturk.com')"
-        session.execute(text(f"INSERT INTO worked_hits {row} {hit}"))
-    downgrade(database.engine, "0028")
-    upgrade(database.engine)
-    with database.reading() as session:
-        assert session.scalar(text("SELECT max(id) FROM participants")) == key
-        assert session.execute(text("SELECT * FROM worked_hits")).all() == []
-
-
-def test_the_audit_log_goes_with_its_revision(database: Database) -> None:
-    answered(database)
-    bare = all_rows(database.engine)
-    with database.writing() as session:
+        session.add_all([
+            LoginAttempts(client="c" * 64, delay=0.5, last_at=NOW, free_at=NOW),
+            EnrolmentByAddress(study_id=study.id, client="c" * 64, enrolled_at=NOW),
+            AllowedPerson(study_id=study.id, person_hash="p" * 43),
+            StudyCreation(study_id=study.id, continued_at=NOW),
+        ])  # fmt: skip
+        person = session.scalar(select(func.max(Participant.id)))
+        session.add(WorkedHit(
+            participant_id=person, assignment_id="3XYZ", hit_id="30H4",
+            submit_to="https://www.mturk.com",
+        ))  # fmt: skip
         record(session, OWNER, Action.STUDY_OPEN, study="a study", about="p1")
-        record(session, OWNER, Action.LOGIN)
-    assert len(all_rows(database.engine)["audit_entries"]) == 2
-    downgrade(database.engine, "0029")
-    assert "audit_entries" not in inspect(database.engine).get_table_names()
+    filled, new = all_rows(database.engine), {name for names in TABLES.values() for name in names}
+    assert {name for name, rows in filled.items() if rows != bare[name]} == new
+    for revision, names in TABLES.items():
+        assert set(names) <= set(inspect(database.engine).get_table_names())
+        downgrade(database.engine, revision)
+        assert not set(names) & set(inspect(database.engine).get_table_names())
     upgrade(database.engine)
     assert all_rows(database.engine) == bare
     assert differences(database.engine) == []

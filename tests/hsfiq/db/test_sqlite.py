@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,16 +35,12 @@ def modes_in(folder: Path) -> dict[str, str]:
 
 
 def test_only_the_owner_can_read_a_new_database(tmp_path: Path) -> None:
-    database = open_database(f"sqlite:///{tmp_path / 'a.db'}")
-    keep(database, "a")
-    assert modes_in(tmp_path) == {"a.db": "600", "a.db-wal": "600", "a.db-shm": "600"}
-    database.close()
+    with closing(open_database(f"sqlite:///{tmp_path / 'a.db'}")) as database:
+        keep(database, "a")
+        assert modes_in(tmp_path) == {"a.db": "600", "a.db-wal": "600", "a.db-shm": "600"}
     assert modes_in(tmp_path) == {"a.db": "600"}
-
-
-def test_a_migration_makes_a_private_file_too(tmp_path: Path) -> None:
-    assert hsfiq("db", "upgrade", "--database", f"sqlite:///{tmp_path / 'a.db'}").code == 0
-    assert modes_in(tmp_path)["a.db"] == "600"
+    assert hsfiq("db", "upgrade", "--database", f"sqlite:///{tmp_path / 'b.db'}").code == 0
+    assert modes_in(tmp_path) == {"a.db": "600", "b.db": "600"}
 
 
 @pytest.mark.parametrize(
@@ -61,16 +58,14 @@ def test_others_lose_the_access_to_an_existing_database(
     tmp_path: Path, before: int, after: str
 ) -> None:
     """A group that may write keeps its access: it shares the file on purpose."""
-    path = tmp_path / "a.db"
-    first = open_database(f"sqlite:///{path}")
-    keep(first, "a")
-    for file in tmp_path.iterdir():
-        file.chmod(before)
-    second = open_database(f"sqlite:///{path}")
-    keep(second, "b")
-    assert modes_in(tmp_path) == {"a.db": after, "a.db-wal": after, "a.db-shm": after}
-    second.close()
-    first.close()
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    with closing(open_database(url)) as first:
+        keep(first, "a")
+        for file in tmp_path.iterdir():
+            file.chmod(before)
+        with closing(open_database(url)) as second:
+            keep(second, "b")
+            assert modes_in(tmp_path) == {"a.db": after, "a.db-wal": after, "a.db-shm": after}
 
 
 def test_the_file_behind_a_link_becomes_private(tmp_path: Path) -> None:
@@ -78,9 +73,8 @@ def test_the_file_behind_a_link_becomes_private(tmp_path: Path) -> None:
     open_database(f"sqlite:///{path}").close()
     path.chmod(0o644)
     (tmp_path / "link.db").symlink_to(path)
-    database = open_database(f"sqlite:///{tmp_path / 'link.db'}")
-    assert set(modes_in(tmp_path).values()) == {"600"}
-    database.close()
+    with closing(open_database(f"sqlite:///{tmp_path / 'link.db'}")):
+        assert set(modes_in(tmp_path).values()) == {"600"}
 
 
 def test_unrelated_files_keep_their_modes(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import DateTime, delete, select, text, update
 from sqlalchemy.exc import IntegrityError, StatementError
-from sqlalchemy.orm import Session
 
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import (
@@ -77,53 +76,72 @@ def keys(database: Database) -> Keys:
 
 def response(keys: Keys, **changed: Any) -> Response:
     """A valid response with some values changed."""
-    defaults = {
-        "question_id": keys.unanswered,
-        "revision": 1,
-        "submit_key": "press",
-        "score_1": 3,
-        "score_2": 4,
-        "preferred": 2,
-        "irrelevant": False,
-    }
-    return Response(**(defaults | changed))
+    valid = {"question_id": keys.unanswered, "revision": 1, "submit_key": "press"}
+    valid |= {"score_1": 3, "score_2": 4, "preferred": 2, "irrelevant": False}
+    return Response(**(valid | changed))
 
 
 def study(**changed: Any) -> Study:
     """A valid study with some values changed."""
-    defaults = {
-        "name": "another",
-        "title": "",
-        "guidelines": "",
-        "consent": "",
-        "status": "draft",
-        "origin": "collected",
-        "k": 5,
-        "ties_allowed": False,
-        "forms_per_participant": 2,
-        "design": {},
-        "image_path": "",
-    }
-    return Study(**(defaults | changed))
+    valid = {"name": "another", "status": "draft", "origin": "collected", "k": 5, "design": {}}
+    valid |= dict.fromkeys(("title", "guidelines", "consent", "image_path"), "")
+    return Study(**(valid | {"ties_allowed": False, "forms_per_participant": 2} | changed))
+
+
+def form(keys: Keys, **changed: Any) -> Form:
+    """A valid form that nobody has taken, with some values changed."""
+    valid = {"study_id": keys.study, "number": 99, "batch": 99, "category": "shirt"}
+    return Form(**(valid | changed))
+
+
+def taken(keys: Keys, **changed: Any) -> Form:
+    """A valid form that the participant has taken, with some values changed."""
+    valid = {"participant_id": keys.participant, "position": 9, "name": "form_9"}
+    return form(keys, **(valid | changed))
+
+
+def question(keys: Keys, **changed: Any) -> Question:
+    valid = {"form_id": keys.form, "place": 9, "pair_id": keys.pair, "swapped": False}
+    return Question(**(valid | changed))
+
+
+def pair(keys: Keys, **changed: Any) -> Pair:
+    valid = {"study_id": keys.study, "query_id": keys.query}
+    return Pair(**(valid | {"first_id": keys.set, "second_id": keys.set} | changed))
+
+
+def person(keys: Keys, **changed: Any) -> Participant:
+    return Participant(**({"study_id": keys.study, "name": "p9"} | changed))
+
+
+def check(keys: Keys, kind: str, **changed: Any) -> Check:
+    return Check(**({"form_id": keys.form, "place": 1, "kind": kind} | changed))
+
+
+def triplet(keys: Keys, **changed: Any) -> Triplet:
+    valid = {"dataset_id": keys.dataset, "external_id": "shirt.val.99", "category": "shirt"}
+    return Triplet(**(valid | {"reference_id": keys.image, "captions": []} | changed))
 
 
 NO_SCORES = {"score_1": None, "score_2": None, "preferred": None}
 
 
-def possible(k: Keys) -> dict[str, Base]:
-    """Valid rows."""
-    return {
-        "a response": response(k),
-        "a tie": response(k, preferred=0),
-        "a skipped question": response(k, skipped="missing-image", **NO_SCORES),
-        "a next revision": response(k, question_id=k.question, revision=2),
-        "a study": study(),
-        "a pair": Pair(study_id=k.study, query_id=k.query, first_id=k.set, second_id=k.set),
-    }
+def possible(k: Keys) -> list[Base]:
+    """Valid rows, among them a tie, a skipped question and a next revision."""
+    return [
+        *(response(k), response(k, preferred=0), response(k, question_id=k.question, revision=2)),
+        response(k, skipped="missing-image", **NO_SCORES),
+        *(study(), form(k), taken(k), question(k), pair(k), person(k), triplet(k)),
+    ]
+
+
+NOTHING = 10**6
+"""The key of no row."""
 
 
 def impossible(k: Keys) -> dict[tuple[str, str], Base]:
     """Invalid rows, by mistake and by the constraint or non-null column that refuses them."""
+    known, other, image = k.question, k.set_of_other_query, k.image
     return {
         # scores and preferences
         ("a score of 9", "ck_responses_score_1"): response(k, score_1=9),
@@ -139,96 +157,43 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         ("less than no time", "ck_responses_active_seconds"): response(k, active_seconds=-0.1),
         # revisions
         ("revision 0", "ck_responses_revision"): response(k, revision=0),
-        ("a revision twice", "uq_responses_question_id_revision"): response(
-            k, question_id=k.question
-        ),
+        ("a revision twice", "uq_responses_question_id_revision"): response(k, question_id=known),
         ("a press stored twice", "uq_responses_question_id_submit_key"): response(
-            k, question_id=k.question, revision=2, submit_key="first press"
+            k, question_id=known, revision=2, submit_key="first press"
         ),
-        ("a response to no question", "fk_responses_question_id"): response(k, question_id=10**6),
+        ("a response to no question", "fk_responses_question_id"): response(k, question_id=NOTHING),
         # forms and questions
-        ("a question at a taken place", "uq_questions_form_id_place"): Question(
-            form_id=k.form, place=0, pair_id=k.pair, swapped=False
-        ),
-        ("a question before the first place", "ck_questions_place"): Question(
-            form_id=k.form, place=-1, pair_id=k.pair, swapped=False
-        ),
-        ("a question of no form", "fk_questions_form_id"): Question(
-            form_id=10**6, place=9, pair_id=k.pair, swapped=False
-        ),
-        ("a question of no pair", "fk_questions_pair_id"): Question(
-            form_id=k.form, place=9, pair_id=10**6, swapped=False
-        ),
-        ("a form number twice", "uq_forms_study_id_number"): Form(
-            study_id=k.study, number=0, batch=0, category="shirt"
-        ),
-        ("a form of no batch", "portion"): Form(study_id=k.study, number=99, category="shirt"),
-        ("two forms at one position", "uq_forms_participant_id_position"): Form(
-            study_id=k.study,
-            number=99,
-            batch=99,
-            category="shirt",
-            participant_id=k.participant,
-            position=1,
-            name="form_9",
-        ),
-        ("two forms of one name", "uq_forms_participant_id_name"): Form(
-            study_id=k.study,
-            number=99,
-            batch=99,
-            category="shirt",
-            participant_id=k.participant,
-            position=9,
-            name="form_1",
-        ),
-        ("a taken form without a position", "ck_forms_taken"): Form(
-            study_id=k.study,
-            number=99,
-            batch=99,
-            category="shirt",
-            participant_id=k.participant,
-            name="form_9",
-        ),
-        ("a free form with a position", "ck_forms_taken"): Form(
-            study_id=k.study, number=99, batch=99, category="shirt", position=1, name="form_1"
-        ),
-        ("a form taken by nobody known", "fk_forms_participant_id"): Form(
-            study_id=k.study,
-            number=99,
-            batch=99,
-            category="shirt",
-            participant_id=10**6,
-            position=1,
-            name="f",
-        ),
+        ("a question at a taken place", "uq_questions_form_id_place"): question(k, place=0),
+        ("a question before the first place", "ck_questions_place"): question(k, place=-1),
+        ("a question of no form", "fk_questions_form_id"): question(k, form_id=NOTHING),
+        ("a question of no pair", "fk_questions_pair_id"): question(k, pair_id=NOTHING),
+        ("a form number twice", "uq_forms_study_id_number"): form(k, number=0, batch=0),
+        ("a form of no batch", "portion"): form(k, batch=None),
+        ("two forms at one position", "uq_forms_participant_id_position"): taken(k, position=1),
+        ("two forms of one name", "uq_forms_participant_id_name"): taken(k, name="form_1"),
+        ("a taken form without a position", "ck_forms_taken"): taken(k, position=None),
+        ("a free form with a position", "ck_forms_taken"): form(k, position=1, name="form_1"),
+        ("a form taken by nobody", "fk_forms_participant_id"): taken(k, participant_id=NOTHING),
         # pairs and sets
-        ("a first set of another query", "fk_pairs_first_id"): Pair(
-            study_id=k.study, query_id=k.query, first_id=k.set_of_other_query, second_id=k.set
-        ),
-        ("a second set of another query", "fk_pairs_second_id"): Pair(
-            study_id=k.study, query_id=k.query, first_id=k.set, second_id=k.set_of_other_query
-        ),
-        ("a pair of another query than its sets", "fk_pairs_first_id"): Pair(
-            study_id=k.study, query_id=k.other_query, first_id=k.set, second_id=k.set
-        ),
-        ("a pair of no study", "fk_pairs_study_id"): Pair(
-            study_id=10**6, query_id=k.query, first_id=k.set, second_id=k.set
-        ),
-        ("a set of no query", "fk_retrieved_sets_query_id"): RetrievedSet(query_id=10**6),
+        ("a first set of another query", "fk_pairs_first_id"): pair(k, first_id=other),
+        ("a second set of another query", "fk_pairs_second_id"): pair(k, second_id=other),
+        ("a pair of another query", "fk_pairs_first_id"): pair(k, query_id=k.other_query),
+        ("a pair of no study", "fk_pairs_study_id"): pair(k, study_id=NOTHING),
+        ("a set of no query", "fk_retrieved_sets_query_id"): RetrievedSet(query_id=NOTHING),
         ("a set of no system known", "fk_retrieved_sets_system_id"): RetrievedSet(
-            query_id=k.query, system_id=10**6
+            query_id=k.query, system_id=NOTHING
         ),
         ("two images at one rank", "pk_retrieved_images"): RetrievedImage(
-            set_id=k.set, rank=0, image_id=k.image
+            set_id=k.set, rank=0, image_id=image
         ),
         ("an image before the first rank", "ck_retrieved_images_rank"): RetrievedImage(
-            set_id=k.set, rank=-1, image_id=k.image
+            set_id=k.set, rank=-1, image_id=image
         ),
         ("an image that is not there", "fk_retrieved_images_image_id"): RetrievedImage(
-            set_id=k.set, rank=9, image_id=10**6
+            set_id=k.set, rank=9, image_id=NOTHING
         ),
         ("two lists of a system for a query", "uq_ranked_lists_system_id_query_id"): RankedList(
-            system_id=k.system, query_id=k.query, image_ids=[k.image]
+            system_id=k.system, query_id=k.query, image_ids=[image]
         ),
         # studies, participants and checks
         ("a study's name twice", "uq_studies_name"): study(name="small"),
@@ -237,87 +202,63 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         ("a study of empty sets", "ck_studies_k"): study(k=0),
         ("a study without a title", "title"): study(title=None),
         ("a study whose consent is unknown", "consent"): study(consent=None),
-        ("a pseudonym twice", "uq_participants_study_id_name"): Participant(
-            study_id=k.study, name="p1"
+        ("a pseudonym twice", "uq_participants_study_id_name"): person(k, name="p1"),
+        ("a participant of no study", "fk_participants_study_id"): person(k, study_id=NOTHING),
+        ("a platform's id twice", "uq_participants_study_id_external_id"): person(
+            k, external_id="known"
         ),
-        ("a participant of no study", "fk_participants_study_id"): Participant(
-            study_id=10**6, name="p9"
+        ("a participant of no status known", "ck_participants_status"): person(k, status="asleep"),
+        ("a participant from nowhere", "ck_participants_source"): person(k, source="the street"),
+        ("an unknown kind of check", "ck_checks_kind"): check(
+            k, "riddle", prompt="?", expected="!"
         ),
-        ("a platform's id twice", "uq_participants_study_id_external_id"): Participant(
-            study_id=k.study, name="p9", external_id="known"
+        ("a sum without a solution", "ck_checks_whole"): check(k, "arithmetic", prompt="1 + 1"),
+        ("a gold pair without a winner", "ck_checks_whole"): check(
+            k, "gold", question_id=k.unanswered
         ),
-        ("a participant of no status known", "ck_participants_status"): Participant(
-            study_id=k.study, name="p9", status="asleep"
+        ("a repeat of nothing", "ck_checks_whole"): check(k, "repeat", question_id=k.unanswered),
+        ("a question that is two checks", "uq_checks_question_id"): check(
+            k, "gold", question_id=known, expected="1"
         ),
-        ("a participant from nowhere", "ck_participants_source"): Participant(
-            study_id=k.study, name="p9", source="the street"
-        ),
-        ("an unknown kind of check", "ck_checks_kind"): Check(
-            form_id=k.form, place=1, kind="riddle", prompt="?", expected="!"
-        ),
-        ("a sum without a solution", "ck_checks_whole"): Check(
-            form_id=k.form, place=1, kind="arithmetic", prompt="1 + 1"
-        ),
-        ("a gold pair without a winner", "ck_checks_whole"): Check(
-            form_id=k.form, place=1, kind="gold", question_id=k.unanswered
-        ),
-        ("a repeat of nothing", "ck_checks_whole"): Check(
-            form_id=k.form, place=1, kind="repeat", question_id=k.unanswered
-        ),
-        ("a question that is two checks", "uq_checks_question_id"): Check(
-            form_id=k.form, place=1, kind="gold", question_id=k.question, expected="1"
-        ),
-        ("two sums at one place", "uq_checks_form_id_place_kind"): Check(
-            form_id=k.form, place=0, kind="arithmetic", prompt="1 + 1", expected="2"
+        ("two sums at one place", "uq_checks_form_id_place_kind"): check(
+            k, "arithmetic", place=0, prompt="1 + 1", expected="2"
         ),
         ("a try at no check", "fk_check_answers_check_id"): CheckAnswer(
-            check_id=10**6, given="2", passed=True, answered_at=NOW
+            check_id=NOTHING, given="2", passed=True, answered_at=NOW
         ),
         # sources
         ("a dataset twice", "uq_datasets_name"): Dataset(name="small"),
         ("an image twice", "uq_images_dataset_id_name"): Image(
             dataset_id=k.dataset, name="image-0"
         ),
-        ("an image of no dataset", "fk_images_dataset_id"): Image(dataset_id=10**6, name="image-0"),
-        ("a triplet twice", "uq_triplets_dataset_id_external_id"): Triplet(
-            dataset_id=k.dataset,
-            external_id="shirt.val.0",
-            category="shirt",
-            reference_id=k.image,
-            captions=[],
+        ("an image of no dataset", "fk_images_dataset_id"): Image(
+            dataset_id=NOTHING, name="image-0"
         ),
-        ("a reference that is not there", "fk_triplets_reference_id"): Triplet(
-            dataset_id=k.dataset,
-            external_id="shirt.val.99",
-            category="shirt",
-            reference_id=999,
-            captions=[],
+        ("a triplet twice", "uq_triplets_dataset_id_external_id"): triplet(
+            k, external_id="shirt.val.0"
         ),
-        ("a target that is not there", "fk_triplets_target_id"): Triplet(
-            dataset_id=k.dataset,
-            external_id="shirt.val.99",
-            category="shirt",
-            reference_id=k.image,
-            target_id=10**6,
-            captions=[],
+        ("a reference that is not there", "fk_triplets_reference_id"): triplet(
+            k, reference_id=NOTHING
         ),
+        ("a target that is not there", "fk_triplets_target_id"): triplet(k, target_id=NOTHING),
         ("a query twice", "uq_queries_triplet_id_suffix"): Query(
             triplet_id=k.triplet, suffix="", text="is red"
         ),
         ("a system twice", "uq_systems_name"): System(name="alpha"),
-        ("a corpus of no dataset", "fk_corpora_dataset_id"): Corpus(
-            dataset_id=10**6, name="shirt.val"
-        ),
+        ("a corpus of no dataset", "fk_corpora_dataset_id"): Corpus(dataset_id=NOTHING, name="it"),
         ("a setting without a value", "value"): Setting(key="secret"),
     }
 
 
 def test_valid_rows_are_stored(database: Database, keys: Keys) -> None:
-    for row in possible(keys).values():
+    for row in possible(keys):
         with database.writing() as session:
             session.add(row)
             session.flush()
             session.rollback()
+
+
+SOMETHING = "a constraint"
 
 
 def test_invalid_rows_are_refused(database: Database, keys: Keys) -> None:
@@ -334,9 +275,8 @@ def test_invalid_rows_are_refused(database: Database, keys: Keys) -> None:
     assert refused_by == {
         mistake: SOMETHING if on_sqlite else constraint for mistake, constraint in rows
     }
-
-
-SOMETHING = "a constraint"
+    with pytest.raises(IntegrityError), database.writing() as session:
+        session.execute(update(Response).values(score_1=9))  # of a stored row
 
 
 def constraint_of(error: IntegrityError) -> str:
@@ -349,38 +289,29 @@ def test_tokens_are_unique(database: Database, keys: Keys) -> None:
     with database.reading() as session:
         existing_token = session.get_one(Participant, keys.participant).token_hash
         image = session.get_one(Image, keys.image).token
-    person = Participant(study_id=keys.study, name="p9")
-    person.token_hash = existing_token
-    with pytest.raises(IntegrityError), database.writing() as session:
-        session.add(person)
-    with pytest.raises(IntegrityError), database.writing() as session:
-        session.add(Image(dataset_id=keys.dataset, name="image-99", token=image))
+    somebody = person(keys)
+    somebody.token_hash = existing_token
+    again = Image(dataset_id=keys.dataset, name="image-99", token=image)
+    for row in (somebody, again):
+        with pytest.raises(IntegrityError), database.writing() as session:
+            session.add(row)
 
 
 def test_an_image_belongs_to_a_corpus_once(database: Database, keys: Keys) -> None:
-    def add(session: Session) -> None:
-        session.execute(corpus_images.insert(), {"corpus_id": corpus.id, "image_id": keys.image})
-
     with database.writing() as session:
         corpus = Corpus(dataset_id=keys.dataset, name="shirt.val")
         session.add(corpus)
         session.flush()
-        add(session)
+        member = {"corpus_id": corpus.id, "image_id": keys.image}
+        session.execute(corpus_images.insert(), member)
     with pytest.raises(IntegrityError), database.writing() as session:
-        add(session)
+        session.execute(corpus_images.insert(), member)
 
 
-@pytest.mark.parametrize("table", [Study, Form, Pair, Query, Triplet, Participant, Question])
-def test_referenced_rows_cannot_be_deleted(
-    database: Database, keys: Keys, table: type[Base]
-) -> None:
-    with pytest.raises(IntegrityError), database.writing() as session:
-        session.execute(delete(table))
-
-
-def test_a_stored_score_cannot_be_made_a_9(database: Database, keys: Keys) -> None:
-    with pytest.raises(IntegrityError), database.writing() as session:
-        session.execute(update(Response).values(score_1=9))
+def test_referenced_rows_cannot_be_deleted(database: Database, keys: Keys) -> None:
+    for table in (Study, Form, Pair, Query, Triplet, Participant, Question):
+        with pytest.raises(IntegrityError), database.writing() as session:
+            session.execute(delete(table))
 
 
 # ------------------------------------------------------------------------------------------ values
