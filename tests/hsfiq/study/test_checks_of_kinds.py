@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.steps import image_orders, shown_sets
-from hsfiq.db.engine import Database
+from hsfiq.db.engine import Database, added
 from hsfiq.db.source_tables import Triplet
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 from hsfiq.errors import ConfigError
@@ -57,18 +57,13 @@ def test_a_question_is_repeated_with_its_sets_in_another_order(
             first = session.get_one(Question, check.repeats_id)
             assert (first.pair_id, first.form_id) == (again.pair_id, again.form_id)
             assert again.place > first.place + 1
+            places = [[retrieved.id for retrieved in shown_sets(q)] for q in (first, again)]
             orders = [
-                {
-                    retrieved.id: order
-                    for retrieved, order in zip(
-                        shown_sets(question), image_orders(question), strict=False
-                    )
-                }
-                for question in (first, again)
+                dict(zip(sets, image_orders(question), strict=False))
+                for sets, question in zip(places, (first, again), strict=True)
             ]
             assert orders[0] == orders[1], "images keep their order within their set"
             if len(orders[0]) > 1:
-                places = [[retrieved.id for retrieved in shown_sets(q)] for q in (first, again)]
                 assert all(a != b for a, b in zip(*places, strict=True))
 
 
@@ -76,8 +71,12 @@ def ranked(ranks: list[int], *sets: int) -> ShownAnswer:
     return ShownAnswer({"ranks": ranks}, sets, None)
 
 
-def shown(values: Mapping[str, Any], *sets: int, images: list[int] | None = None) -> ShownAnswer:
-    return ShownAnswer(values, sets or (0,), images)
+def shown(values: Mapping[str, Any], *sets: int) -> ShownAnswer:
+    return ShownAnswer(values, sets or (0,), None)
+
+
+def levels(*relevance: int, order: list[int] | None = None) -> ShownAnswer:
+    return ShownAnswer({"relevance": list(relevance)}, (0,), order)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +88,9 @@ def shown(values: Mapping[str, Any], *sets: int, images: list[int] | None = None
         ("single", shown({"score": 3}), shown({"score": 4}), True),
         ("single", shown({"score": 3}), shown({"score": 5}), False),
         # The mean difference is 2 / 4 levels: a quarter of the scale from 0 to 2.
-        ("images", shown({"relevance": [0, 1, 2, 2]}), shown({"relevance": [2, 1, 2, 2]}), True),
-        ("images", shown({"relevance": [0, 1, 2, 2]}), shown({"relevance": [2, 2, 2, 2]}), False),
-        (
-            "images",
-            shown({"relevance": [0, 0, 2, 2]}, images=[0, 1, 2, 3]),
-            shown({"relevance": [2, 2, 0, 0]}, images=[3, 2, 1, 0]),
-            True,
-        ),
+        ("images", levels(0, 1, 2, 2), levels(2, 1, 2, 2), True),
+        ("images", levels(0, 1, 2, 2), levels(2, 2, 2, 2), False),
+        ("images", levels(0, 0, 2, order=[0, 1, 2]), levels(2, 0, 0, order=[2, 1, 0]), True),
         ("ranking", ranked([1, 2, 3], 0, 1, 2), ranked([3, 2, 1], 1, 2, 0), True),
         ("ranking", ranked([1, 2, 3], 0, 1, 2), ranked([1, 2, 3], 1, 2, 0), False),
         ("ranking", ranked([1, 1, 3], 0, 1, 2), ranked([1, 2, 3], 0, 1, 2), False),
@@ -186,42 +180,31 @@ def test_gold_images_need_a_target(database: Database) -> None:
 
 def test_the_latest_answers_of_a_ranking_are_compared_set_by_set(database: Database) -> None:
     study = drawn(database, "ranking", repeated=1)
+
+    def response(question: Question, revision: int, ranks: list[int]) -> Response:
+        return Response(
+            question_id=question.id, revision=revision, submit_key=f"key-{revision}",
+            judgement={"ranks": ranks}, irrelevant=False,
+        )  # fmt: skip
+
     with database.writing() as session:
         check = session.scalars(select(Check).order_by(Check.id)).first()
         assert check is not None
-        person = Participant(study_id=study, name="p1")
-        session.add(person)
-        session.flush()
+        person = added(session, Participant(study_id=study, name="p1"))
         form = session.get_one(Form, check.form_id)
         form.participant_id, form.position, form.name = person.id, 1, "form_1"
-        questions = [
+        first, again = (
             session.get_one(Question, key) for key in (check.repeats_id, check.question_id)
-        ]
-        for question in questions:
-            best = questions[0].set_order[0]  # type: ignore[index]
+        )
+        best = (first.set_order or [0])[0]
+        for question in (first, again):
             ranks = [1 if place == best else 2 for place in question.set_order or ()]
-            session.add(
-                Response(
-                    question_id=question.id,
-                    revision=1,
-                    submit_key="k",
-                    judgement={"ranks": ranks},
-                    irrelevant=False,
-                )
-            )
+            session.add(response(question, 1, ranks))
         session.flush()
         row = session.get_one(Study, study)
         (result,) = question_checks(session, row)
         assert (result.kind, result.passed) == ("repeat", True)
-        session.add(
-            Response(
-                question_id=questions[1].id,
-                revision=2,
-                submit_key="l",
-                judgement={"ranks": [1, 1, 1]},
-                irrelevant=False,
-            )
-        )
+        session.add(response(again, 2, [1, 1, 1]))
         session.flush()
         (result,) = question_checks(session, row, Participant.id == person.id)
         assert (result.kind, result.passed) == ("repeat", False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
@@ -12,39 +13,39 @@ from hsfiq.collect.progress import progress_of
 from hsfiq.collect.steps import load_question, shown_images
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
-from hsfiq.db.tables import Check, Form, Pair, Question, Study
+from hsfiq.db.tables import Check, Form, Question, Study
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import Checks, Design, Queries, config_of
 from hsfiq.study.design import chosen_queries, draw_study
 from tests.hsfiq.samples import on_sqlite
-from tests.hsfiq.study.drawn_studies import drawn, systems_of
+from tests.hsfiq.study.drawn_studies import systems_of
+from tests.hsfiq.study.parts import questions_of, row_counts
 from tests.studies import SMALL, SYSTEMS, config, draw, make_queries
 
 # --------------------------------------------------------------------------------------------- seed
 
 
+def sums_of(database: Database, study: int) -> list[tuple[object, ...]]:
+    with database.reading() as session:
+        of_study = select(Form.number, Check.prompt, Check.expected).join(Check.form)
+        sums = of_study.where(Form.study_id == study, Check.kind == "arithmetic")
+        return [tuple(row) for row in session.execute(sums.order_by(Form.number))]
+
+
 def test_the_same_seed_draws_the_same_study(database: Database) -> None:
     queries = make_queries(database, {"dress": 8, "shirt": 12})
     checks = Checks(gold=1, repeated=1)
-    studies = [
-        draw(
-            database,
-            queries,
-            replace(SMALL, seed=seed, image_order="shuffled"),
-            name=f"study-{number}",
-            checks=checks,
-        )
-        for number, seed in enumerate((5, 5, 6))
-    ]
+    studies = []
+    for number, seed in enumerate((5, 5, 6)):
+        design = replace(SMALL, seed=seed, image_order="shuffled")
+        studies.append(draw(database, queries, design, f"study-{number}", checks))
     first, second, other_seed = (
-        (drawn(database, study), checks_of(database, study), orders_of(database, study))
-        for study in studies
+        (questions_of(database, f"study-{number}"), sums_of(database, study))
+        for number, study in enumerate(studies)
     )
-    assert first == second
-    assert first != other_seed
+    assert first == second != other_seed
     pairs = [systems_of(database, study) for study in studies]
-    assert pairs[0] == pairs[1]
-    assert pairs[0] != pairs[2]
+    assert pairs[0] == pairs[1] != pairs[2]
 
 
 def test_the_design_is_stored_with_the_study(database: Database) -> None:
@@ -59,47 +60,24 @@ def test_the_design_is_stored_with_the_study(database: Database) -> None:
 # --------------------------------------------------------------------------------- orders of images
 
 
-def orders_of(database: Database, study: int) -> list[tuple[list[int] | None, list[int] | None]]:
-    with database.reading() as session:
-        rows = session.execute(
-            select(Question.order_1, Question.order_2)
-            .join(Question.form)
-            .where(Form.study_id == study)
-            .order_by(Form.number, Question.place)
-        )
-        return [tuple(row) for row in rows]  # type: ignore[misc]
-
-
-def test_ranked_images_store_no_order(database: Database) -> None:
-    assert set(orders_of(database, draw(database, make_queries(database)))) == {(None, None)}
-
-
-def test_shuffled_images_are_stored_permutations(database: Database) -> None:
+def test_shuffled_images_are_stored_permutations_and_ranked_ones_have_no_order(
+    database: Database,
+) -> None:
     queries = make_queries(database, {"shirt": 24}, length=4)
-    study = draw(database, queries, replace(SMALL, k=4, image_order="shuffled"))
-    orders = [order for pair_orders in orders_of(database, study) for order in pair_orders]
-    assert all(sorted(order or []) == [0, 1, 2, 3] for order in orders)
-    assert len({tuple(order or []) for order in orders}) > 12
+    draw(database, queries, replace(SMALL, k=4))
+    draw(database, queries, replace(SMALL, k=4, image_order="shuffled"), "shuffled")
+    in_order = Question.order_1.is_(None) & Question.order_2.is_(None)
+    orders = []
     with database.reading() as session:
-        for key in session.scalars(select(Question.id)):
+        assert len(session.scalars(select(Question.id).where(in_order)).all()) == 24
+        for key in session.scalars(select(Question.id).where(~in_order)):
             question = load_question(session, key)
             for side, order in ((1, question.order_1), (2, question.order_2)):
                 images = shown_images(question, side)
                 assert [image.rank for image in images] == order
-
-
-# ------------------------------------------------------------------------------------------- checks
-
-
-def checks_of(database: Database, study: int) -> list[tuple[int, int, str, str | None]]:
-    with database.reading() as session:
-        rows = session.execute(
-            select(Form.number, Check.place, Check.kind, Check.expected)
-            .join(Check.form)
-            .where(Form.study_id == study)
-            .order_by(Form.number, Check.place, Check.kind)
-        )
-        return [tuple(row) for row in rows]  # type: ignore[misc]
+                orders.append(tuple(order or ()))
+    assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
+    assert (len(orders), len(set(orders)) > 12) == (48, True)
 
 
 # --------------------------------------------------------------------------------------------- size
@@ -152,60 +130,47 @@ def test_a_study_of_the_papers_size(database: Database) -> None:
 
 
 def refusal(
-    database: Database,
-    queries: list[int],
-    design: Design = SMALL,
-    checks: Checks | None = None,
-    name: str = "small",
+    database: Database, queries: list[int], design: Design = SMALL, checks: Checks | None = None
 ) -> str:
     """The error line for a refused design, which must leave nothing in the database."""
-    with database.reading() as session:
-        before = [len(session.scalars(select(table)).all()) for table in (Study, Pair, Question)]
+    before = row_counts(database)
     with pytest.raises(ConfigError) as error_info, database.writing() as session:
-        draw_study(session, config(design, name, checks), queries)
-    with database.reading() as session:
-        after = [len(session.scalars(select(table)).all()) for table in (Study, Pair, Question)]
-    assert after == before
+        draw_study(session, config(design, "small", checks), queries)
+    assert row_counts(database) == before
     line = str(error_info.value)
     assert "\n" not in line
     return line
 
 
-def test_one_system_is_not_enough(database: Database) -> None:
-    queries = make_queries(database, systems=("alone",))
-    assert "8 queries have lists of at least 2 images from fewer than 2 systems" in refusal(
-        database, queries
-    )
+@pytest.mark.parametrize(
+    ("made", "design", "checks", "parts"),
+    [
+        ({"systems": ("alone",)}, {}, Checks(), ["8 queries have lists of at least 2 images from"]),
+        ({}, {"k": 4}, Checks(), ["8 queries have lists of at least 4 im", "hsfiq import runs"]),
+        (
+            {"triplets": {"shirt": 4}},
+            {},
+            Checks(gold=1),
+            ["checks.gold: no query of shirt is left"],
+        ),
+        ({"length": 8}, {"k": 4}, Checks(gold=1), ["checks.gold: there are too few other images"]),
+    ],
+)
+def test_too_few_systems_images_or_queries(
+    database: Database,
+    made: dict[str, Any],
+    design: dict[str, Any],
+    checks: Checks,
+    parts: list[str],
+) -> None:
+    queries = make_queries(database, **made)
+    line = refusal(database, queries, replace(SMALL, **design), checks)
+    assert all(part in line for part in parts)
 
 
-def test_lists_shorter_than_a_set_do_not_count(database: Database) -> None:
-    queries = make_queries(database)
-    line = refusal(database, queries, replace(SMALL, k=4))
-    assert "8 queries have lists of at least 4 images" in line
-    assert "hsfiq import runs" in line
-
-
-def test_no_queries_at_all(database: Database) -> None:
+def test_absent_queries_and_existing_names_are_refused(database: Database) -> None:
     assert "queries: there is no query" in refusal(database, [])
-
-
-def test_a_missing_query_is_refused(database: Database) -> None:
-    assert "1 queries have lists" in refusal(database, [*make_queries(database), 10**6])
-
-
-def test_an_existing_study_name_is_refused(database: Database) -> None:
     queries = make_queries(database)
+    assert "1 queries have lists" in refusal(database, [*queries, 10**6])
     draw(database, queries)
     assert "study.name: a study called 'small' already exists" in refusal(database, queries)
-
-
-def test_gold_pairs_need_unused_queries(database: Database) -> None:
-    queries = make_queries(database, {"shirt": 4})
-    line = refusal(database, queries, checks=Checks(gold=1))
-    assert "checks.gold: no query of shirt is left for a gold one" in line
-
-
-def test_gold_pairs_need_images_for_the_losing_set(database: Database) -> None:
-    queries = make_queries(database, length=8)
-    line = refusal(database, queries, replace(SMALL, k=4), checks=Checks(gold=1))
-    assert "checks.gold: there are too few other images" in line

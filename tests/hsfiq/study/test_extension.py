@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +19,7 @@ from hsfiq.collect.owner import extend
 from hsfiq.collect.progress import progress_of
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Image, RankedList, System
-from hsfiq.db.tables import Check, Extension, Form, Pair, Question, RetrievedSet, Study
+from hsfiq.db.tables import Check, Extension, Form, Pair, Question, Study
 from hsfiq.db.types import Base
 from hsfiq.errors import ConfigError, FileErrors, NotOpen, Refused, UnreadableInput
 from hsfiq.study.capacity import capacity_of, planned_judgements
@@ -29,6 +28,8 @@ from hsfiq.study.extension import Added, MoreAnnotators, NewQueries
 from hsfiq.study.recruiting import Recruitment
 from tests.arenas import draw_arena
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of
+from tests.hsfiq.study.drawn_studies import systems_of
+from tests.hsfiq.study.parts import questions_of
 from tests.studies import NOW, SMALL, Seat, draw, make_queries, small_study
 
 pytestmark = pytest.mark.usefixtures("database")
@@ -129,48 +130,40 @@ def test_further_forms_raise_the_overlap_and_change_no_row(
 
 def test_an_extension_is_recorded_and_its_seed_makes_the_draws(database: Database) -> None:
     queries = make_queries(database, {"shirt": 9})
-    drawn = []
     for name in ("one", "two"):
         study_id = draw(database, queries, DESIGN, name=name)
         extended(database, study_id, MoreAnnotators(2))
         extended(database, study_id, MoreAnnotators(3))
         with database.reading() as session:
-            pairs = {
-                key: place
-                for place, key in enumerate(
-                    session.scalars(
-                        select(Pair.id).where(Pair.study_id == study_id).order_by(Pair.id)
-                    )
-                )
-            }
-            drawn.append(
-                [
-                    (form.number, form.batch, pairs[question.pair_id], question.swapped)
-                    for form, question in session.execute(
-                        select(Form, Question)
-                        .join(Question, Question.form_id == Form.id)
-                        .where(Form.study_id == study_id)
-                        .order_by(Form.number, Question.place)
-                    )
-                ]
-            )
-            records = session.scalars(
-                select(Extension).where(Extension.study_id == study_id).order_by(Extension.number)
-            ).all()
+            own = select(Extension).where(Extension.study_id == study_id)
+            records = session.scalars(own.order_by(Extension.number)).all()
             assert [record.number for record in records] == [1, 2]
             assert {record.seed for record in records} == {1}
             assert records[0].created_at == NOW
             assert records[1].request == {"annotators_per_query": 3}
             assert records[1].added["questions"] == 9
-    assert drawn[0] == drawn[1]
+    assert questions_of(database, "one") == questions_of(database, "two")
 
 
-def test_nothing_is_left_to_add(database: Database) -> None:
-    study_id = small_study(database, annotators_per_query=2)
+def test_what_cannot_be_extended(database: Database) -> None:
+    """Nothing is left to add, or the study is imported or an arena."""
+    arena = draw_arena(database)
+    for wanted in (MoreAnnotators(5), NewQueries(sample=1)):
+        with pytest.raises(ConfigError, match="drawn at once"):
+            extended(database, arena, wanted)
+    queries = make_queries(database, dataset="pairs", systems=("one", "two"))
+    study_id = draw(database, queries, replace(SMALL, annotators_per_query=2))
+    with database.writing() as session:
+        study = session.get_one(Study, study_id)
+        study.design = study.design | {"queries": study.design["queries"] | {"dataset": "pairs"}}
     with pytest.raises(Refused, match="2 or more participants judge each of its queries already"):
         extended(database, study_id, MoreAnnotators(2))
     with pytest.raises(Refused, match="no query matches its"):
         extended(database, study_id, NewQueries())
+    with database.writing() as session:
+        session.get_one(Study, study_id).origin = "imported"
+    with pytest.raises(Refused, match="cannot take more"):
+        extended(database, study_id, MoreAnnotators(3))
     with database.reading() as session:
         assert session.scalars(select(Extension)).all() == []
 
@@ -185,14 +178,6 @@ def test_reassigned_questions_count_once(database: Database) -> None:
     extended(database, study_id, MoreAnnotators(2))
     with database.reading() as session:
         assert set(judgements(session, study_id).values()) == {2}
-
-
-def test_an_imported_study_cannot_be_extended(database: Database) -> None:
-    study_id = small_study(database)
-    with database.writing() as session:
-        session.get_one(Study, study_id).origin = "imported"
-    with pytest.raises(Refused, match="cannot take more"):
-        extended(database, study_id, MoreAnnotators(2))
 
 
 # ------------------------------------------------------------------------------------ new queries
@@ -222,16 +207,8 @@ def test_each_two_systems_stay_equally_frequent(database: Database) -> None:
     study_id = draw(database, queries[:4])
     for size in (4, 4):
         extended(database, study_id, NewQueries(sample=size))
-    with database.reading() as session:
-        used = Counter(
-            frozenset(systems_of(session, pair)) for pair in session.scalars(select(Pair))
-        )
+    used = Counter(frozenset(pair) for pair in systems_of(database, study_id))
     assert list(used.values()) == [4, 4, 4]
-
-
-def systems_of(session: Session, pair: Pair) -> list[int | None]:
-    keys = (pair.first_id, pair.second_id)
-    return [session.get_one(RetrievedSet, key).system_id for key in keys if key is not None]
 
 
 def test_systems_imported_later_stay_out(database: Database) -> None:
@@ -245,12 +222,9 @@ def test_systems_imported_later_stay_out(database: Database) -> None:
         lists = [RankedList(system_id=late.id, query_id=q, image_ids=images) for q in queries[:6]]
         session.add_all(lists)
     extended(database, study_id, NewQueries())
+    used = {system for pair in systems_of(database, study_id) for system in pair}
+    assert used == {"alpha", "beta", "gamma"}
     with database.reading() as session:
-        used = {
-            system for pair in session.scalars(select(Pair)) for system in systems_of(session, pair)
-        }
-        names = {session.get_one(System, key).name for key in used if key is not None}
-        assert names == {"alpha", "beta", "gamma"}
         assert len(judgements(session, study_id)) == 8
 
 
@@ -352,25 +326,20 @@ def test_a_dry_run_stores_nothing(database: Database, database_url: str) -> None
 
 
 @on_sqlite
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "study extend: needs one thing to add; give one of --annotators"),
-        (("--annotators", "2", "--all-queries"), "adds one thing at a time"),
-        (("--annotators", "2", "--pay-per-hour", "9"), "--pay-per-hour: needs --dry-run"),
-        (("--annotators", "1"), "study small: 1 or more participants judge each"),
-        (("--all-queries",), "study small: no query matches its [queries]"),
-        (("--query-ids", "nowhere.txt"), "study small: no query matches its [queries]"),
-    ],
-)
-def test_one_clear_line(
-    database: Database, database_url: str, words: Sequence[str], message: str
-) -> None:
+def test_what_the_command_refuses_is_one_line(database: Database, database_url: str) -> None:
     small_study(database)
-    printed = run(database_url, *words)
-    assert (printed.code, printed.out) == (2, "")
-    assert message in printed.err
-    assert len(printed.err.splitlines()) == 1
+    for words, message in (
+        ("", "study extend: needs one thing to add; give one of --annotators"),
+        ("--annotators 2 --all-queries", "adds one thing at a time"),
+        ("--annotators 2 --pay-per-hour 9", "--pay-per-hour: needs --dry-run"),
+        ("--annotators 1", "study small: 1 or more participants judge each"),
+        ("--all-queries", "study small: no query matches its [queries]"),
+        ("--query-ids nowhere.txt", "study small: no query matches its [queries]"),
+    ):
+        printed = run(database_url, *words.split())
+        assert (printed.code, printed.out) == (2, "")
+        assert message in printed.err
+        assert len(printed.err.splitlines()) == 1
 
 
 def test_releases_name_the_extensions(database: Database) -> None:
@@ -379,23 +348,13 @@ def test_releases_name_the_extensions(database: Database) -> None:
     assert "extensions" not in json.loads(release_of(database).files["manifest.json"])
     extended(database, study_id, MoreAnnotators(2))
     manifest = json.loads(release_of(database).files["manifest.json"])
-    (extension,) = manifest["extensions"]
-    assert extension["created_at"] == "2026-03-01T12:00:00+00:00"
-    assert (extension["number"], extension["seed"]) == (1, 1)
-    assert extension["request"] == {"annotators_per_query": 2}
-    assert extension["added"] == {
-        "queries": 8,
-        "questions": 8,
-        "forms": 4,
-        "first_form": 4,
-        "cap": 0,
-        "quotas": {},
-        "participants": 2,
-    }
-
-
-def test_an_arena_is_not_extended(database: Database) -> None:
-    study = draw_arena(database)
-    for wanted in (MoreAnnotators(5), NewQueries(sample=1)):
-        with pytest.raises(ConfigError, match="drawn at once"):
-            extended(database, study, wanted)
+    assert manifest["extensions"] == [
+        {
+            "number": 1, "seed": 1, "created_at": "2026-03-01T12:00:00+00:00",
+            "request": {"annotators_per_query": 2},
+            "added": {
+                "queries": 8, "questions": 8, "forms": 4, "first_form": 4, "cap": 0,
+                "quotas": {}, "participants": 2,
+            },
+        }
+    ]  # fmt: skip

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
@@ -24,29 +25,25 @@ from tests.studies import SMALL, Seat, config, draw, make_queries
 
 
 def test_forms_are_full_except_the_last_and_of_one_category(database: Database) -> None:
+    """Each query is asked once."""
     queries = make_queries(database, {"dress": 9, "shirt": 8, "toptee": 3})
     rows = drawn(database, draw(database, queries))
     sizes = Counter((number, category) for number, category, *_ in rows)
-    assert sizes == {
-        (0, "dress"): 2, (1, "dress"): 2, (2, "dress"): 2, (3, "dress"): 2,
-        (4, "dress"): 1,
-        (5, "shirt"): 2, (6, "shirt"): 2, (7, "shirt"): 2, (8, "shirt"): 2,
-        (9, "toptee"): 2, (10, "toptee"): 1,
-    }  # fmt: skip
+    categories = ["dress"] * 5 + ["shirt"] * 4 + ["toptee"] * 2
+    assert sizes == {key: 1 if key[0] in (4, 10) else 2 for key in enumerate(categories)}
     assert all(place in (0, 1) for _, _, place, _, _ in rows)
+    assert sorted(row[3] for row in rows) == sorted(queries)
 
 
-def test_each_query_is_asked_once(database: Database) -> None:
-    queries = make_queries(database, {"shirt": 16})
-    query_ids = [row[3] for row in drawn(database, draw(database, queries))]
-    assert sorted(query_ids) == sorted(queries)
-
-
-def test_each_form_begins_with_its_sum(database: Database) -> None:
-    draw(database, make_queries(database))
+@pytest.mark.parametrize("arithmetic", [True, False])
+def test_each_form_begins_with_its_sum_if_the_study_asks(
+    database: Database, arithmetic: bool
+) -> None:
+    draw(database, make_queries(database), checks=Checks(arithmetic=arithmetic))
     with database.reading() as session:
         checks = session.scalars(select(Check).order_by(Check.form_id)).all()
-        assert len(checks) == len(session.scalars(select(Form)).all())
+        n_forms = len(session.scalars(select(Form)).all())
+    assert len(checks) == (n_forms if arithmetic else 0)
     for check in checks:
         left, plus, right = check.prompt.split()
         assert (check.place, check.kind, plus) == (0, "arithmetic", "+")
@@ -58,22 +55,15 @@ def test_categories_may_be_mixed(database: Database) -> None:
     study = draw(database, queries, replace(SMALL, categories="mixed"))
     rows = drawn(database, study)
     assert {category for _, category, *_ in rows} == {""}
-    assert len({number for number, *_ in rows}) == 12
+    assert Seat.taken(database, study).participant().category is None
     with database.reading() as session:
         kinds = session.execute(select(Query.id, Triplet.category).join(Query.triplet))
         of_query = dict(kinds.all())
-    seat = Seat.taken(database, study)
-    assert seat.participant().category is None
-    form_categories = {
-        tuple(of_query[row[3]] for row in rows if row[0] == number) for number in range(12)
-    }
-    assert any(len(set(categories)) > 1 for categories in form_categories)
-
-
-def test_each_form_but_the_first_begins_with_its_sum_if_the_study_asks(database: Database) -> None:
-    draw(database, make_queries(database), checks=Checks(arithmetic=False))
-    with database.reading() as session:
-        assert session.scalars(select(Check)).all() == []
+    of_form: dict[int, set[str]] = defaultdict(set)
+    for number, _, _, query, _ in rows:
+        of_form[number].add(of_query[query])
+    assert len(of_form) == 12
+    assert any(len(categories) > 1 for categories in of_form.values())
 
 
 @given(

@@ -51,6 +51,26 @@ questions_per_form = 2
 dataset = "small"
 """
 
+OWN_WORDS = """
+[wording]
+score = "How similar?"
+
+[questionnaire]
+note = "Voluntary."
+
+[[questionnaire.after_each]]
+name = "sure"
+type = "scale"
+text = "Are you sure?"
+options = ["No", "", "Yes"]
+
+[[questionnaire.at_end]]
+name = "age"
+type = "number"
+text = "How old are you?"
+"""
+SURE = "questionnaire.after_each.sure.options"
+
 GERMAN: dict[str, Any] = {
     "name": "Deutsch",
     "page": {"next": "Weiter", "image_of": "Bild {number} von {total}, {set}"},
@@ -93,6 +113,7 @@ def test_a_study_has_the_texts_of_its_languages(tmp_path: Path, database: Databa
         )
     }
     stored(database, config)
+    (tmp_path / "de.json").unlink()  # which is not read again
     with database.reading() as session:
         study = session.scalars(select(Study)).one()
         assert config_of(study) == config
@@ -108,16 +129,6 @@ def test_a_study_has_the_texts_of_its_languages(tmp_path: Path, database: Databa
     assert {"page.back", "page.anchors", "guidelines.de.md"} < set(fallbacks["de"])
     assert not {"page.next", "entry.begin", "name", "consent.de.md"} & set(fallbacks["de"])
     assert not {"study.de.title", "study.de.set_names"} & set(fallbacks["de"])
-
-
-def test_the_owners_files_are_not_read_again(tmp_path: Path, database: Database) -> None:
-    path = written(tmp_path)
-    stored(database, read_config(path))
-    for file in tmp_path.glob("*.json"):
-        file.unlink()
-    with database.reading() as session:
-        study = session.scalars(select(Study)).one()
-        assert study_texts(session, study, "de").page["next"] == "Weiter"
 
 
 def test_own_guidelines_and_consent_stand_in_for_missing_ones(
@@ -168,7 +179,7 @@ def test_a_stored_study_of_one_language_keeps_it(database: Database) -> None:
     ("german", "lines"),
     [
         ({"page": {"nexxt": "Weiter"}}, ["page.nexxt: is not a key here; there are those of"]),
-        ({"sites": {}}, ["sites: is not a key here; there are name, page, entry, sets, text_q"]),
+        ({"sites": {}}, ["sites: is not a key here; there are"]),
         ({"page": {"next": 3}}, ["page.next: must be a text"]),
         ({"page": {"next": " "}}, ["page.next: is empty"]),
         ({"page": []}, ["page: must be an object"]),
@@ -177,40 +188,39 @@ def test_a_stored_study_of_one_language_keeps_it(database: Database) -> None:
         ({"page": {"anchors": "a"}}, ["page.anchors: must be a list of texts"]),
         (
             {"page": {"anchors": ["a", "b", "a ", "c", "d"], "relevance_levels": {"2": ["x"] * 2}}},
-            [
-                "page.anchors: two of them have the same text; give each its own",
-                "page.relevance_levels.2: two of them have the same text",
-            ],
+            ["page.anchors: two of them have", "page.relevance_levels.2: two of them have"],
         ),
-        (
-            {"page": {"position": "Frage {number}"}},
-            ["page.position: the placeholder {total} is missing"],
-        ),
-        (
-            {"page": {"next": "Weiter {number}"}},
-            ["page.next: the placeholder {number} is unknown; this text has none"],
-        ),
-        (
-            {"page": {"check_prompt": "{sum} {sun}"}},
-            ["page.check_prompt: the placeholder {sun} is unknown; there is {sum}"],
-        ),
+        ({"page": {"position": "Frage {number}"}}, ["page.position: the placeholder {total} is"]),
+        ({"page": {"next": "{number}"}}, ["page.next: the placeholder {number} is unknown; this"]),
+        ({"page": {"check_prompt": "{sum} {sun}"}}, ["page.check_prompt: the placeholder {sun}"]),
         ({"page": {"next": "a } b"}}, ["page.next: has a brace that is not part of a placeholder"]),
-        ({"page": {"next": "\ud800"}}, ["page.next: contains characters that cannot be"]),
+        # As an escape, which JSON allows.
+        ({"page": {"next": "\ud800"}}, ["page.next: contains characters that cannot be stored"]),
         ({"text_queries": {"page": {"next": "Weiter"}}}, ["text_queries.page.next: is not a key"]),
         ('{"page": {}, "page": {}}', ["the key 'page' occurs twice"]),
         ('{"page": {', ["line 1, column 11: broken JSON"]),
         ({"page": {"next": "", "back": 1}}, ["page.back: must be a text", "page.next: is empty"]),
+        ({"questionnaire": {"after_all": {}}}, ["questionnaire.after_all: is not a key here"]),
+        (
+            {"questionnaire": {"after_each": {"sure": {"options": ["Nein", "Ja"]}, "sicher": {}}}},
+            ["questionnaire.after_each.sicher: is not a key", f"{SURE}: must be"],
+        ),
+        (
+            {"questionnaire": {"after_each": {"sure": {"options": ["Ja", "", "Ja"]}}}},
+            [f"{SURE}: two of them have the same text"],
+        ),
+        (
+            {"questionnaire": {"at_end": {"age": {"options": []}}}},
+            ["questionnaire.at_end.age.options: is not a key here"],
+        ),
     ],
 )
 def test_every_fault_of_a_language_file_has_its_line(
     tmp_path: Path, german: Any, lines: list[str]
 ) -> None:
-    path = written(tmp_path, german)
-    if german == {"page": {"next": "\ud800"}}:  # as an escape, which JSON allows
-        lines = ["page.next: contains characters that cannot be stored"]
-    assert [
-        line.removeprefix("de.json: ")[: len(lines[n])] for n, line in enumerate(faults(path))
-    ] == lines
+    found = sorted(faults(written(tmp_path, german, STUDY + OWN_WORDS)))
+    for line, expected in zip(found, sorted(lines), strict=True):
+        assert line.startswith(f"de.json: {expected}")
 
 
 @pytest.mark.parametrize(
@@ -253,26 +263,6 @@ def test_the_scale_has_as_many_points_in_every_language(tmp_path: Path) -> None:
     assert faults(written(tmp_path, seven, SEVEN_POINTS)) == ["de.json: page.anchors.3: is empty"]
 
 
-OWN_WORDS = """
-[wording]
-score = "How similar?"
-
-[questionnaire]
-note = "Voluntary."
-
-[[questionnaire.after_each]]
-name = "sure"
-type = "scale"
-text = "Are you sure?"
-options = ["No", "", "Yes"]
-
-[[questionnaire.at_end]]
-name = "age"
-type = "number"
-text = "How old are you?"
-"""
-
-
 def test_a_language_file_translates_the_owners_questions(
     tmp_path: Path, database: Database
 ) -> None:
@@ -301,26 +291,6 @@ def test_a_language_file_translates_the_owners_questions(
     ]
     assert {"page.how_well", "questionnaire.at_end.age.text"} < set(fallbacks["de"])
     assert "questionnaire.note" not in fallbacks["de"]
-
-
-@pytest.mark.parametrize(
-    ("german", "line"),
-    [
-        ({"after_each": {"sure": {"options": ["Nein", "Ja"]}}}, "after_each.sure.options: must be"),
-        (
-            {"after_each": {"sure": {"options": ["Ja", "", "Ja"]}}},
-            "after_each.sure.options: two of them have the same text; give each its own",
-        ),
-        ({"after_each": {"sicher": {}}}, "after_each.sicher: is not a key here; there are sure"),
-        ({"after_all": {}}, "after_all: is not a key here; there are note, after_each, at_end"),
-        ({"at_end": {"age": {"options": []}}}, "at_end.age.options: is not a key here"),
-    ],
-)  # fmt: skip
-def test_the_owners_questions_are_the_same_in_every_language(
-    tmp_path: Path, german: Any, line: str
-) -> None:
-    (error,) = faults(written(tmp_path, {"questionnaire": german}, STUDY + OWN_WORDS))
-    assert error.startswith(f"de.json: questionnaire.{line}")
 
 
 # ------------------------------------------------------------------------------------ the texts
@@ -404,6 +374,9 @@ def test_a_template_holds_what_is_missing(folder: Path) -> None:
     (folder / "de.json").unlink()
     whole = hsfiq("study", "texts", "study.toml", "--language", "de")
     assert whole.code == 0
+    # `hsfiq study texts study.toml --language de > de.json` begins with an empty file.
+    (folder / "de.json").write_text("")
+    assert hsfiq("study", "texts", "study.toml", "--language", "de").out == whole.out
     texts = json.loads(whole.out)
     assert (texts["name"], texts["page"]["next"]) == ("de", "Next")
     (folder / "de.json").write_text(whole.out, encoding="utf-8")
@@ -416,16 +389,6 @@ def test_a_template_holds_what_is_missing(folder: Path) -> None:
     assert json.loads(rest.out) == {"page": {"next": "Next"}}
     overlay = hsfiq("study", "texts", "study.toml", "--language", "de", "--queries", "text")
     assert set(json.loads(overlay.out)) == {"page", "text_queries"}
-
-
-@on_sqlite
-def test_a_shell_may_have_made_the_file_before_the_command_reads_it(folder: Path) -> None:
-    """`hsfiq study texts study.toml --language de > de.json` begins with an empty file."""
-    (folder / "de.json").unlink(missing_ok=True)
-    whole = hsfiq("study", "texts", "study.toml", "--language", "de")
-    assert whole.code == 0
-    (folder / "de.json").write_text("")
-    assert hsfiq("study", "texts", "study.toml", "--language", "de").out == whole.out
 
 
 @on_sqlite

@@ -88,17 +88,14 @@ def test_sides_are_balanced_within_each_form(database: Database, size: int) -> N
         assert swapped in {size // 2, (size + 1) // 2}
 
 
-def test_no_system_is_tied_to_one_side(database: Database) -> None:
+def test_the_order_of_sides_is_drawn(database: Database) -> None:
     """With an odd number of questions one side has one more; that side is drawn, too."""
     queries = make_queries(database, {"shirt": 120}, systems=("alpha", "beta"))
-    design = replace(SMALL, questions_per_form=1, forms_per_participant=1)
-    rows = drawn(database, draw(database, queries, design))
+    one_each = replace(SMALL, questions_per_form=1, forms_per_participant=1)
+    rows = drawn(database, draw(database, queries, one_each))
     assert 40 < sum(row[4] for row in rows) < 80
-
-
-def test_the_order_of_sides_is_drawn(database: Database) -> None:
-    queries = make_queries(database, {"shirt": 60})
-    rows = drawn(database, draw(database, queries, replace(SMALL, questions_per_form=6)))
+    six_each = replace(SMALL, questions_per_form=6)
+    rows = drawn(database, draw(database, queries[:60], six_each, "six"))
     orders = {
         tuple(row[4] for row in rows if row[0] == number) for number in {row[0] for row in rows}
     }

@@ -18,7 +18,7 @@ from tests.studies import NOW, SMALL, draw, make_queries
 
 CONFIG = """
 [study]
-name = "from-file"
+name = "small"
 title = "Which set fits?"
 [design]
 k = 2
@@ -26,6 +26,16 @@ questions_per_form = 2
 [queries]
 dataset = "small"
 """
+
+
+def create(url: str, folder: Path, *options: str, config: str = CONFIG) -> CommandResult:
+    path = folder.parent / "study.toml"
+    path.write_text(config, encoding="utf-8")
+    return hsfiq("study", "create", path, *options, "--database", url)
+
+
+def paint_green(path: Path) -> None:
+    Picture.new("RGB", (6, 8), "green").save(path)
 
 
 @pytest.fixture
@@ -74,19 +84,6 @@ def test_faulty_images_are_counted_by_role(
     assert any(line.startswith("image-5: truncated") and "candidate of" in line for line in lines)
 
 
-@on_sqlite
-def test_creating_a_study_says_what_is_missing_and_goes_on(
-    folder: Path, database: Database, database_url: str, tmp_path: Path
-) -> None:
-    config = tmp_path / "study.toml"
-    config.write_text(CONFIG, encoding="utf-8")
-    (folder / "image-5.png").unlink()
-    done = hsfiq("study", "create", config, "--database", database_url)
-    assert done.code == 0
-    assert "1 of 8 images cannot be shown (0 of 1 references, 1 of 8 candidates)" in done.err
-    assert "hsfiq images check --study from-file" in done.err
-
-
 def broken_files(folder: Path) -> dict[str, str]:
     """Files of the study that are there but cannot be shown, each with a word of its fault."""
     (folder / "image-1.png").write_bytes((folder / "image-1.png").read_bytes()[:-30])
@@ -100,12 +97,12 @@ def broken_files(folder: Path) -> dict[str, str]:
 def test_a_study_with_broken_images_is_not_created(
     folder: Path, database: Database, database_url: str
 ) -> None:
+    """It is created if images are missing, and the command says which."""
     broken, before = broken_files(folder), row_counts(database)
     (folder / "image-5.png").unlink()
     refused = create(database_url, folder)
     assert refused.code == 2
     *lines, last = refused.err.splitlines()
-    assert len(lines) == len(broken)
     for (name, fault), line in zip(broken.items(), lines, strict=True):
         assert f"{folder / name}: " in line
         assert fault in line
@@ -118,7 +115,8 @@ def test_a_study_with_broken_images_is_not_created(
         (folder / name).unlink()
     done = create(database_url, folder)
     assert done.code == 0
-    assert "5 of 8 images cannot be shown" in done.err
+    assert "5 of 8 images cannot be shown (0 of 1 references, 5 of 8 candidates)" in done.err
+    assert "hsfiq images check --study small" in done.err
 
 
 @on_sqlite
@@ -157,22 +155,18 @@ def test_a_study_is_not_extended_with_broken_images(
 ) -> None:
     with database.writing() as session:  # the image of each query is its own reference
         session.execute(update(Triplet).values(reference_id=Triplet.id))
-    config = folder.parent / "study.toml"
-    config.write_text(CONFIG.replace("from-file", "small") + "sample = 2\n", encoding="utf-8")
     extend = ("study", "extend", "small", "--all-queries", "--database", database_url)
-    assert hsfiq("study", "create", config, "--database", database_url).code == 0
+    assert create(database_url, folder, config=f"{CONFIG}sample = 2\n").code == 0
     before, shown = row_counts(database), digests(database)
-    assert None in shown.values()
-    for name, digest in shown.items():
-        if digest is None:
-            (folder / f"{name}.png").write_bytes(b"")
+    unknown = [folder / f"{name}.png" for name, digest in shown.items() if digest is None]
+    assert unknown
+    for path in unknown:
+        path.write_bytes(b"")
     refused = hsfiq(*extend)
-    assert refused.code == 2
-    assert "zero bytes" in refused.err
+    assert (refused.code, "zero bytes" in refused.err) == (2, True)
     assert (row_counts(database), digests(database)) == (before, shown)
-    for path in folder.iterdir():
-        if not path.stat().st_size:
-            path.unlink()
+    for path in unknown:
+        path.unlink()
     assert hsfiq(*extend).code == 0
 
 
@@ -189,29 +183,18 @@ def test_without_an_image_folder_all_are_missing(
 
 
 @on_sqlite
-@pytest.mark.parametrize(
-    "words", [(), ("DIR", "--study", "small"), ("--study", "s", "--split", "x")]
-)
-def test_either_a_folder_or_a_study(words: tuple[str, ...], database_url: str) -> None:
-    refused = hsfiq("images", "check", *words, "--database", database_url)
-    assert refused.code == 2
-    assert "--study" in refused.err
-
-
-def create(url: str, folder: Path, *options: str) -> CommandResult:
-    config = folder.parent / "study.toml"
-    config.write_text(CONFIG.replace("from-file", "small"), encoding="utf-8")
-    return hsfiq("study", "create", config, *options, "--database", url)
+def test_either_a_folder_or_a_study(database_url: str, folder: Path) -> None:
+    """Digests are accepted for studies only."""
+    for words in ("", "DIR --study small", "--study s --split x"):
+        refused = hsfiq("images", "check", *words.split(), "--database", database_url)
+        assert (refused.code, "--study" in refused.err) == (2, True)
+    refused = hsfiq("images", "check", folder, "--accept", "--database", database_url)
+    assert (refused.code, "--accept" in refused.err) == (2, True)
 
 
 def digests(database: Database) -> dict[str, str | None]:
     with database.reading() as session:
         return dict(session.execute(select(Image.name, Image.sha256)).all())
-
-
-def tokens(database: Database) -> dict[str, str]:
-    with database.reading() as session:
-        return dict(session.execute(select(Image.name, Image.token)).all())
 
 
 def digest_of(path: Path) -> str:
@@ -225,68 +208,49 @@ def test_creating_a_study_records_the_digests_of_the_files_that_are_there(
     assert create(database_url, folder).code == 0
     expected = {f"image-{n}": digest_of(folder / f"image-{n}.png") for n in range(8) if n != 5}
     assert digests(database) == expected | {"image-5": None}
-    Picture.new("RGB", (6, 8), "green").save(folder / "image-5.png")
+    paint_green(folder / "image-5.png")
     done = check(database_url)
     assert done.code == 0
     assert f"image-5: new ({folder / 'image-5.png'}: no digest is recorded)" in done.out
     assert digests(database)["image-5"] is None
+    # An earlier digest is kept when another study is created.
+    paint_green(folder / "image-3.png")
+    done = create(database_url, folder, config=CONFIG.replace('name = "small"', 'name = "second"'))
+    assert "1 of 8 images cannot be shown" in done.err
+    assert digests(database)["image-3"] == expected["image-3"]
 
 
 def test_a_changed_file_is_named_and_accepted_only_on_purpose(
     folder: Path, database: Database, database_url: str
 ) -> None:
+    """It gets a new address; one that cannot be shown is not accepted."""
+
+    def tokens() -> dict[str, str]:
+        with database.reading() as session:
+            return dict(session.execute(select(Image.name, Image.token)).all())
+
     create(database_url, folder)
-    before, old = digests(database), tokens(database)
+    before, old = digests(database), tokens()
     with database.writing() as session:
         session.add(ImageChange(image_id=4, found_at=NOW))
-    Picture.new("RGB", (6, 8), "green").save(folder / "image-3.png")
+    paint_green(folder / "image-3.png")
     (folder / "image-5.png").unlink()
     done = check(database_url, "--json")
-    assert done.code == 1
-    assert done.result["kinds"] == {"changed": 1, "missing": 1}
+    assert (done.code, done.result["kinds"]) == (1, {"changed": 1, "missing": 1})
     (changed,) = [image for image in done.result["faulty"] if image["kind"] == "changed"]
     assert changed["file"] == str(folder / "image-3.png")
     assert changed["sha256"] == digest_of(folder / "image-3.png")
     assert any(line.startswith("image-3: changed") for line in check(database_url).out.splitlines())
     assert digests(database) == before
 
+    (folder / "image-4.png").write_bytes(b"broken")
     accepted = check(database_url, "--accept")
-    assert accepted.code == 1, "an image is missing"
+    assert accepted.code == 1, "an image is missing, and one is broken"
     assert "1 changed and 0 new images are shown as they are now" in accepted.out
     assert digests(database) == before | {"image-3": changed["sha256"]}
-    new = tokens(database)
+    new = tokens()
     assert {name for name in old if new[name] != old[name]} == {"image-3"}
     with database.reading() as session:
         assert session.scalars(select(ImageChange)).all() == []
-    assert check(database_url, "--json").result["kinds"] == {"missing": 1}
-
-
-def test_a_changed_file_that_cannot_be_shown_is_not_accepted(
-    folder: Path, database: Database, database_url: str
-) -> None:
-    create(database_url, folder)
-    before = digests(database)
-    (folder / "image-3.png").write_bytes(b"broken")
-    assert check(database_url, "--accept", "--json").result["kinds"] == {"undecodable": 1}
-    assert digests(database) == before
-
-
-@on_sqlite
-def test_an_earlier_digest_is_kept_when_another_study_is_created(
-    folder: Path, database: Database, database_url: str
-) -> None:
-    create(database_url, folder)
-    before = digests(database)
-    Picture.new("RGB", (6, 8), "green").save(folder / "image-3.png")
-    config = folder.parent / "second.toml"
-    config.write_text(CONFIG, encoding="utf-8")
-    done = hsfiq("study", "create", config, "--database", database_url)
-    assert "1 of 8 images cannot be shown" in done.err
-    assert digests(database) == before
-
-
-@on_sqlite
-def test_digests_are_accepted_for_studies_only(database_url: str, folder: Path) -> None:
-    refused = hsfiq("images", "check", folder, "--accept", "--database", database_url)
-    assert refused.code == 2
-    assert "--accept" in refused.err
+    kinds = check(database_url, "--json").result["kinds"]
+    assert kinds == {"missing": 1, "undecodable": 1}
