@@ -166,6 +166,13 @@ def test_a_population_is_drawn_by_its_seed_around_its_truth() -> None:
     assert mean(annotator.offset for annotator in drawn) == pytest.approx(0, abs=0.1)
     assert mean(annotator.lapse_rate for annotator in drawn) == pytest.approx(0.05, abs=0.01)
     assert all(0 <= annotator.lapse_rate <= 0.5 for annotator in drawn)
+    steady = draw_annotators(Random(6), 200)
+    drifting = draw_annotators(Random(6), 200, Population(drift=0.5, drift_spread=0.2))
+    assert {annotator.drift for annotator in steady} == {0.0}
+    assert abs(mean(annotator.drift for annotator in drifting) - 0.5) < 0.05
+    assert [replace(annotator, drift=0.0) for annotator in drifting] == list(steady)
+    (instant,) = draw_annotators(Random(6), 1, Population(median_seconds=0))
+    assert instant.answer(Random(0), 0.6, 0.65).times.active_seconds == 0
 
 
 def test_drift_raises_scores_but_not_preferences() -> None:
@@ -181,16 +188,3 @@ def test_drift_raises_scores_but_not_preferences() -> None:
         assert last.values["score_2"] >= first.values["score_2"]
     lenient = SimulatedAnnotator("simulated-1", offset=1.5)
     assert lenient.answer(Random(0), 0.6, 0.65) == drifting.answer(Random(0), 0.6, 0.65, progress=1)
-
-
-def test_drift_changes_no_other_parameter() -> None:
-    steady = draw_annotators(Random(6), 200)
-    drifting = draw_annotators(Random(6), 200, Population(drift=0.5, drift_spread=0.2))
-    assert {annotator.drift for annotator in steady} == {0.0}
-    assert abs(mean(annotator.drift for annotator in drifting) - 0.5) < 0.05
-    assert [replace(annotator, drift=0.0) for annotator in drifting] == list(steady)
-
-
-def test_instant_annotators_take_no_time() -> None:
-    (annotator,) = draw_annotators(Random(6), 1, Population(median_seconds=0))
-    assert annotator.answer(Random(0), 0.6, 0.65).times.active_seconds == 0

@@ -39,12 +39,14 @@ def test_a_change_of_any_attribute_is_visible(category: Category) -> None:
                 assert changed / 255 * SIZE[0] * SIZE[1] > 150, (garment, name, value)
 
 
-def test_categories_look_different() -> None:
+def test_categories_look_different_and_pictures_have_the_requested_size() -> None:
     garments = [
         Garment(category, "blue", "short", "plain", "round", "none")
         for category in ("dress", "shirt", "toptee")
     ]
     assert len({draw(garment).tobytes() for garment in garments}) == 3
+    assert (draw(garments[0]).size, draw(garments[0]).mode) == ((360, 480), "RGB")
+    assert draw(garments[0], (90, 120)).size == (90, 120)
 
 
 def in_frame(stencil: Stencil) -> Image.Image:
@@ -74,13 +76,6 @@ def drawn_on_the_whole_frame(garment: Garment) -> Image.Image:
 def test_a_picture_is_the_twins() -> None:
     for garment in catalogue(Random(3), 12):
         assert draw(garment).tobytes() == drawn_on_the_whole_frame(garment).tobytes(), garment
-
-
-def test_a_picture_is_in_portrait_format_and_has_the_requested_size() -> None:
-    garment = catalogue(Random(0), 1)[0]
-    assert draw(garment).size == (360, 480)
-    assert draw(garment).mode == "RGB"
-    assert draw(garment, (90, 120)).size == (90, 120)
 
 
 def test_the_garment_has_its_colour_on_a_light_background() -> None:

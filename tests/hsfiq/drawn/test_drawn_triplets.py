@@ -87,11 +87,10 @@ def test_a_triplet_mentions_some_attributes_and_not_all(
         replace(triplets[0], mentioned=mentioned)
 
 
-def test_the_triplets_depend_on_the_seed(garments: tuple[Garment, ...]) -> None:
+def test_triplets_depend_on_the_seed_and_need_a_large_catalogue(
+    garments: tuple[Garment, ...],
+) -> None:
     assert draw_triplets(Random(3), garments, 50) == draw_triplets(Random(3), garments, 50)
     assert draw_triplets(Random(3), garments, 50) != draw_triplets(Random(4), garments, 50)
-
-
-def test_a_catalogue_that_is_too_small_is_named() -> None:
     with pytest.raises(CatalogueTooSmall, match="draw a larger catalogue"):
         draw_triplets(Random(0), catalogue(Random(0), 5), 300)

@@ -7,6 +7,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Callable
+from itertools import product
 from typing import Any, BinaryIO
 
 import pytest
@@ -99,34 +100,25 @@ async def no_lists(_: Request) -> Response:
 
 
 def test_a_server_that_loads_says_when_to_ask_again() -> None:
-    with (
-        serving(answering(loading)) as url,
-        LiveRetriever(url) as retriever,
-        pytest.raises(RetrieverUnavailable, match="is loading") as caught,
-    ):
-        retriever.rank([RED], "mean", 3)
-    assert caught.value.retry_after == 7
+    with serving(answering(loading)) as url:
+        problem = problem_at(url, rank)
+    assert "is loading" in str(problem)
+    assert getattr(problem, "retry_after", 0) == 7
 
 
 @pytest.mark.parametrize("handler", [page, redirect, no_lists])
 def test_an_answer_outside_the_protocol_is_no_answer(handler: Any) -> None:
-    with (
-        serving(answering(handler)) as url,
-        LiveRetriever(url) as retriever,
-        pytest.raises(RetrieverUnavailable),
-    ):
-        retriever.rank([RED], "mean", 3)
+    with serving(answering(handler)) as url:
+        assert isinstance(problem_at(url, rank), RetrieverUnavailable)
 
 
 def test_a_refusal_names_the_place_and_the_status() -> None:
-    unknown = Search(turns=(Turn(reference="x9", text=""),))
-    with (
-        serving(example_app()) as url,
-        LiveRetriever(url) as retriever,
-        pytest.raises(RetrieverRefused, match="unknown image") as caught,
-    ):
-        retriever.rank_once(RankRequest(searches=(unknown,), k=1))
-    assert caught.value.status == 422
+    unknown = RankRequest(searches=(Search(turns=(Turn(reference="x9", text=""),)),), k=1)
+    with serving(example_app()) as url:
+        problem = problem_at(url, lambda retriever: retriever.rank_once(unknown))
+    assert isinstance(problem, RetrieverRefused)
+    assert "unknown image" in str(problem)
+    assert problem.status == 422
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8100", "ftp://host", "http://me:secret@host", ""])
@@ -222,30 +214,29 @@ def test_closing_ends_what_is_awaited() -> None:
 FORGED = "down\n2026-01-01 INFO logged in\x1b[31m\u202e" + "x" * 40_000
 
 SYSTEM = {
-    "protocol": 1,
-    "name": "words",
-    "version": "1",
-    "corpus": {"name": "six", "size": 6, "sha256": "0" * 64},
-    "histories": ["mean"],
-    "max_k": 6,
-    "max_batch": 8,
-}
+    "protocol": 1, "name": "words", "version": "1", "histories": ["mean"], "max_k": 6,
+    "max_batch": 8, "corpus": {"name": "six", "size": 6, "sha256": "0" * 64},
+}  # fmt: skip
 TARGET = {"image_id": "s1", "rank": 1, "ties": 0}
 REPLY: dict[str, Any] = {
     "lists": [{"image_ids": ["s1"], "scores": [1.0], "targets": [TARGET]}],
-    "version": "1",
-    "corpus_sha256": "0" * 64,
-    "seconds": 0.0,
-}
+    "version": "1", "corpus_sha256": "0" * 64, "seconds": 0.0,
+}  # fmt: skip
 
 
 def problem_of(
     answer: Answer, ask: Callable[[LiveRetriever], object]
 ) -> RetrieverRefused | RetrieverUnavailable:
     """The error at what a server answers."""
+    with hostile(answer) as server:
+        return problem_at(server.url, ask)
+
+
+def problem_at(
+    url: str, ask: Callable[[LiveRetriever], object]
+) -> RetrieverRefused | RetrieverUnavailable:
     with (
-        hostile(answer) as server,
-        LiveRetriever(server.url) as retriever,
+        LiveRetriever(url) as retriever,
         pytest.raises((RetrieverRefused, RetrieverUnavailable)) as caught,
     ):
         ask(retriever)
@@ -287,20 +278,15 @@ def test_numbers_that_no_database_stores_break_the_protocol(changes: dict[str, A
     assert next(iter(changes)) in str(problem)
 
 
-@pytest.mark.parametrize("status", [422, 503])
-def test_what_a_server_says_is_one_short_line(status: int) -> None:
-    error = {"where": "a\nb", "what": FORGED, "remedy": "\x1b[31m"}
-    for body in (json.dumps({"error": error}), FORGED, "{"):
+def test_what_a_server_says_is_one_short_line() -> None:
+    """Also if it is no HTTP."""
+    error = json.dumps({"error": {"where": "a\nb", "what": FORGED, "remedy": "\x1b[31m"}})
+    answers = [b"HTTP/1.1 200 \x1b[31m forged" + b"\x00" * 50_000 + b"\r\n\r\n"]
+    for status, body in product((422, 503), (error, FORGED, "{")):
         head = f"HTTP/1.1 {status} x\r\nRetry-After: 1e99\r\nContent-Length: {len(body.encode())}"
-        sent = f"{head}\r\n\r\n{body}".encode()
+        answers.append(f"{head}\r\n\r\n{body}".encode())
+    for sent in answers:
         problem = problem_of(lambda client, _, sent=sent: client.write(sent), rank)
         assert str(problem).isprintable()
         assert len(str(problem)) < 1_000
         assert getattr(problem, "retry_after", 0) == 0
-
-
-def test_a_line_that_is_no_http_is_told_in_one_short_line() -> None:
-    sent = b"HTTP/1.1 200 \x1b[31m forged" + b"\x00" * 50_000 + b"\r\n\r\n"
-    problem = problem_of(lambda client, _: client.write(sent), rank)
-    assert str(problem).isprintable()
-    assert len(str(problem)) < 1_000

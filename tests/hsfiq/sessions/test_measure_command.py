@@ -17,14 +17,8 @@ from tests.in_process import run_command
 def played(system: str, ranks: dict[str, list[int]]) -> list[Session]:
     return [
         Session(
-            session_id=query,
-            query_id=query,
-            system=system,
-            simulator="drawn-full",
-            history="mean",
-            chooser="top1",
-            max_rounds=3,
-            targets=("t",),
+            session_id=query, query_id=query, system=system, simulator="drawn-full",
+            history="mean", chooser="top1", max_rounds=3, targets=("t",),
             rounds=tuple(
                 Round(round=number, reference=f"r{number}", text="is red", rank=rank, ties=0)
                 for number, rank in enumerate(own, start=1)
@@ -32,7 +26,7 @@ def played(system: str, ranks: dict[str, list[int]]) -> list[Session]:
             stop=Stop(reason="max-rounds", round=len(own)),
         )
         for query, own in ranks.items()
-    ]
+    ]  # fmt: skip
 
 
 SPRC = played("sprc", {"q1": [9, 3, 1], "q2": [1, 2, 2]})

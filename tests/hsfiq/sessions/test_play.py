@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,14 +112,6 @@ def test_choosers() -> None:
         assert all(each.candidate in each.shown[:3] for each in session.rounds[:-1])
 
 
-@pytest.mark.parametrize("name", ["best", "random", "random-0"])
-def test_unknown_choosers_are_refused(name: str) -> None:
-    with pytest.raises(UnreadableInput, match="not known"):
-        chooser_of(name)
-    with pytest.raises(UnreadableInput, match="drawn garments"):
-        chooser_of("nearest")
-
-
 def test_brief_texts_are_shorter() -> None:
     full, brief = (
         [r.text or "" for s in played(user_played=user(DrawnSimulator(v))) for r in s.rounds[1:2]]
@@ -148,7 +141,12 @@ def test_a_replay_gives_the_same_ranks(tmp_path: Path) -> None:
         assert all(each.is_simulated for each in replayed)
 
 
-def test_a_script_without_references_is_refused() -> None:
+@pytest.mark.parametrize("name", ["best", "random", "random-0"])
+def test_unknown_choosers_and_scripts_without_references_are_refused(name: str) -> None:
+    with pytest.raises(UnreadableInput, match="not known"):
+        chooser_of(name)
+    with pytest.raises(UnreadableInput, match="drawn garments"):
+        chooser_of("nearest")
     script = [Session(session_id="c", query_id="c", rounds=(Round(round=1, text="a dress"),))]
     with pytest.raises(UnreadableInput, match="query c: round 1: has no reference image"):
         play(GarmentRanker(), script_queries(script), ScriptedUser(script), Settings())
@@ -157,8 +155,8 @@ def test_a_script_without_references_is_refused() -> None:
 # -------------------------------------------------------------------------------------- unfinished
 
 
-def part(**options: object) -> Part:
-    return Part(GarmentRanker(**options), QUERIES)  # type: ignore[arg-type]
+def part(**options: Any) -> Part:
+    return Part(GarmentRanker(**options), QUERIES)
 
 
 def play_to(

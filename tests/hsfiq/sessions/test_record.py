@@ -13,17 +13,9 @@ from hsfiq.sessions import record
 from hsfiq.sessions.record import Corpus, Round, Session, Stop
 
 PLAYED = Session(
-    session_id="dress.val.0/0",
-    query_id="dress.val.0",
-    system="sprc",
-    system_version="ab" * 32,
-    simulator="drawn-full",
-    history="mean",
-    chooser="top1",
+    session_id="dress.val.0/0", query_id="dress.val.0", system="sprc", system_version="ab" * 32,
+    simulator="drawn-full", history="mean", chooser="top1", seed=0, targets=("t",), max_rounds=2,
     corpus=Corpus(name="dress", size=3, sha256="cd" * 32),
-    seed=0,
-    targets=("t",),
-    max_rounds=2,
     rounds=(
         Round(
             round=1, reference="r", text="is red", shown=("a", "t"), scores=(0.5, 0.25), rank=2,
@@ -34,35 +26,25 @@ PLAYED = Session(
     stop=Stop(reason="max-rounds", round=2),
 )  # fmt: skip
 BY_A_PERSON = Session(
-    session_id="p1.3",
-    query_id="dress.val.0",
-    participant="p1",
-    study="live",
-    task="own-wish",
-    would_go_on=False,
-    satisfaction=4,
+    session_id="p1.3", query_id="dress.val.0", participant="p1", study="live", task="own-wish",
+    would_go_on=False, satisfaction=4,
     rounds=(Round(round=1, text="a blue dress", shown=("a", "b"), satisfaction=2, nearest="b"),),
     stop=Stop(reason="found-other", round=1, declared="b"),
-)
+)  # fmt: skip
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read_with_the_keys_of_the_contract(tmp_path: Path) -> None:
+    """What is unknown is absent."""
     record.write(tmp_path / "sessions.jsonl", [PLAYED, BY_A_PERSON])
     assert record.read(tmp_path / "sessions.jsonl") == (PLAYED, BY_A_PERSON)
-
-
-def test_the_keys_are_the_contracts_and_what_is_unknown_is_absent() -> None:
-    played = record.to_json(PLAYED)
-    assert played["final_rank"] == 1
+    played, by_a_person = record.to_json(PLAYED), record.to_json(BY_A_PERSON)
+    assert (played["final_rank"], played["seed"], played["rounds"][0]["ties"]) == (1, 0, 0)
     assert played["stop"] == {"reason": "max-rounds", "round": 2}
     assert played["corpus"] == {"name": "dress", "size": 3, "sha256": "cd" * 32}
-    assert played["seed"] == 0
-    assert played["rounds"][0]["ties"] == 0
     assert played["rounds"][1] == {
         "round": 2, "reference": "a", "text": "", "shown": ["t", "a"], "scores": [1, 0.5],
         "rank": 1, "ties": 0,
     }  # fmt: skip
-    by_a_person = record.to_json(BY_A_PERSON)
     assert by_a_person["would_go_on"] is False
     assert by_a_person.keys().isdisjoint({"system", "final_rank", "targets", "is_practice"})
 
@@ -100,12 +82,9 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, parts: tuple[str, ...]
     assert all(part in str(caught.value) for part in (str(path), *parts)), caught.value
 
 
-def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+def test_empty_files_and_impossible_records_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n")
     with pytest.raises(UnreadableInput, match="holds no session"):
         record.read(tmp_path / "empty.jsonl")
-
-
-def test_records_validate_themselves() -> None:
     with pytest.raises(InvalidRecord, match="stop_at 0"):
         Session(session_id="s", query_id="q", rounds=(Round(round=1),), stop_at=0)

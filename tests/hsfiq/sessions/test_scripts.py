@@ -23,28 +23,25 @@ def asked(path: Path) -> list[tuple[tuple[str, ...], list[tuple[str | None, str 
 
 
 def test_circled_is_read_whole(tmp_path: Path) -> None:
+    """Numbers of COCO have no padding; own sessions are scripts, too."""
     path = FIXTURES / "circled.json"
     assert asked(path) == [
         (("B1",), [("A1", "is naïve red"), ("A2", "has no sleeves")]),
         (("57413", "8"), [("999", "shows two of them")]),
     ]
-    write_circled(tmp_path / "copy.json", scripts.read(path))
+    sessions = scripts.read(path)
+    write_circled(tmp_path / "copy.json", sessions)
     assert (tmp_path / "copy.json").read_text() == path.read_text().rstrip("\n")
-
-
-def test_numbers_of_coco_have_no_padding(tmp_path: Path) -> None:
-    text = (FIXTURES / "circled.json").read_text().replace('"999"', '"000000000999"')
-    (tmp_path / "padded.json").write_text(text)
-    assert asked(tmp_path / "padded.json") == asked(FIXTURES / "circled.json")
+    padded = path.read_text().replace('"999"', '"000000000999"')
+    (tmp_path / "padded.json").write_text(padded)
+    assert asked(tmp_path / "padded.json") == asked(path)
+    record.write(tmp_path / "own.jsonl", sessions)
+    assert scripts.read(tmp_path / "own.jsonl") == sessions
 
 
 def test_multi_turn_fashioniq_joins_its_captions() -> None:
-    assert asked(FIXTURES / "multi_turn_fashioniq.json") == [
-        (
-            ("B1",),
-            [("A1", "is longer and and has sleeves"), ("A2", "A paisley dress and is belted")],
-        )
-    ]
+    rounds = [("A1", "is longer and and has sleeves"), ("A2", "A paisley dress and is belted")]
+    assert asked(FIXTURES / "multi_turn_fashioniq.json") == [(("B1",), rounds)]
 
 
 def test_chatir_has_texts_alone() -> None:
@@ -52,12 +49,6 @@ def test_chatir_has_texts_alone() -> None:
         (("185565",), [(None, "a bedroom with posters"), (None, "is the photo in color? yes")]),
         (("COCO_train2014_7",), [(None, "a dog")]),
     ]
-
-
-def test_own_sessions_are_scripts_too(tmp_path: Path) -> None:
-    sessions = scripts.read(FIXTURES / "circled.json")
-    record.write(tmp_path / "own.jsonl", sessions)
-    assert scripts.read(tmp_path / "own.jsonl") == sessions
 
 
 @pytest.mark.parametrize(

@@ -12,27 +12,19 @@ from hsfiq.sessions.tables import deviations, sides_of, system_names, tables_of
 
 ROUND = Round(round=1, reference="r", text="is red", shown=("a", "t", "b"), scores=(2, 2, 2))
 SESSION = Session(
-    session_id="s",
-    query_id="dress.val.0~",
-    system="sprc",
-    simulator="drawn-full",
-    history="mean",
-    chooser="top1",
-    max_rounds=5,
-    targets=("t",),
-    rounds=(ROUND,),
-)
+    session_id="s", query_id="dress.val.0~", system="sprc", simulator="drawn-full",
+    history="mean", chooser="top1", max_rounds=5, targets=("t",), rounds=(ROUND,),
+)  # fmt: skip
 
 
 def test_a_rank_that_is_not_recorded_is_taken_from_the_list() -> None:
-    (row,) = tables_of([SESSION]).rounds
+    """Queries of one triplet are one cluster."""
+    tables = tables_of([SESSION])
+    (row,) = tables.rounds
     assert (row["rank"], row["depth"], row["earlier_ties"], row["words"]) == (2, 3, 1, 2)
+    assert tables.triplets == {"dress.val.0~": "dress.val.0"}
     (row,) = tables_of([replace(SESSION, targets=("absent",))]).rounds
     assert (row["rank"], row["depth"]) == (None, 3)
-
-
-def test_queries_of_one_triplet_are_one_cluster() -> None:
-    assert tables_of([SESSION]).triplets == {"dress.val.0~": "dress.val.0"}
 
 
 def test_names_have_the_settings_that_differ() -> None:
@@ -54,6 +46,8 @@ def test_practice_and_scripts_are_left_out() -> None:
     assert "2 sessions" in tables.notes[0]
     with pytest.raises(UnreadableInput, match="no system"):
         tables_of([script])
+    with pytest.raises(UnreadableInput, match="session s of sprc is given twice"):
+        tables_of([SESSION, SESSION])
 
 
 def test_texts_of_a_script_may_be_peoples() -> None:
@@ -61,11 +55,6 @@ def test_texts_of_a_script_may_be_peoples() -> None:
     assert tables_of([SESSION]).simulated
     assert not tables_of([script]).simulated
     assert tables_of([replace(script, is_simulated=True)]).simulated
-
-
-def test_a_session_twice_is_refused() -> None:
-    with pytest.raises(UnreadableInput, match="session s of sprc is given twice"):
-        tables_of([SESSION, SESSION])
 
 
 def test_notes_name_what_cannot_be_compared() -> None:
@@ -88,27 +77,14 @@ def test_what_is_not_as_fisd_is_named() -> None:
 
 
 PERSON = Session(
-    session_id="p1.form_1.0",
-    query_id="q1",
-    rounds=(Round(round=1, text="is red", shown=("a", "t"), rank=2),),
-    system="SPRC",
-    system_version="abc",
-    participant="p1",
-    targets=("t",),
-    history="mean",
-    chooser="nearest",
-    max_rounds=5,
-)
+    session_id="p1.form_1.0", query_id="q1", participant="p1", targets=("t",), history="mean",
+    rounds=(Round(round=1, text="is red", shown=("a", "t"), rank=2),), system="SPRC",
+    system_version="abc", chooser="nearest", max_rounds=5,
+)  # fmt: skip
 SIMULATED = replace(
-    PERSON,
-    session_id="q1/0",
-    system="sprc",
-    system_version=None,
-    participant=None,
-    simulator="drawn-full",
-    chooser="top1",
-    max_rounds=3,
-)
+    PERSON, session_id="q1/0", system="sprc", system_version=None, participant=None,
+    simulator="drawn-full", chooser="top1", max_rounds=3,
+)  # fmt: skip
 
 
 def test_systems_are_matched_by_version_and_by_name() -> None:
