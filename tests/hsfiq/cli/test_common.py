@@ -1,12 +1,14 @@
-"""Writing the report's folder."""
+"""Writing the report's folder, and results as JSON."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from hsfiq.atomic_files import write_report
+from hsfiq.cli.common import indented_json
 from hsfiq.errors import UnreadableInput
 
 
@@ -40,3 +42,26 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match="cannot be written"):
         write_report({"report.html": b"", "report.html/x": b""}, tmp_path / "report")
     assert not list(tmp_path.iterdir())
+
+
+INDENTED = """\
+{
+  "a": {
+    "b": {
+      "c": {"d": [1]}
+    },
+    "empty": {}
+  },
+  "ü": [
+    [],
+    [
+      null,
+      true,
+      "say \\"x\\""
+    ]
+  ]
+}"""
+
+
+def test_three_levels_are_indented() -> None:
+    assert indented_json(json.loads(INDENTED)) == INDENTED

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Message, Study
-from tests.hsfiq.cli.owner_commands import CONFIG, output_of
+from hsfiq.db.tables import Message
+from tests.hsfiq.cli.owner_commands import CONFIG, output_of, the_study
 from tests.hsfiq.samples import hsfiq
 from tests.studies import Seat
 
@@ -46,25 +46,19 @@ def test_study_edit_names_the_line_of_each_key_that_cannot_change(database: Data
         "hsfiq: study.toml: line 7: design.k: cannot change after the study was made",
         "hsfiq: study.toml: line 11: queries.dataset: cannot change after the study was made",
     ]
-    with database.reading() as session:
-        assert session.scalars(select(Study.title)).one() == "Which shop understood you?"
+    assert the_study(database).title == "Which shop understood you?"
 
 
 def test_study_message_goes_to_all_or_one(database: Database) -> None:
     output_of("study", "create", "study.toml")
     unread = hsfiq("study", "message", "autumn", "Hello")
     assert (unread.code, "nobody takes part" in unread.err) == (2, True)
-    with database.reading() as session:
-        study = session.scalars(select(Study.id)).one()
     for _ in range(2):
-        Seat.taken(database, study)
-    assert output_of("study", "message", "autumn", "To *all*") == (
-        "study autumn: message sent to 2 participants\n"
-    )
+        Seat.taken(database, the_study(database).id)
+    sent = output_of("study", "message", "autumn", "To *all*")
+    assert sent == "study autumn: message sent to 2 participants\n"
     sent = hsfiq("study", "message", "autumn", "To one", "--participant", "p2", "--json").result
     assert sent == {"study": "autumn", "participant": "p2", "recipients": 1}
     with database.reading() as session:
-        assert session.scalars(select(Message.text).order_by(Message.id)).all() == [
-            "To *all*",
-            "To one",
-        ]
+        messages = session.scalars(select(Message.text).order_by(Message.id)).all()
+    assert messages == ["To *all*", "To one"]
