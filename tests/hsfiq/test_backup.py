@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
@@ -34,12 +33,19 @@ on_postgres = pytest.mark.parametrize(
 )
 
 
+DIGEST = "d" * 64
+REASON = 'öß \u202e 👗 \'s "quoted", a\\nb'
+
+
 @pytest.fixture
 def seat(database: Database) -> Seat:
-    """A participant who has answered three questions, one of them twice."""
+    """A participant who has answered three questions, one of them twice; an image has a digest."""
     seat = Seat.taken(database, small_study(database))
     seat.answer_until(4)
     seat.submit(seat.question_ids[0], OTHER, revision=1)
+    with database.writing() as session:
+        session.execute(text("UPDATE responses SET reason = :reason"), {"reason": REASON})
+        session.execute(text("UPDATE images SET sha256 = :digest WHERE id = 1"), {"digest": DIGEST})
     return seat
 
 
@@ -59,6 +65,10 @@ def new_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def back_up(url: str, file: Path) -> CommandResult:
     file.parent.mkdir(exist_ok=True)
     return hsfiq("db", "backup", file, "--database", url, "--json")
+
+
+def copy(source: str, target: str) -> CommandResult:
+    return hsfiq("db", "copy", source, target, "--json")
 
 
 def made(url: str, file: Path) -> Path:
@@ -141,7 +151,8 @@ def test_a_restored_backup_holds_every_row(
     assert made(new_url, file.with_name("again.backup")).is_file()
 
 
-def test_only_the_owner_can_read_a_backup(database_url: str, seat: Seat, file: Path) -> None:
+def test_only_the_owner_can_read_a_backup(database_url: str, file: Path, new_url: str) -> None:
+    """Also of a database without studies."""
     before = os.umask(0o022)
     try:
         made(database_url, file)
@@ -149,6 +160,7 @@ def test_only_the_owner_can_read_a_backup(database_url: str, seat: Seat, file: P
         os.umask(before)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert left_in(file.parent) == ["a.backup"]
+    assert "0 studies: none" in hsfiq("db", "restore", file, "--database", new_url).out
 
 
 @on_sqlite
@@ -167,19 +179,17 @@ def test_a_backup_of_sqlite_is_one_file_with_every_committed_answer(
     assert left_in(file.parent) == ["a.backup"]
 
 
-@on_sqlite
-def test_a_database_without_studies_can_be_backed_up(
-    database_url: str, file: Path, new_url: str
-) -> None:
-    made(database_url, file)
-    assert "0 studies: none" in hsfiq("db", "restore", file, "--database", new_url).out
-
-
-def test_an_older_schema_is_backed_up_before_an_upgrade(
+def test_an_older_schema_is_backed_up_and_a_newer_one_refused(
     database_url: str, database: Database, file: Path, new_url: str
 ) -> None:
-    with database.engine.execution_options(hsfiq_writes=True).begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
+    def set_revision(number: str) -> None:
+        with database.engine.execution_options(hsfiq_writes=True).begin() as connection:
+            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{number}'")
+
+    set_revision("9999")
+    assert "only a newer hsfiq knows" in complaint(back_up(database_url, file))
+    assert left_in(file.parent) == []
+    set_revision("0002")
     assert back_up(database_url, file).result["schema_revision"] == "0002"
     restored = hsfiq("db", "restore", file, "--database", new_url)
     assert "schema revision 0002; run `hsfiq db upgrade`" in restored.out
@@ -246,26 +256,6 @@ def test_a_missing_database_gives_no_backup(empty_url: str, kind: str, file: Pat
 
 
 @on_sqlite
-def test_other_databases_give_no_backup(tmp_path: Path, kind: str, file: Path) -> None:
-    theirs = tmp_path / "theirs.db"
-    with closing(sqlite3.connect(theirs)) as connection:
-        connection.execute("CREATE TABLE theirs (id INTEGER)")
-    assert "holds no database of hsfiq" in complaint(back_up(f"sqlite:///{theirs}", file))
-    theirs.write_bytes(b"buy milk\n" * 1000)
-    assert "not a database" in complaint(back_up(f"sqlite:///{theirs}", file))
-    assert left_in(file.parent) == []
-
-
-def test_a_newer_schema_is_refused(
-    database: Database, database_url: str, file: Path, new_url: str
-) -> None:
-    with database.engine.execution_options(hsfiq_writes=True).begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    assert "only a newer hsfiq knows" in complaint(back_up(database_url, file))
-    assert left_in(file.parent) == []
-
-
-@on_sqlite
 def test_a_damaged_database_gives_no_backup(
     database_url: str, seat: Seat, file: Path, tmp_path: Path
 ) -> None:
@@ -281,7 +271,7 @@ def test_a_damaged_database_gives_no_backup(
 
 
 @pytest.mark.parametrize("content", [b"", b"buy milk\n" * 1000, b"SQLite format 3\0", b"PGDMP"])
-def test_a_foreign_file_is_not_restored(
+def test_a_foreign_file_is_neither_restored_nor_backed_up(
     new_url: str, file: Path, tmp_path: Path, content: bytes
 ) -> None:
     file.parent.mkdir()
@@ -290,19 +280,25 @@ def test_a_foreign_file_is_not_restored(
     assert result.code in (1, 2)
     assert result.err.startswith(f"hsfiq: {file}: ")
     assert not (tmp_path / "new.db").exists()
+    if content:
+        complaint(back_up(f"sqlite:///{file}", file.with_name("b")))
+    assert left_in(file.parent) == ["a.backup"]
 
 
 def test_a_backup_of_another_database_is_not_restored(
-    kind: str, file: Path, new_url: str, empty_url: str, tmp_path: Path
+    kind: str, file: Path, new_url: str, tmp_path: Path
 ) -> None:
     file.parent.mkdir()
     if kind == "sqlite":
         with closing(sqlite3.connect(file)) as connection:
             connection.execute("CREATE TABLE theirs (id INTEGER)")
+        other = file.with_name("b.backup")
+        assert "holds no database of hsfiq" in complaint(back_up(f"sqlite:///{file}", other))
+        assert left_in(file.parent) == ["a.backup"]
     else:
         engine = connect(new_url)
         with engine.begin() as connection:
-            connection.exec_driver_sql("CREATE TABLE theirs (id INTEGER)")
+            connection.execute(text("CREATE TABLE theirs (id INTEGER)"))
         engine.dispose()
         options = [f"--dbname={make_url(new_url).render_as_string(hide_password=False)}"]
         subprocess.run(["pg_dump", "--format=custom", f"--file={file}", *options], check=True)
@@ -310,47 +306,32 @@ def test_a_backup_of_another_database_is_not_restored(
     assert not (tmp_path / "new.db").exists()
 
 
-def test_a_backup_of_the_other_kind_is_not_restored(
-    database_url: str, kind: str, file: Path, tmp_path: Path
-) -> None:
-    made(database_url, file)
-    other = {"sqlite": "postgresql://127.0.0.1:1/x", "postgresql": f"sqlite:///{tmp_path / 'x.db'}"}
-    assert "is a backup of" in complaint(restore(file, other[kind]))
-    assert not (tmp_path / "x.db").exists()
-
-
-def test_a_truncated_backup_is_not_restored(
-    database_url: str, seat: Seat, file: Path, new_url: str, tmp_path: Path
+def test_a_truncated_backup_and_one_of_the_other_kind_are_not_restored(
+    database_url: str, kind: str, seat: Seat, file: Path, new_url: str, tmp_path: Path
 ) -> None:
     whole = made(database_url, file).read_bytes()
     for share in (0.1, 0.5, 0.97):
         file.write_bytes(whole[: int(share * len(whole))])
         result = restore(file, new_url)
-        assert result.code == 1, share
+        assert (result.code, result.err.count("\n")) == (1, 1), share
         assert result.err.startswith(f"hsfiq: {file}: "), share
-        assert result.err.count("\n") == 1
         assert not (tmp_path / "new.db").exists()
     file.write_bytes(whole)
+    other = {"sqlite": "postgresql://127.0.0.1:1/x", "postgresql": f"sqlite:///{tmp_path / 'x.db'}"}
+    assert "is a backup of" in complaint(restore(file, other[kind]))
+    assert not (tmp_path / "x.db").exists()
+    if kind == "sqlite":  # a copy of the database's file is no backup
+        copied = Path(shutil.copyfile(str(make_url(database_url).database), tmp_path / "copied"))
+        assert "was not made by `hsfiq db backup`" in complaint(restore(copied, new_url))
     assert restore(file, new_url).code == 0
 
 
 @on_sqlite
-def test_a_copied_database_file_is_not_taken_for_a_backup(
-    database_url: str, seat: Seat, file: Path, new_url: str
-) -> None:
-    file.parent.mkdir()
-    shutil.copyfile(str(make_url(database_url).database), file)
-    assert "was not made by `hsfiq db backup`" in complaint(restore(file, new_url))
-
-
-@on_sqlite
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
-def test_nothing_is_restored_into_memory(
-    database_url: str, kind: str, file: Path, url: str
-) -> None:
+def test_nothing_is_restored_into_memory(database_url: str, file: Path) -> None:
     made(database_url, file)
-    assert "in memory only" in complaint(restore(file, url))
-    assert "no database yet" in complaint(back_up(url, file.with_name("b")), 1)
+    for url in ("sqlite://", "sqlite:///:memory:"):
+        assert "in memory only" in complaint(restore(file, url))
+        assert "no database yet" in complaint(back_up(url, file.with_name("b")), 1)
 
 
 # ------------------------------------------------------------------------- PostgreSQL's programs
@@ -495,116 +476,71 @@ DIGEST = "d" * 64
 REASON = 'öß \u202e 👗 \'s "quoted", a\\nb'
 
 
-@pytest.fixture
-def seat_of_each(database: Database) -> Seat:
-    seat_of_each = Seat.taken(database, small_study(database))
-    seat_of_each.answer_until(4)
-    seat_of_each.submit(seat_of_each.question_ids[0], OTHER, revision=1)
-    with database.writing() as session:
-        session.execute(text("UPDATE responses SET reason = :reason"), {"reason": REASON})
-        session.execute(text("UPDATE images SET sha256 = :digest WHERE id = 1"), {"digest": DIGEST})
-    return seat_of_each
-
-
-def url_of(database: Database) -> str:
-    return database.engine.url.render_as_string(hide_password=False)
-
-
-def copy(source: str, target: str) -> CommandResult:
-    return hsfiq("db", "copy", source, target, "--json")
-
-
-def digests_at(url: str) -> set[str | None]:
-    opened = open_database(url)
-    with opened.reading() as session:
-        digests = set(session.scalars(select(Image.sha256)))
-    opened.close()
-    return digests
-
-
-def tables_of(result: CommandResult) -> dict[str, dict[str, object]]:
-    tables: dict[str, dict[str, object]] = json.loads(result.out)["tables"]
-    return tables
-
-
 @pytest.mark.postgres
 def test_a_copy_holds_the_same_and_goes_on(
-    seat_of_each: Seat, database: Database, empty_postgres: str, tmp_path: Path
+    seat: Seat, database: Database, database_url: str, empty_postgres: str, tmp_path: Path
 ) -> None:
-    source = url_of(database)
     record_one(database)
-    before = rows_at(source)
-    result = copy(source, empty_postgres)
-    assert result.err == ""
-    assert tables_of(result)["responses"]["rows"] == 4
+    before = rows_at(database_url)
     back = f"sqlite:///{tmp_path / 'back.db'}"
-    again = copy(empty_postgres, back)
-    copied, copied_again = tables_of(result), tables_of(again)
-    assert (copied.pop("audit_entries")["rows"], copied_again.pop("audit_entries")["rows"]) == (
-        1,
-        2,
-    )
+    copied = copy(database_url, empty_postgres).result["tables"]
+    copied_again = copy(empty_postgres, back).result["tables"]
+    assert copied["responses"]["rows"] == 4
+    assert [each.pop("audit_entries")["rows"] for each in (copied, copied_again)] == [1, 2]
     assert copied_again == copied
-    assert rows_at(source) == before
-    assert audit_log_of(source) == ["study.pause", "db.copy"]
+    assert rows_at(database_url) == before
+    assert audit_log_of(database_url) == ["study.pause", "db.copy"]
     assert audit_log_of(back) == ["study.pause", "db.copy", "db.copy"]
     for url in (empty_postgres, back):
-        assert digests_at(url) == {DIGEST, None}
-    for url in (empty_postgres, back):  # new rows get new keys
         opened = open_database(url)
-        with opened.writing() as session:
+        with opened.writing() as session:  # new rows get new keys
+            assert set(session.scalars(select(Image.sha256))) == {DIGEST, None}
+            assert set(session.scalars(text("SELECT reason FROM responses"))) == {REASON}
             participants.invite(session, 1, 1, now=datetime.now(UTC))
         opened.close()
 
 
 @pytest.mark.postgres
 def test_the_target_must_be_empty(
-    seat_of_each: Seat, database: Database, empty_postgres: str, tmp_path: Path
+    seat: Seat, database_url: str, empty_postgres: str, tmp_path: Path
 ) -> None:
     (tmp_path / "old.db").write_bytes(b"something")
-    assert "already" in complaint(copy(url_of(database), f"sqlite:///{tmp_path / 'old.db'}"))
+    assert "already" in complaint(copy(database_url, f"sqlite:///{tmp_path / 'old.db'}"))
     assert (tmp_path / "old.db").read_bytes() == b"something"
     engine = connect(empty_postgres)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE mine (id integer)"))
-    assert "has tables already" in complaint(copy(url_of(database), empty_postgres))
+    assert "has tables already" in complaint(copy(database_url, empty_postgres))
     engine.dispose()
 
 
+@on_sqlite
 @pytest.mark.postgres
-@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
-def test_a_value_that_postgresql_refuses_leaves_nothing(
-    seat_of_each: Seat, database: Database, empty_postgres: str
-) -> None:
-    with database.writing() as session:
-        session.execute(text("UPDATE responses SET reason = 'a' || char(0) || 'b' WHERE id = 2"))
-    line = complaint(copy(url_of(database), empty_postgres))
-    assert "table responses" in line
-    assert "nothing was copied" in line
-    assert rows_at(empty_postgres) == {}
-
-
-@pytest.mark.postgres
-@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
-def test_what_cannot_be_copied_is_told_in_one_line(
-    database: Database, empty_postgres: str, tmp_path: Path
+def test_what_cannot_be_copied_is_told_in_one_line_and_leaves_nothing(
+    seat: Seat, database: Database, database_url: str, empty_postgres: str, tmp_path: Path
 ) -> None:
     missing = f"sqlite:///{tmp_path / 'missing.db'}"
     assert "no database yet" in complaint(copy(missing, empty_postgres), 1)
-    assert "no/such" in complaint(copy(url_of(database), f"sqlite:///{tmp_path}/no/such/a.db"))
+    assert "no/such" in complaint(copy(database_url, f"sqlite:///{tmp_path}/no/such/a.db"))
+    with database.writing() as session:
+        session.execute(text("UPDATE responses SET reason = 'a' || char(0) || 'b' WHERE id = 2"))
+    line = complaint(copy(database_url, empty_postgres))
+    assert "table responses" in line
+    assert "nothing was copied" in line
+    assert rows_at(empty_postgres) == {}
     with database.writing() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    assert "hsfiq db upgrade" in complaint(copy(url_of(database), empty_postgres))
+    assert "hsfiq db upgrade" in complaint(copy(database_url, empty_postgres))
 
 
 @pytest.mark.postgres
 def test_a_password_in_the_command_is_warned_of(
-    seat_of_each: Seat, database: Database, empty_postgres: str, tmp_path: Path
+    seat: Seat, database_url: str, empty_postgres: str, tmp_path: Path
 ) -> None:
     url = make_url(empty_postgres).set(username="postgres", password="SECRET")
     target = url.render_as_string(hide_password=False)
     for words in (
-        ("db", "copy", url_of(database), target),
+        ("db", "copy", database_url, target),
         ("db", "check", "--database", target),
         ("db", "backup", str(tmp_path / "file"), "--database", target),
         ("study", "list", "--database", target),
