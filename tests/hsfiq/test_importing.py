@@ -45,19 +45,15 @@ def count(database: Database, table: type) -> int:
 
 
 def test_a_published_file_is_a_finished_study(database: Database) -> None:
+    """Importing it again adds nothing."""
     import_hpfiq(database)
     with database.reading() as session:
         (study,) = list_studies(session)
         assert (study.name, study.status, study.origin) == ("hpfiq", "closed", "imported")
         assert (study.k, study.forms_per_participant) == (5, 2)
-    assert count(database, Form) == 4
-    assert count(database, Question) == 5
-    assert count(database, Pair) == 4  # user_2 meets a pair of user_1 with its sides swapped
-    assert count(database, RetrievedSet) == 7
-
-
-def test_importing_it_again_adds_nothing(database: Database) -> None:
-    import_hpfiq(database)
+    # user_2 meets a pair of user_1 with its sides swapped
+    tables = (Form, Question, Pair, RetrievedSet)
+    assert [count(database, table) for table in tables] == [4, 5, 4, 7]
     before = release_of(database).files
     with database.writing() as session:
         assert import_published(session, "hpfiq", hpfiq.read(HPFIQ)) == Imported(0, 5)
@@ -81,14 +77,10 @@ def test_fashioniq_adopts_the_triplets_of_an_imported_study(database: Database) 
     import_hpfiq(database)
     import_fashioniq(database)
     queries = rows(release_of(database), "queries")
-    assert [row["query_id"] for row in queries] == [
-        "shirt.val.0",
-        "shirt.val.1~",
-        "shirt.val.0~",
-        "shirt.val.1#1",
+    assert [row["query_id"].removeprefix("shirt.val.") for row in queries] == [
+        *("0", "1~", "0~", "1#1")
     ]
-    assert queries[0]["captions"] == ["is red", "has no collar"]
-    assert queries[0]["split"] == "val"
+    assert (queries[0]["captions"], queries[0]["split"]) == (["is red", "has no collar"], "val")
     assert count(database, Triplet) == 5
 
 
@@ -108,27 +100,14 @@ def test_a_repeated_triplet_is_adopted_once(database: Database) -> None:
 
 
 @on_sqlite
-def test_importing_a_dataset_again_adds_nothing(database: Database) -> None:
-    import_fashioniq(database)
-    with database.writing() as session:
-        dataset = dataset_named(session, "fashioniq")
-        imported = [
-            import_source(session, dataset, source) for source in datasets.read_fashioniq(FASHIONIQ)
-        ]
-    assert imported == [Imported(0, 1), Imported(0, 1), Imported(0, 3)]
-
-
-@on_sqlite
 def test_cirr(database: Database) -> None:
     with database.writing() as session:
         dataset = dataset_named(session, "cirr")
         imported = [import_source(session, dataset, source) for source in datasets.read_cirr(CIRR)]
         assert imported == [Imported(1, 0), Imported(2, 0)]
-        triplets = {
-            t.external_id: (t.category, t.target_id) for t in session.scalars(select(Triplet))
-        }
-    assert set(triplets) == {"3", "7", "12"}
-    assert triplets["3"] == ("", None)
+        triplets = {each.external_id: each for each in session.scalars(select(Triplet))}
+        assert set(triplets) == {"3", "7", "12"}
+        assert (triplets["3"].category, triplets["3"].target_id) == ("", None)
 
 
 @on_sqlite
@@ -165,26 +144,21 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_commands_report_added_and_existing_rows(tmp_path: Path) -> None:
-    first = hsfiq("import", "fashioniq", FASHIONIQ, "--category", "shirt")
+    shutil.copytree(FASHIONIQ, "fiq")
+    shirts = ("import", "fashioniq", "fiq", "--category", "shirt")
+    first = hsfiq(*shirts)
     assert first.out == "shirt.test: 1 triplet added\nshirt.val: 3 triplets added\n"
     assert "15 of 15 images are missing" in first.err
-    before = imported(tmp_path / "hsfiq.db")
-    repeated = hsfiq("import", "fashioniq", FASHIONIQ, "--category", "shirt")
-    assert "shirt.val: nothing new, all 3 triplets existed" in repeated.out
-    assert imported(tmp_path / "hsfiq.db") == before
     assert hsfiq("import", "hpfiq", HPFIQ).out == "study hpfiq: 5 questions added\n"
     before = imported(tmp_path / "hsfiq.db")
+    assert "shirt.val: nothing new, all 3 triplets existed" in hsfiq(*shirts).out
     result = hsfiq("import", "hpfiq", HPFIQ, "--json").result
     assert result == {"study hpfiq": {"added": 0, "already": 5}}
     assert imported(tmp_path / "hsfiq.db") == before
-
-
-def test_image_folders_are_detected(tmp_path: Path) -> None:
-    shutil.copytree(FASHIONIQ, tmp_path / "fiq")
-    (tmp_path / "fiq" / "images" / "shirt").mkdir(parents=True)
-    (tmp_path / "fiq" / "images" / "shirt" / "s1.PNG").touch()
-    command = hsfiq("import", "fashioniq", "fiq", "--split", "val", "--category", "shirt")
-    assert command.err == "12 of 13 images are missing below fiq/images\n"
+    Path("fiq/images/shirt").mkdir(parents=True)
+    Path("fiq/images/shirt/s1.PNG").touch()
+    detected = hsfiq(*shirts, "--split", "val")
+    assert detected.err == "12 of 13 images are missing below fiq/images\n"
 
 
 @pytest.mark.shared
@@ -215,17 +189,14 @@ def write(path: Path, value: object) -> Path:
     return path
 
 
-def triplets(database: Database) -> list[tuple[str, str, str | None, str | None, str | None]]:
+def triplets(database: Database) -> list[tuple[str | None, ...]]:
     with database.reading() as session:
         return [
             (
-                triplet.dataset.name,
-                triplet.external_id,
-                triplet.split,
-                triplet.reference.name if triplet.reference else None,
-                triplet.target.name if triplet.target else None,
+                *(each.dataset.name, each.external_id, each.split),
+                *(image and image.name for image in (each.reference, each.target)),
             )
-            for triplet in session.scalars(select(Triplet).order_by(Triplet.id))
+            for each in session.scalars(select(Triplet).order_by(Triplet.id))
         ]
 
 
@@ -233,6 +204,9 @@ def images(database: Database, dataset: str) -> set[str]:
     with database.reading() as session:
         rows = select(Image.name).join(Image.dataset).where(Dataset.name == dataset)
         return set(session.scalars(rows))
+
+
+CIRCO = ("--dataset", "circo", "--system", "S")
 
 
 def test_each_split_is_a_dataset(folder: Path, database: Database, database_url: str) -> None:
@@ -248,52 +222,36 @@ def test_each_split_is_a_dataset(folder: Path, database: Database, database_url:
 
 
 @on_sqlite
-def test_runs_with_padded_ids_and_without_a_list_of_images(
-    folder: Path, database: Database, database_url: str
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_runs_have_ids_of_coco_and_of_the_list_of_images_if_there_is_one(
+    folder: Path, database: Database, database_url: str, is_listed: bool
 ) -> None:
+    if is_listed:
+        write(folder / INDEX, {"images": [{"id": n} for n in (4, 5, 7, 9)]})
     hsfiq("import", "circo", folder, "--database", database_url)
-    options = ("--dataset", "circo", "--system", "S", "--database", database_url)
+    options = (*CIRCO, "--database", database_url)
     run = write(folder / "run.json", {"0": ["000000000007", 4, 581929]})
-    assert hsfiq("import", "runs", run, *options).out == "dataset circo: 1 ranked list added\n"
+    done = hsfiq("import", "runs", run, *options)
+    if is_listed:
+        assert (done.code, "'581929' is not in dataset circo" in done.err) == (2, True)
+        return
+    assert done.out == "dataset circo: 1 ranked list added\n"
     assert images(database, "circo") == {"4", "7", "9", "581929"}
-    for wrong, part in (
-        ({"0": ["dog"]}, "'dog' is not a COCO image id"),
-        ({"0": [7, "07"]}, "7 twice"),
-    ):
-        refused = hsfiq("import", "runs", write(folder / "wrong.json", wrong), *options)
-        assert refused.code == 2
-        assert part in refused.err
+    for ids, part in ((["dog"], "'dog' is not a COCO image id"), ([7, "07"], "7 twice")):
+        refused = hsfiq("import", "runs", write(folder / "wrong.json", {"0": ids}), *options)
+        assert (refused.code, part in refused.err) == (2, True)
 
 
 @on_sqlite
-def test_with_the_list_of_images_other_ids_are_refused(
-    folder: Path, database: Database, database_url: str
-) -> None:
-    write(folder / INDEX, {"images": [{"id": n} for n in (4, 5, 7, 9)]})
-    hsfiq("import", "circo", folder, "--database", database_url)
-    run = write(folder / "run.json", {"0": [7, 8]})
-    options = ("--dataset", "circo", "--system", "S", "--database", database_url)
-    refused = hsfiq("import", "runs", run, *options)
-    assert refused.code == 2
-    assert "image '8' is not in dataset circo" in refused.err
-
-
-@on_sqlite
-@pytest.mark.parametrize(
-    ("place", "options", "part"),
-    [
-        ("annotations", ("--split", "train"), "--split: 'train' is not a split of CIRCO"),
-        ("empty", (), "neither val.json nor test.json here"),
-        ("annotations", ("--split", "test", "--split", "val"), ""),
-    ],
-)
-def test_splits_and_folders(
-    folder: Path, database_url: str, place: str, options: tuple[str, ...], part: str
-) -> None:
+def test_splits_and_folders(folder: Path, database_url: str) -> None:
     (folder / "empty").mkdir()
-    done = hsfiq("import", "circo", folder / place, *options, "--database", database_url)
-    assert done.code == (2 if part else 0)
-    assert part in done.err
+    for words, part in (
+        (("annotations", "--split", "train"), "--split: 'train' is not a split of CIRCO"),
+        (("empty",), "neither val.json nor test.json"),
+        (("annotations", "--split", "test", "--split", "val"), ""),
+    ):
+        done = hsfiq("import", "circo", *words, "--database", database_url)
+        assert (done.code, part in done.err) == (2 if part else 0, True)
 
 
 @pytest.mark.shared
@@ -343,43 +301,27 @@ def import_run(photos: Path, url: str, content: str) -> CommandResult:
     return hsfiq("import", "runs", path, "--dataset", "shop", "--database", url)
 
 
-def counts(database: Database) -> tuple[int, ...]:
-    with database.reading() as session:
-        return tuple(
-            session.scalar(select(func.count()).select_from(table)) or 0
-            for table in (Dataset, Image, Triplet, Query, RankedList)
-        )
-
-
 def test_queries_are_stored_once(photos: Path, database: Database, database_url: str) -> None:
     done = import_rows(photos, database_url, *QUERIES)
     assert (done.code, done.out) == (0, "dataset shop: 4 queries added\n")
     with database.reading() as session:
-        stored = session.scalars(select(Query).order_by(Query.id)).all()
-        rows = [
-            (
-                query.triplet.external_id,
-                query.text,
-                query.triplet.captions,
-                query.triplet.reference and query.triplet.reference.name,
-                query.triplet.target and query.triplet.target.name,
-                query.triplet.category,
-                query.triplet.split,
-            )
-            for query in stored
-        ]
-    assert rows == [
-        ("text alone", "a red car", ["a red car"], None, "cars/1.jpg", "car", None),
-        ("7/image~", "", [], "red.png", None, "", None),
-        ("both#3", "is  blue", ["is  blue"], "cars/blue car.PNG", None, "", "test"),
-        (LONG, "is red and is a ship", ["is red", "is a ship"], "ships/1.jpg", None, "", None),
+        texts = {each.triplet.external_id: each.text for each in session.scalars(select(Query))}
+        captions = {each.external_id: each.captions for each in session.scalars(select(Triplet))}
+    assert triplets(database) == [
+        ("shop", "text alone", None, None, "cars/1.jpg"),
+        ("shop", "7/image~", None, "red.png", None),
+        ("shop", "both#3", "test", "cars/blue car.PNG", None),
+        ("shop", LONG, None, "ships/1.jpg", None),
     ]
-    before = counts(database)
+    assert list(texts.values()) == ["a red car", "", "is  blue", "is red and is a ship"]
+    assert list(captions.values()) == [["a red car"], [], ["is  blue"], ["is red", "is a ship"]]
+    n_images = count(database, Image)
     again = import_rows(photos, database_url, *QUERIES)
     assert (again.code, again.out) == (0, "dataset shop: nothing new, all 4 queries existed\n")
     more = import_rows(photos, database_url, *QUERIES, {"query_id": "new", "text": "a ship"})
     assert more.out == "dataset shop: 1 query added, 4 existed\n"
-    assert counts(database) == (1, before[1], 5, 5, 0)
+    tables = (Dataset, Image, Triplet, Query, RankedList)
+    assert [count(database, table) for table in tables] == [1, n_images, 5, 5, 0]
 
 
 @on_sqlite
@@ -397,30 +339,22 @@ def test_wrong_rows_change_nothing(photos: Path, database: Database, database_ur
         {"query_id": "z", "reference": "../photos/red.png"},
     )
     assert wrong.code == 2
-    parts = (
-        "line 2: query 'text alone' was imported before with another target and text and captions",
-        "line 3: reference: image '1' can be cars/1.jpg, ships/1.jpg; write its path",
-        "line 4: reference: no file below " + str(photos) + " is image 'RED.png'; there is red.png",
-        "line 4: target: no file below",
-        "line 5: reference: no file below",
-    )
-    lines = wrong.err.splitlines()
-    assert len(lines) == len(parts)
-    for line, part in zip(lines, parts, strict=True):
+    for line, part in zip(
+        wrong.err.splitlines(),
+        (
+            "line 2: query 'text alone' was imported before with another target and text and",
+            "line 3: reference: image '1' can be cars/1.jpg, ships/1.jpg; write its path",
+            f"line 4: reference: no file below {photos} is image 'RED.png'; there is red.png",
+            "line 4: target: no file below",
+            "line 5: reference: no file below",
+        ),
+        strict=True,
+    ):
         assert part in line
     assert dump(path) == before
-
-
-@on_sqlite
-@pytest.mark.parametrize(
-    ("dataset", "part"), [("cirr", "use hsfiq import cirr"), ("a b", "cannot be the name")]
-)
-def test_names_that_no_own_dataset_has(
-    photos: Path, database_url: str, dataset: str, part: str
-) -> None:
-    refused = import_rows(photos, database_url, *QUERIES, dataset=dataset)
-    assert refused.code == 2
-    assert part in refused.err
+    for dataset, part in (("cirr", "use hsfiq import cirr"), ("a b", "cannot be the name")):
+        refused = import_rows(photos, database_url, *QUERIES, dataset=dataset)
+        assert (refused.code, part in refused.err) == (2, True)
 
 
 def test_runs_name_queries_and_images_as_the_queries_do(
@@ -442,6 +376,19 @@ def test_runs_name_queries_and_images_as_the_queries_do(
     assert {tuple(names[key] for key in ranked.image_ids) for ranked in lists} == {
         ("red.png", "cars/2.jpg", "a.b.webp")
     }
+
+
+@on_sqlite
+def test_the_only_dataset_is_the_default(photos: Path, database_url: str) -> None:
+    run = photos.parent / "run.csv"
+    run.write_text("query_id,system,rank,image_id\ntext alone,ours,1,red\n", encoding="utf-8")
+    command = ("import", "runs", run, "--database", database_url)
+    import_rows(photos, database_url, *QUERIES)
+    assert hsfiq(*command).out == "dataset shop: 1 ranked list added\n"
+    import_rows(photos, database_url, *QUERIES, dataset="another")
+    assert hsfiq(*command).err == (
+        "hsfiq: --dataset: there are 2 datasets; name one of another, shop\n"
+    )
 
 
 @on_sqlite
@@ -477,32 +424,29 @@ def test_a_query_cannot_take_the_id_of_a_further_text(photos: Path, database_url
 # ------------------------------------------------------------------------------- names of images
 
 
-@pytest.mark.parametrize(
-    ("name", "image"),
-    [
-        ("red.png", "red.png"), ("red", "red.png"), ("cars/1.jpg", "cars/1.jpg"),
-        ("ships/1", "ships/1.jpg"), ("2", "cars/2.jpg"), ("2.jpg", "cars/2.jpg"),
-        ("cars\\2.jpg", "cars/2.jpg"), ("./red", "red.png"), ("a.b", "a.b.webp"),
-        ("blue car", "cars/blue car.PNG"),
-    ],
-)  # fmt: skip
-def test_ways_to_write_a_name(photos: Path, name: str, image: str) -> None:
-    assert OwnImages(photos).id_of(name) == image
-    assert ImageFolder(photos).find(image) == photos / image
+NAMES = {
+    "red.png": "red.png", "red": "red.png", "cars/1.jpg": "cars/1.jpg", "ships/1": "ships/1.jpg",
+    "2": "cars/2.jpg", "2.jpg": "cars/2.jpg", "cars\\2.jpg": "cars/2.jpg", "./red": "red.png",
+    "a.b": "a.b.webp", "blue car": "cars/blue car.PNG",
+}  # fmt: skip
+"""Ways to write names of images."""
 
 
-@pytest.mark.parametrize("name", ["1", "1.jpg", "nowhere", "", "/red.png", "photos/red.png", "ed"])
-def test_names_of_no_image_or_of_several(photos: Path, name: str) -> None:
-    with pytest.raises(UnknownName):
-        OwnImages(photos).id_of(name)
+def test_ways_to_write_a_name(photos: Path) -> None:
+    for name, image in NAMES.items():
+        assert OwnImages(photos).id_of(name) == image
+        assert ImageFolder(photos).find(image) == photos / image
+    for name in ("1", "1.jpg", "nowhere", "", "/red.png", "photos/red.png", "ed"):
+        with pytest.raises(UnknownName):
+            OwnImages(photos).id_of(name)
 
 
-@pytest.mark.parametrize("name", ["phone.HEIC", "cars/phone", "phone"])
-def test_other_formats_are_named(photos: Path, name: str) -> None:
+def test_other_formats_are_named(photos: Path) -> None:
     (photos / "cars" / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
-    with pytest.raises(UnknownName, match=r"phone\.HEIC: format not supported") as refused:
-        OwnImages(photos).id_of(name)
-    assert refused.value.remedy == "convert it to JPEG or PNG"
+    for name in ("phone.HEIC", "cars/phone", "phone"):
+        with pytest.raises(UnknownName, match=r"phone\.HEIC: format not supported") as refused:
+            OwnImages(photos).id_of(name)
+        assert refused.value.remedy == "convert it to JPEG or PNG"
 
 
 def test_an_image_is_a_regular_file_or_a_link_to_one(photos: Path) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from random import Random
 from threading import Barrier
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +31,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.next_study import (
     NOTHING,
     Candidate,
+    Candidates,
     HeldOut,
     Wanted,
     after,
@@ -65,6 +67,12 @@ def name_of(retrieved_set: RetrievedSet) -> str:
     return retrieved_set.system.name
 
 
+CONFIG = '[study]\nname = "new"\ntitle = "And these?"\n'
+DESIGN = "[design]\nk = 2\nquestions_per_form = 2\n"
+QUERIES = '[queries]\ndataset = "small"\n'
+RANDOM = ("study", "next", "--strategy", "random")
+
+
 @pytest.fixture
 def study_database(
     database: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -74,6 +82,25 @@ def study_database(
     monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
     draw(database, make_queries(database, {"shirt": 6, "dress": 6}, separate=True))
     return database
+
+
+def n_studies(database: Database) -> int:
+    with database.reading() as session:
+        return len(session.scalars(select(Study)).all())
+
+
+def split_release(database: Database, by: str, share: str, n_people: int = 1) -> Path:
+    """Export the answers of so many people with a split."""
+    for _ in range(n_people):
+        Seat.taken(database, 1).answer_all()
+    words = ("export", "--release", "hp", "--out", "hp", "--split", by, "--test-share", share)
+    assert hsfiq(*words).code == 0
+    return Path("hp")
+
+
+def rows_of(release: Path, table: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(release / f"{table}.parquet").to_pylist()
+    return rows
 
 
 def test_all_pairs_except_those_shown_and_those_held_out(database: Database) -> None:
@@ -188,6 +215,7 @@ def test_each_triplet_is_chosen_at_most_once(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_choice_is_balanced_over_categories_and_systems(seed: int) -> None:
+    """Also of few pairs, over systems within each category."""
     pairs = made_pairs([(category, 4) for category in range(3) for _ in range(40)])
     favourite = lambda places: max(places, key=lambda place: pairs[place].systems == (0, 1))  # noqa: E731
     rng = Random(seed)
@@ -197,38 +225,24 @@ def test_the_choice_is_balanced_over_categories_and_systems(seed: int) -> None:
         assert list(cells.values()) == [2] * 18
         assert set(Counter(pair.category for pair in chosen).values()) == {12}
         assert set(Counter(pair.systems for pair in chosen).values()) == {6}
-
-
-def test_few_pairs_are_balanced_over_systems_within_category() -> None:
-    pairs = made_pairs([(category, 4) for category in range(3) for _ in range(40)])
-    for seed in range(5):
-        rng = Random(seed)
-        chosen = [pairs[place] for place in balanced(pairs, 12, rng.choice, rng)]
-        assert set(Counter(pair.category for pair in chosen).values()) == {4}
-        assert set(Counter((pair.category, pair.systems) for pair in chosen).values()) == {1}
-        of_systems = Counter(pair.systems for pair in chosen).values()
-        assert (len(of_systems), max(of_systems) - min(of_systems) <= 2) == (6, True)
-
-
-def test_too_few_triplets() -> None:
-    pairs = made_pairs([(0, 4), (0, 4)])
+    few = [pairs[place] for place in balanced(pairs, 12, rng.choice, rng)]
+    assert set(Counter(pair.category for pair in few).values()) == {4}
+    assert set(Counter((pair.category, pair.systems) for pair in few).values()) == {1}
+    of_systems = Counter(pair.systems for pair in few).values()
+    assert (len(of_systems), max(of_systems) - min(of_systems) <= 2) == (6, True)
     with pytest.raises(UnreadableInput, match="3 pairs are requested, but only 2 triplets"):
-        balanced(pairs, 3, min, Random(0))
+        balanced(made_pairs([(0, 4), (0, 4)]), 3, min, rng)
 
 
 def test_a_random_study_has_the_design_of_its_predecessor(study_database: Database) -> None:
     before = pairs_of(study_database, "small")
-    command = hsfiq("study", "next", "--n", "6", "--strategy", "random", "--json")
-    assert command.code == 0
-    result = command.result
+    result = hsfiq(*RANDOM, "--n", "6", "--json").result
     assert (result["study"], result["status"], result["questions"]) == ("small-2", "open", 6)
     assert result["categories"] == {"dress": 3, "shirt": 3}
     assert result["systems"] == {"alpha": 4, "beta": 4, "gamma": 4}
-    assert result["expected_information"] is None
-    assert result["asked_before"] == 12
-    fresh = pairs_of(study_database, "small-2")
-    all_pairs = [(name, frozenset(systems)) for name, systems in before + fresh]
-    assert len(set(all_pairs)) == 18
+    assert (result["expected_information"], result["asked_before"]) == (None, 12)
+    every = before + pairs_of(study_database, "small-2")
+    assert len({(name, frozenset(systems)) for name, systems in every}) == 18
     old, new = study_of(study_database, "small"), study_of(study_database, "small-2")
     assert new.design.pop("chosen_by") == {"strategy": "random", "seed": 0}
     assert new.design.pop("study") == old.design.pop("study") | {"name": "small-2"}
@@ -239,7 +253,7 @@ def test_a_random_study_has_the_design_of_its_predecessor(study_database: Databa
 
 
 def test_the_seed_makes_the_choice(study_database: Database) -> None:
-    words = ("study", "next", "--study", "small", "--n", "4", "--strategy", "random")
+    words = (*RANDOM, "--study", "small", "--n", "4")
     for name, seed in (("one", 1), ("two", 2)):
         assert hsfiq(*words, "--name", name, "--seed", str(seed), "--draft").code == 0
     assert pairs_of(study_database, "one") != pairs_of(study_database, "two")
@@ -250,109 +264,75 @@ def test_the_seed_makes_the_choice(study_database: Database) -> None:
 
 @on_sqlite
 def test_the_study_may_be_configured_in_a_file(study_database: Database) -> None:
-    Path("new.toml").write_text(
-        '[study]\nname = "new"\ntitle = "And these?"\n'
-        "[design]\nk = 2\nquestions_per_form = 2\n"
-        '[queries]\ndataset = "small"\ncategories = ["dress"]\n',
-        encoding="utf-8",
-    )
-    command = hsfiq("study", "next", "new.toml", "--n", "3", "--strategy", "random", "--json")
-    assert command.code == 0
-    assert command.result["categories"] == {"dress": 3}
-    assert study_of(study_database, "new").title == "And these?"
-    assert study_of(study_database, "new").origin == "collected"
-    simulated = hsfiq(
-        "study", "next", "new.toml", "--n", "2", "--strategy", "random", "--name", "more",
-        "--simulated",
-    )  # fmt: skip
-    assert simulated.code == 0
+    config = Path("new.toml")
+    config.write_text(f'{CONFIG}{DESIGN}{QUERIES}categories = ["dress"]\n', encoding="utf-8")
+    command = hsfiq(*RANDOM, config, "--n", "3", "--json")
+    assert (command.code, command.result["categories"]) == (0, {"dress": 3})
+    new = study_of(study_database, "new")
+    assert (new.title, new.origin) == ("And these?", "collected")
+    assert hsfiq(*RANDOM, config, "--n", "2", "--name", "more", "--simulated").code == 0
     assert study_of(study_database, "more").origin == "simulated"
-    repeated = hsfiq("study", "next", "new.toml", "--n", "3", "--strategy", "random")
-    assert repeated.code == 2
-    assert repeated.err.startswith("hsfiq: new.toml: line 2: study.name: a study called 'new'")
-
-
-def test_a_file_cannot_ask_for_more_participants_than_there_are_forms(
-    study_database: Database,
-) -> None:
-    Path("new.toml").write_text(
-        '[study]\nname = "new"\ntitle = "And these?"\n'
-        "[design]\nk = 2\nquestions_per_form = 2\n"
-        '[queries]\ndataset = "small"\n[recruitment]\nparticipants = 3\n',
-        encoding="utf-8",
+    repeated = hsfiq(*RANDOM, config, "--n", "3")
+    assert (repeated.code, "new.toml: line 2: study.name: a study called" in repeated.err) == (
+        2,
+        True,
     )
-    command = hsfiq("study", "next", "new.toml", "--n", "4", "--strategy", "random")
+    # It cannot ask for more participants than there are forms.
+    many = f"{CONFIG}{DESIGN}{QUERIES}[recruitment]\nparticipants = 3\n".replace('"new"', '"many"')
+    config.write_text(many, encoding="utf-8")
+    command = hsfiq(*RANDOM, config, "--n", "4")
     assert (command.code, command.out) == (2, "")
-    assert command.err.startswith(
-        "hsfiq: new.toml: line 10: recruitment.participants: 3 participants, but there are "
-        "questions for 2; "
-    )
-    with study_database.reading() as session:
-        assert len(session.scalars(select(Study)).all()) == 1
+    assert "new.toml: line 10: recruitment.participants: 3 participants" in command.err
+    assert n_studies(study_database) == 3
 
 
 @pytest.mark.parametrize(("n", "participants"), [(4, 2), (12, 3)])
 def test_the_predecessors_cap_is_no_more_than_the_new_forms_allow(
     study_database: Database, n: int, participants: int
 ) -> None:
+    """The new study has the same kind of annotators, too."""
     with study_database.writing() as session:
         study = session.scalars(select(Study)).one()
         recruitment = study.design["recruitment"] | {"participants": 3}
-        study.design = study.design | {"recruitment": recruitment}
-    assert hsfiq("study", "next", "--n", str(n), "--strategy", "random").code == 0
+        study.design, study.origin = study.design | {"recruitment": recruitment}, "simulated"
+    assert hsfiq(*RANDOM, "--n", str(n)).code == 0
     new = study_of(study_database, "small-2")
     assert new.design["recruitment"]["participants"] == participants
-
-
-def test_the_new_study_has_the_same_kind_of_annotators(study_database: Database) -> None:
-    with study_database.writing() as session:
-        session.scalars(select(Study)).one().origin = "simulated"
-    assert hsfiq("study", "next", "--n", "2", "--strategy", "random").code == 0
-    assert study_of(study_database, "small-2").origin == "simulated"
+    assert new.origin == "simulated"
 
 
 @on_sqlite
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--n", "2"), "hsfiq: --scorer: is missing; name one, or use --strategy random\n"),
-        (("--n", "2", "--strategy", "best"), "'best' is unknown; name one of information, random"),
-        (
-            ("--n", "99", "--strategy", "random"),
-            "--n: 99 pairs are requested, but only 12",
-        ),
-        (("--n", "2", "--strategy", "random", "--name", "a b"), "--name: 'a b' cannot be the name"),
-        (("--n", "2", "--strategy", "random", "--name", "small"), "a study called 'small' already"),
-        (("--n", "2", "--strategy", "random", "--release", "nowhere"), "no such folder"),
-        (("--n", "2", "--strategy", "random", "--study", "x"), "no study is called 'x'"),
-        (("nowhere.toml", "--n", "2", "--strategy", "random"), "nowhere.toml"),
-        (("new.toml", "--n", "2", "--strategy", "random", "--study", "small"), "--study: cannot"),
-        (("new.toml", "--n", "2", "--strategy", "random"), "line 6: queries.sample: cannot"),
-        (("--n", "2", "--strategy", "random", "--simulated"), "--simulated: can only"),
+        ("--n 2", "hsfiq: --scorer: is missing; name one, or use --strategy random\n"),
+        ("--n 2 --strategy best", "'best' is unknown; name one of information, random"),
+        ("--n 99 --strategy random", "--n: 99 pairs are requested, but only 12"),
+        ("--n 2 --strategy random --name a;b", "--name: 'a;b' cannot be the name"),
+        ("--n 2 --strategy random --name small", "a study called 'small' already"),
+        ("--n 2 --strategy random --release nowhere", "no such folder"),
+        ("--n 2 --strategy random --study x", "no study is called 'x'"),
+        ("nowhere.toml --n 2 --strategy random", "nowhere.toml"),
+        ("new.toml --n 2 --strategy random --study small", "--study: cannot"),
+        ("new.toml --n 2 --strategy random", "line 6: queries.sample: cannot"),
+        ("--n 2 --strategy random --simulated", "--simulated: can only"),
     ],
 )
-def test_invalid_options_change_nothing(
-    study_database: Database, words: tuple[str, ...], message: str
-) -> None:
-    Path("new.toml").write_text(
-        '[study]\nname = "new"\ntitle = "And these?"\n[queries]\ndataset = "small"\nsample = 2\n',
-        encoding="utf-8",
-    )
+def test_invalid_options_change_nothing(study_database: Database, words: str, message: str) -> None:
+    Path("new.toml").write_text(f"{CONFIG}{QUERIES}sample = 2\n", encoding="utf-8")
     before = pairs_of(study_database, "small")
-    command = hsfiq("study", "next", *words)
+    command = hsfiq("study", "next", *words.split())
     assert (command.code, command.out) == (2, "")
     assert message in command.err
     assert len(command.err.splitlines()) == 1
-    with study_database.reading() as session:
-        assert len(session.scalars(select(Study)).all()) == 1
+    assert n_studies(study_database) == 1
     assert pairs_of(study_database, "small") == before
 
 
 @pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
 def test_a_database_that_may_only_be_read(study_database: Database, database_url: str) -> None:
     read_only = f"{database_url}?options=-c%20default_transaction_read_only%3Don"
-    words = ("--n", "2", "--strategy", "random", "--database", read_only)
-    command = hsfiq("study", "next", *words)
+    command = hsfiq(*RANDOM, "--n", "2", "--database", read_only)
     assert (command.code, command.out) == (2, "")
     assert "the database cannot be used (cannot execute" in command.err
     assert len(command.err.splitlines()) == 1
@@ -365,21 +345,11 @@ def test_two_concurrent_commands_choose_different_pairs(
     """Both choose before either stores: the second fails, and no pair is asked twice."""
 
     def ask(name: str) -> int:
-        with database_of(database_url) as database:
-            with database.reading() as session:
-                next_study = after(session, session.scalars(select(Study)).one(), name)
-                available = possibilities(session, next_study, NOTHING).candidates
+        with closing(open_database(database_url)) as database:
+            chosen = chosen_for(database, name)
             both_have_chosen.wait(timeout=30)
             try:
-                store_study(
-                    database,
-                    next_study,
-                    available.pairs[:1],
-                    available.sets,
-                    {},
-                    actor=OWNER,
-                    status="open",
-                )
+                chosen.store(database)
             except UnreadableInput:
                 return 0
             return 1
@@ -389,59 +359,54 @@ def test_two_concurrent_commands_choose_different_pairs(
         assert sum(pool.map(ask, ("one", "two"))) == 1
 
 
-@contextmanager
-def database_of(url: str) -> Iterator[Database]:
-    database = open_database(url)
-    try:
-        yield database
-    finally:
-        database.close()
+@dataclass(frozen=True)
+class Chosen:
+    """A study of one pair, which has been chosen and is not stored yet."""
+
+    wanted: Wanted
+    candidates: Candidates
+
+    def store(self, database: Database, name: str | None = None) -> None:
+        wanted = Wanted(config(name=name), self.wanted.origin) if name else self.wanted
+        pairs, sets = self.candidates.pairs[:1], self.candidates.sets
+        store_study(database, wanted, pairs, sets, {}, actor=OWNER, status="open")
+
+
+def chosen_for(database: Database, name: str) -> Chosen:
+    with database.reading() as session:
+        wanted = after(session, session.scalars(select(Study)).one(), name)
+        return Chosen(wanted, possibilities(session, wanted, NOTHING).candidates)
 
 
 def test_an_imported_study_has_no_design_to_continue(study_database: Database) -> None:
     with study_database.writing() as session:
         study = session.scalars(select(Study)).one()
         study.origin, study.design = "imported", {}
-    command = hsfiq("study", "next", "--n", "2", "--strategy", "random")
-    assert command.code == 2
-    assert "was imported and has no design; name a CONFIG.toml" in command.err
+    command = hsfiq(*RANDOM, "--n", "2")
+    assert (command.code, "name a CONFIG.toml" in command.err) == (2, True)
 
 
 def test_another_study_created_meanwhile(database: Database) -> None:
     draw(database, make_queries(database, {"shirt": 4}))
-    with database.reading() as session:
-        next_study = after(session, session.scalars(select(Study)).one(), "mine")
-        available = possibilities(session, next_study, NOTHING).candidates
-    chosen = available.pairs[:1]
-    theirs = replace_name(next_study, "theirs")
-    store_study(database, theirs, chosen, available.sets, {}, actor=OWNER, status="open")
+    chosen = chosen_for(database, "mine")
+    chosen.store(database, "theirs")
     with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
-        store_study(database, next_study, chosen, available.sets, {}, actor=OWNER, status="open")
+        chosen.store(database)
     with database.reading() as session:
         assert {study.name for study in session.scalars(select(Study))} == {"small", "theirs"}
 
 
-def replace_name(next_study: Wanted, name: str) -> Wanted:
-    return Wanted(config(name=name), next_study.origin)
-
-
 def test_the_study_is_stored_in_short_transactions(
-    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, other: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others write in between; a study of the same pair that appears then makes it end."""
     draw(database, make_queries(database, {"shirt": 4}))
-    with database.reading() as session:
-        next_study = after(session, session.scalars(select(Study)).one(), "mine")
-        available = possibilities(session, next_study, NOTHING).candidates
-    chosen = available.pairs[:1]
-    seen: list[set[str]] = []
+    chosen, seen = chosen_for(database, "mine"), list[set[str]]()
 
     def store_theirs() -> None:
         seen.append(names())
         if len(seen) == 2:
-            with database_of(database_url) as other:
-                theirs = replace_name(next_study, "theirs")
-                store_study(other, theirs, chosen, available.sets, {}, actor=OWNER, status="open")
+            chosen.store(other, "theirs")
 
     def names() -> set[str]:
         with database.reading() as session:
@@ -450,100 +415,74 @@ def test_the_study_is_stored_in_short_transactions(
     monkeypatch.setattr(engine_module, "PART_SECONDS", 0.0)
     monkeypatch.setattr(engine_module, "sleep", lambda _seconds: store_theirs())
     with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
-        store_study(database, next_study, chosen, available.sets, {}, actor=OWNER, status="open")
+        chosen.store(database)
     assert names() == {"small", "theirs"}
     assert seen[:2] == [{"small"}, {"small"}]
-    with database.reading() as session:
-        assert len(session.scalars(select(Study)).all()) == 2
+    assert n_studies(database) == 2
 
 
-def test_a_release_says_how_its_pairs_were_chosen(study_database: Database, tmp_path: Path) -> None:
-    assert hsfiq("study", "next", "--n", "4", "--strategy", "random", "--seed", "3").code == 0
-    study = study_of(study_database, "small-2")
-    Seat.taken(study_database, study.id).answer_all()
-    words = ("export", "--study", "small-2", "--release", "hp", "--out", tmp_path / "hp")
-    assert hsfiq(*words).code == 0
-    manifest = json.loads((tmp_path / "hp" / "manifest.json").read_text())
+def test_a_release_says_how_its_pairs_were_chosen(study_database: Database) -> None:
+    assert hsfiq(*RANDOM, "--n", "4", "--seed", "3").code == 0
+    Seat.taken(study_database, study_of(study_database, "small-2").id).answer_all()
+    assert hsfiq("export", "--study", "small-2", "--release", "hp", "--out", "hp").code == 0
+    manifest = json.loads(Path("hp/manifest.json").read_text())
     assert manifest["chosen_by"] == {"strategy": "random", "seed": 3}
-    card = (tmp_path / "hp" / "README.md").read_text()
+    card = Path("hp/README.md").read_text()
     assert "## How the pairs were chosen" in card
     assert "no random sample" not in card
 
 
 @on_sqlite
-def test_triplets_held_out_by_a_release_are_not_chosen(
-    study_database: Database, tmp_path: Path
-) -> None:
-    Seat.taken(study_database, 1).answer_all()
-    Seat.taken(study_database, 1).answer_all()
-    words = ("--split", "triplet", "--test-share", "0.5")
-    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
-    release = tmp_path / "hp"
-    parts = {
-        row["question_id"]: row["part"]
-        for row in pq.read_table(release / "splits.parquet").to_pylist()
-    }
+def test_triplets_held_out_by_a_release_are_not_chosen(study_database: Database) -> None:
+    release = split_release(study_database, "triplet", "0.5", n_people=2)
+    parts = {row["question_id"]: row["part"] for row in rows_of(release, "splits")}
     held_out = {
         row["query_id"]
-        for row in pq.read_table(release / "preferences.parquet").to_pylist()
+        for row in rows_of(release, "preferences")
         if parts[row["question_id"]] == "test"
     }
     assert held_out
-    n = 12 - len(held_out)
-    random = ("--strategy", "random", "--release", release)
-    command = hsfiq("study", "next", "--study", "small", "--n", str(n), *random, "--json")
-    assert command.code == 0
-    assert command.result["held_out_triplets"] == len(held_out)
+    words = ("--study", "small", "--n", str(12 - len(held_out)), "--release", release, "--json")
+    command = hsfiq(*RANDOM, *words)
+    assert (command.code, command.result["held_out_triplets"]) == (0, len(held_out))
     assert {name for name, _ in pairs_of(study_database, "small-2")}.isdisjoint(held_out)
 
 
 @on_sqlite
-def test_a_split_by_participant_holds_out_no_triplet(
-    study_database: Database, tmp_path: Path
-) -> None:
-    for _ in range(3):
-        Seat.taken(study_database, 1).answer_all()
-    words = ("--split", "participant", "--test-share", "0.4")
-    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
-    command = hsfiq(
-        "study", "next", "--n", "2", "--strategy", "random", "--release", tmp_path / "hp"
-    )
-    assert command.code == 2
-    assert "holds out participants and no triplets; leave --release out" in command.err
+def test_a_split_by_participant_holds_out_no_triplet(study_database: Database) -> None:
+    release = split_release(study_database, "participant", "0.4", n_people=3)
+    command = hsfiq(*RANDOM, "--n", "2", "--release", release)
+    assert (command.code, "leave --release out" in command.err) == (2, True)
 
 
 @on_sqlite
-def test_with_split_by_both_no_held_out_triplet_is_chosen(
-    study_database: Database, tmp_path: Path
-) -> None:
+def test_with_split_by_both_no_held_out_triplet_is_chosen(study_database: Database) -> None:
     """Including triplets that only participants in the training part have judged."""
-    for _ in range(3):
-        Seat.taken(study_database, 1).answer_all()
-    words = ("--split", "both", "--test-share", "0.5")
-    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
-    rows = pq.read_table(tmp_path / "hp" / "splits.parquet").to_pylist()
+    release = split_release(study_database, "both", "0.5", n_people=3)
+    rows = rows_of(release, "splits")
     n_train = sum(row["part"] == "train" for row in rows)
-    split = json.loads((tmp_path / "hp" / "manifest.json").read_text())["split"]
-    random = ("--strategy", "random", "--release", tmp_path / "hp")
-    command = hsfiq("study", "next", "--n", str(n_train), *random, "--json")
+    split = json.loads((release / "manifest.json").read_text())["split"]
+    command = hsfiq(*RANDOM, "--release", release, "--n", str(n_train), "--json")
     assert command.code == 0
     assert command.result["held_out_triplets"] == len(rows) - n_train >= split["held_out_triplets"]
 
 
 @on_sqlite
-def test_a_release_of_another_dataset(study_database: Database, tmp_path: Path) -> None:
-    Seat.taken(study_database, 1).answer_all()
-    words = ("--split", "triplet", "--test-share", "0.5")
-    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
+def test_releases_of_another_dataset_and_that_leak_are_refused(study_database: Database) -> None:
+    release = split_release(study_database, "triplet", "0.5")
+    path = release / "splits.parquet"
+    whole = path.read_bytes()
+    kept = rows_of(release, "splits")[1:]
+    pq.write_table(pa.Table.from_pylist(kept, schema=pq.read_schema(path)), path)
+    command = hsfiq(*RANDOM, "--n", "2", "--release", release)
+    assert (command.code, "splits.parquet" in command.err) == (2, True)
+    path.write_bytes(whole)
     with study_database.writing() as session:
         session.scalars(select(Dataset)).one().name = "renamed"
         study = session.scalars(select(Study)).one()
         study.design = study.design | {"queries": study.design["queries"] | {"dataset": "renamed"}}
-    command = hsfiq(
-        "study", "next", "--n", "2", "--strategy", "random", "--release", tmp_path / "hp"
-    )
-    assert command.code == 2
-    assert "--release: asks about small, not renamed" in command.err
+    command = hsfiq(*RANDOM, "--n", "2", "--release", release)
+    assert (command.code, "--release: asks about small, not renamed" in command.err) == (2, True)
 
 
 @on_sqlite
@@ -555,21 +494,6 @@ def test_runs_imported_later_are_not_compared(study_database: Database) -> None:
         query = session.scalars(select(Pair.query_id)).first()
         images = session.scalars(select(Image.id)).all()[:3]
         session.add(RankedList(system_id=system.id, query_id=query, image_ids=list(images)))
-    command = hsfiq("study", "next", "--n", "12", "--strategy", "random", "--json")
+    command = hsfiq(*RANDOM, "--n", "12", "--json")
     assert command.code == 0
     assert set(command.result["systems"]) == set(SYSTEMS)
-
-
-@on_sqlite
-def test_a_release_that_leaks_is_refused(study_database: Database, tmp_path: Path) -> None:
-    Seat.taken(study_database, 1).answer_all()
-    words = ("--split", "triplet", "--test-share", "0.5")
-    assert hsfiq("export", "--release", "hp", "--out", tmp_path / "hp", *words).code == 0
-    path = tmp_path / "hp" / "splits.parquet"
-    kept = pq.read_table(path).to_pylist()[1:]
-    pq.write_table(pa.Table.from_pylist(kept, schema=pq.read_schema(path)), path)
-    command = hsfiq(
-        "study", "next", "--n", "2", "--strategy", "random", "--release", tmp_path / "hp"
-    )
-    assert command.code == 2
-    assert "splits.parquet" in command.err

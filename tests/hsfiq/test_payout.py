@@ -101,6 +101,7 @@ def test_the_lists(paid_study: Database) -> None:
 
 @on_sqlite
 def test_nobody_is_rejected_without_a_limit(paid_study: Database) -> None:
+    """The limit of the study's file is the default."""
     facts = json.loads(payout("--out", "out", "--json").out)
     assert facts["left_out"] == {
         "no platform id": 1, "not from prolific": 1, "unfinished": 1,
@@ -109,8 +110,14 @@ def test_nobody_is_rejected_without_a_limit(paid_study: Database) -> None:
     assert (facts["approved"], facts["rejected"], facts["bonuses"]) == (3, 0, 0)
     assert (facts["bonus_total"], facts["folder"]) == ("0.00", "out")
     files = contents()
-    assert files["reject.csv"] == "platform_id,reason\n"
-    assert files["bonus.csv"] == ""
+    assert (files["reject.csv"], files["bonus.csv"]) == ("platform_id,reason\n", "")
+    with paid_study.writing() as session:
+        row = session.scalars(select(Study)).one()
+        row.design = row.design | {"recruitment": {"mode": "prolific", "max_failed_checks": 1}}
+    assert payout("--out", "stated").code == 0
+    assert Path("stated/reject.csv").read_text().splitlines()[1].startswith("careless,")
+    assert payout("--out", "given", "--max-failed-checks", "9").code == 0
+    assert "careless" in Path("given/approve.csv").read_text()
 
 
 @on_sqlite
@@ -139,9 +146,7 @@ def test_nothing_is_overwritten_without_force(paid_study: Database) -> None:
     assert payout("--out", "out").code == 0
     before = contents()
     refused = payout("--out", "out", "--bonus-per-question", "1")
-    assert (refused.code, refused.err) == (
-        2, "hsfiq: out: lists already exist; replace them with --force\n",
-    )  # fmt: skip
+    assert (refused.code, "replace them with --force" in refused.err) == (2, True)
     assert contents() == before
     assert payout("--out", "out", "--bonus-per-question", "1", "--force").code == 0
     assert contents()["bonus.csv"] != before["bonus.csv"]
@@ -153,23 +158,11 @@ def test_nothing_is_overwritten_without_force(paid_study: Database) -> None:
 
 
 @on_sqlite
-@pytest.mark.parametrize("amount", ["", "-1", "1,5", "nan", "1e3", "1.2345678"])
-def test_a_bonus_is_an_amount_of_money(paid_study: Database, amount: str) -> None:
-    refused = payout("--out", "out", "--bonus-per-question", amount)
-    assert refused.code == 2
-    assert "is not an amount; write one like 0.05" in refused.err
+def test_a_bonus_is_an_amount_of_money(paid_study: Database) -> None:
+    for amount in ("", "-1", "1,5", "nan", "1e3", "1.2345678"):
+        refused = payout("--out", "out", "--bonus-per-question", amount)
+        assert (refused.code, "is not an amount" in refused.err) == (2, True)
     assert not Path("out").exists()
-
-
-@on_sqlite
-def test_the_limit_of_the_studys_file_is_the_default(paid_study: Database) -> None:
-    with paid_study.writing() as session:
-        row = session.scalars(select(Study)).one()
-        row.design = row.design | {"recruitment": {"mode": "prolific", "max_failed_checks": 1}}
-    assert payout("--out", "stated").code == 0
-    assert Path("stated/reject.csv").read_text().splitlines()[1].startswith("careless,")
-    assert payout("--out", "given", "--max-failed-checks", "9").code == 0
-    assert "careless" in Path("given/approve.csv").read_text()
 
 
 # ------------------------------------------------------------------------------- Mechanical Turk
