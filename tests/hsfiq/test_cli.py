@@ -16,7 +16,6 @@ from hsfiq import __version__, cli
 from hsfiq.cli import reference
 from hsfiq.errors import UnreadableInput
 from tests.hsfiq.samples import FASHIONIQ, HPFIQ, RUNS, hsfiq
-from tests.processes import start_command
 from tests.studies import own_environment
 
 
@@ -54,15 +53,12 @@ def test_every_command_has_an_example_that_parses(path: str) -> None:
 
 
 def test_a_group_alone_shows_its_help() -> None:
+    assert hsfiq("--version").out == f"hsfiq {__version__}\n"
     for words in ([], ["db"], ["import"], ["study"]):
         command = hsfiq(*words)
         assert (command.code, command.out) == (2, "")
         assert command.err.lstrip().startswith(" ".join(["Usage: hsfiq", *words]))
         assert ("\nCommands:\n" if words else "\nRun a server:\n") in command.err
-
-
-def test_the_version() -> None:
-    assert hsfiq("--version").out == f"hsfiq {__version__}\n"
 
 
 # ------------------------------------------------------------------------------ output and codes
@@ -71,15 +67,12 @@ def test_the_version() -> None:
 def test_results_on_stdout_and_everything_else_on_stderr(need: Callable[..., None]) -> None:
     imported = hsfiq("import", "fashioniq", FASHIONIQ, "--json")
     assert imported.result["shirt.val"] == {"added": 3, "already": 0}
-    assert imported.err == (
-        "18 of 18 images are missing, and no image folder is known (--images DIR)\n"
-    )
-    assert hsfiq("import", "hpfiq", HPFIQ, "--json").result == {
-        "study hpfiq": {"added": 5, "already": 0}
-    }
-    assert hsfiq("import", "runs", RUNS / "sprc.trec", "--json").result == {
-        "dataset fashioniq": {"added": 2, "already": 0}
-    }
+    assert imported.err.startswith("18 of 18 images are missing")
+    for words, expected in (
+        (("hpfiq", HPFIQ), {"study hpfiq": {"added": 5, "already": 0}}),
+        (("runs", RUNS / "sprc.trec"), {"dataset fashioniq": {"added": 2, "already": 0}}),
+    ):
+        assert hsfiq("import", *words, "--json").result == expected
     (listed,) = hsfiq("study", "list", "--json").result["studies"]
     assert (listed["study"], listed["status"], listed["answered"]) == ("hpfiq", "closed", 5)
     status = hsfiq("study", "status", "--json").result
@@ -93,19 +86,13 @@ def test_results_on_stdout_and_everything_else_on_stderr(need: Callable[..., Non
     assert analysed.result["release"]["n_questions"] == 4
 
 
-NO_LICENCE = "  warning: no licence: nobody may use it; name one with [release] in study.toml, or "
-"""The beginning of the line."""
-
-
 def test_text_results() -> None:
     hsfiq("import", "hpfiq", HPFIQ)
-    assert hsfiq("study", "list").out == (
-        "hpfiq: closed, imported, 5 of 5 questions answered by 2 participants\n"
-    )
+    listed = hsfiq("study", "list").out
+    assert listed == "hpfiq: closed, imported, 5 of 5 questions answered by 2 participants\n"
     assert "answered: 5\n" in hsfiq("study", "status").out
-    output = hsfiq("export", "--release", "hp", "--filter-invalid").out
-    *lines, warning = output.splitlines()
-    assert warning.startswith(NO_LICENCE)
+    *lines, warning = hsfiq("export", "--release", "hp", "--filter-invalid").out.splitlines()
+    assert "  warning: no licence: nobody may use it" in warning
     assert lines == [
         "releases/hpfiq-hp-1.0.0: written",
         "  assigned                      5",
@@ -122,7 +109,7 @@ def test_exit_code_1_reports_failed_checks() -> None:
     hsfiq("import", "fashioniq", FASHIONIQ)
     command = hsfiq("export")
     assert (command.code, command.out) == (1, "")
-    assert command.err == "hsfiq: the database holds no study; import or create one first\n"
+    assert "holds no study" in command.err
     assert hsfiq("db", "check").code == 0
 
 
@@ -130,8 +117,7 @@ def test_the_study_must_be_named_if_there_are_several() -> None:
     hsfiq("import", "hpfiq", HPFIQ)
     hsfiq("import", "hpfiq", HPFIQ, "--study", "second")
     unnamed = hsfiq("export")
-    assert unnamed.code == 2
-    assert unnamed.err == ("hsfiq: --study: there are 2 studies; name one of hpfiq, second\n")
+    assert (unnamed.code, "name one of hpfiq, second" in unnamed.err) == (2, True)
     assert hsfiq("export", "--study", "second", "--release", "hp").code == 0
     assert Path("releases/second-hp-1.0.0/hpfiq.json").read_bytes() == HPFIQ.read_bytes()
 
@@ -139,34 +125,28 @@ def test_the_study_must_be_named_if_there_are_several() -> None:
 # ----------------------------------------------------------------------------------------- debug
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--debug", "import", "hpfiq", "absent.json"],
-        ["import", "--debug", "hpfiq", "absent.json"],
-        ["import", "hpfiq", "absent.json", "--debug"],
-    ],
-)
-def test_debug_is_accepted_at_any_position(arguments: list[str]) -> None:
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_debug_is_accepted_at_any_position(place: int) -> None:
+    arguments = ["import", "hpfiq", "absent.json"]
+    arguments.insert(place, "--debug")
     with pytest.raises(UnreadableInput, match=r"absent\.json: there is no such file"):
         hsfiq(*arguments)
 
 
-def test_debug_shows_the_traceback() -> None:
-    process = subprocess.run(
-        [sys.executable, "-m", "hsfiq", "import", "hpfiq", "absent.json", "--debug"],
-        env=own_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+def run_python(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run Python with this checkout; its output, and what it writes to standard error."""
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(
+        command, env=own_environment(), capture_output=True, text=True, check=False
     )
+
+
+def test_debug_shows_the_traceback() -> None:
+    process = run_python("-m", "hsfiq", "import", "hpfiq", "absent.json", "--debug")
     assert process.returncode != 0
     assert process.stderr.startswith("Traceback")
     assert "absent.json: there is no such file" in process.stderr
-
-
-def test_a_defect_is_shown_with_its_traceback() -> None:
-    """An unexpected exception keeps its traceback, with or without --debug."""
+    # An unexpected exception keeps its traceback, with or without --debug.
     assert cli.explain(ZeroDivisionError("a defect")) == (None, 1)
 
 
@@ -217,15 +197,15 @@ def test_the_demo_command_writes_simulated_answers(
 ) -> None:
     need("PIL")
     monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 40)
-    command = hsfiq("demo", "--answers", "3", "--seed", "3", "--dir", "simulated")
+    words = ("demo", "--answers", "3", "--seed", "3", "--dir", "simulated")
+    command = hsfiq(*words)
     assert (command.code, command.err) == (0, "")
     assert command.out.endswith("simulated/hsfiq.db: 3 answers by simulated annotators (seed 3)\n")
     url = "sqlite:///simulated/hsfiq.db"
     (study,) = hsfiq("study", "list", "--database", url, "--json").result["studies"]
     assert (study["origin"], study["status"], study["answered"]) == ("simulated", "closed", 3)
-    repeated = hsfiq("demo", "--answers", "3", "--dir", "simulated")
-    assert repeated.code == 2
-    assert repeated.err == "hsfiq: simulated: holds a demo already; name another with --dir\n"
+    repeated = hsfiq(*words)
+    assert (repeated.code, "simulated: holds a demo already" in repeated.err) == (2, True)
 
 
 # ----------------------------------------------------------------------------- working folder
@@ -236,20 +216,17 @@ def test_works_beside_unrelated_packages(need: Callable[..., None]) -> None:
         Path(name).mkdir()
         Path(name, "__init__.py").write_text(f"raise SystemExit('a stranger: {name}')")
     Path("migrations", "env.py").write_text("raise SystemExit('a stranger')")
-
-    def run(*arguments: str | Path) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "hsfiq", *map(str, arguments)],
-            env=own_environment(),
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        ).stdout
-
-    assert "5 questions added" in run("import", "hpfiq", HPFIQ)
-    assert "written" in run("export", "--release", "hp")
     need("pandas")
-    assert "recall@5" in run("analyze", "--metric", "recall@5")
+    for words, printed in (
+        (("import", "hpfiq", HPFIQ), "5 questions added"),
+        (("export", "--release", "hp"), "written"),
+        (("analyze", "--metric", "recall@5"), "recall@5"),
+    ):
+        process = run_python("-m", "hsfiq", *words)
+        assert (process.returncode, printed in process.stdout) == (0, True), process.stderr
+    # The database is a single file after the command.
+    shutil.copyfile("hsfiq.db", "copy.db")
+    assert "5 of 5" in hsfiq("study", "list", "--database", "sqlite:///copy.db").out
 
 
 def test_the_reader_of_the_output_may_close_the_pipe() -> None:
@@ -278,12 +255,8 @@ for name in ("gradio", "fastapi", "PIL", "numpy", "pandas", "scipy", "matplotlib
 from hsfiq.cli import run
 sys.exit(run(["import", "hpfiq", sys.argv[1]]) or run(["export"]) or run(["--help"]))
 """
-    subprocess.run(
-        [sys.executable, "-c", script, str(HPFIQ)],
-        env=own_environment(),
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
+    process = run_python("-c", script, HPFIQ)
+    assert process.returncode == 0, process.stderr
     assert Path("releases/hpfiq-hp-1.0.0/hpfiq.json").read_bytes() == HPFIQ.read_bytes()
 
 
@@ -294,19 +267,6 @@ sys.modules["pandas"] = None
 from hsfiq.cli import run
 sys.exit(run(["analyze", "releases/mine", "--metric", "recall@5"]))
 """
-    process = subprocess.run(
-        [sys.executable, "-c", script],
-        env=own_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    process = run_python("-c", script)
     assert (process.returncode, process.stdout) == (2, "")
     assert "pip install 'hsfiq[analysis]'" in process.stderr
-
-
-def test_the_database_is_a_single_file_after_the_command() -> None:
-    """A copy of hsfiq.db alone must be complete."""
-    assert start_command("import", "hpfiq", HPFIQ, log=Path("log.txt")).wait() == 0
-    shutil.copyfile("hsfiq.db", "copy.db")
-    assert "5 of 5" in hsfiq("study", "list", "--database", "sqlite:///copy.db").out
