@@ -142,6 +142,7 @@ def refusal(
     return line
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("made", "design", "checks", "parts"),
     [

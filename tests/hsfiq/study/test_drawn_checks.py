@@ -13,6 +13,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import RankedList
 from hsfiq.db.tables import Check, Form, Question
 from hsfiq.study.config import Checks
+from tests.hsfiq.samples import on_sqlite
 from tests.studies import SMALL, draw, make_queries
 
 
@@ -50,6 +51,7 @@ def test_gold_pairs_have_an_obvious_winner(database: Database) -> None:
     assert 2 < sum(check.expected == "1" for check in gold) < 22
 
 
+@on_sqlite
 @pytest.mark.parametrize(("size", "repeated"), [(2, 1), (3, 3), (10, 1), (10, 5)])
 def test_repeated_pairs_come_later_with_swapped_sides(
     database: Database, size: int, repeated: int

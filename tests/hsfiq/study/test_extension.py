@@ -183,6 +183,7 @@ def test_reassigned_questions_count_once(database: Database) -> None:
 # ------------------------------------------------------------------------------------ new queries
 
 
+@on_sqlite
 @pytest.mark.parametrize("options", KINDS, ids=lambda options: options["kind"])
 def test_all_new_queries_get_the_studys_design(database: Database, options: dict[str, Any]) -> None:
     queries = make_queries(database, {"dress": 8, "shirt": 8}, separate=True)

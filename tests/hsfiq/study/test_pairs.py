@@ -16,6 +16,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import RankedList
 from hsfiq.db.tables import Pair
 from hsfiq.study.design import draw_systems
+from tests.hsfiq.samples import on_sqlite
 from tests.hsfiq.study.drawn_studies import drawn, systems_of
 from tests.studies import SMALL, SYSTEMS, draw, make_queries
 
@@ -78,6 +79,7 @@ def test_sets_are_the_first_images_of_the_lists(database: Database) -> None:
 # -------------------------------------------------------------------------------------------- sides
 
 
+@on_sqlite
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 6])
 def test_sides_are_balanced_within_each_form(database: Database, size: int) -> None:
     queries = make_queries(database, {"shirt": 60})

@@ -13,6 +13,7 @@ from hsfiq.db.source_tables import RankedList, System
 from hsfiq.errors import ConfigError
 from hsfiq.study.config import Queries
 from hsfiq.study.design import chosen_queries
+from tests.hsfiq.samples import on_sqlite
 from tests.studies import SMALL, SYSTEMS, config, make_queries
 
 
@@ -60,6 +61,7 @@ def test_systems_of_other_datasets_are_not_used(database: Database) -> None:
     assert chosen(database, dataset="other") == other_queries
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -80,6 +82,7 @@ def test_impossible_choices_are_named(
     assert message.startswith(error_info.value.where)
 
 
+@on_sqlite
 @pytest.mark.parametrize("systems", [(), ("alone",)])
 def test_a_choice_needs_two_systems(database: Database, systems: tuple[str, ...]) -> None:
     make_queries(database, systems=systems)

@@ -12,6 +12,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
 from hsfiq.study.config import Checks
 from hsfiq.study.recruiting import Recruitment, completion_code, completion_url, has_failed
+from tests.hsfiq.samples import on_sqlite
 from tests.studies import GOOD, SMALL, Seat, draw, make_queries, pair_answer
 
 TIE = pair_answer(3, 3, 0)
@@ -46,6 +47,7 @@ def test_the_limit_of_failed_checks() -> None:
     assert has_failed(replace(USUAL, max_failed_checks=0), 1)
 
 
+@on_sqlite
 @pytest.mark.parametrize(("answer", "code"), [(TIE, "A+1"), (GOOD, "FA1L")])
 def test_who_fails_too_many_checks_gets_another_code(
     database: Database, answer: Answer, code: str
