@@ -207,6 +207,7 @@ IMPORTS = [
     # FashionIQ
     Broken("fiq-absent", no_setup, "import fashioniq absent", "absent: there is no such folder"),
     Broken("fiq-other", no_setup, "import fashioniq release", "release: no captions/cap."),
+    Broken("fiq-cirr", no_setup, f"import fashioniq {CIRR}", "no captions/cap."),
     Broken("fiq-file", no_setup, f"import fashioniq {HPFIQ}", "there is no such folder"),
     Broken("category", no_setup, f"import fashioniq {FASHIONIQ} --category hat", "category 'hat'"),
     Broken("split", no_setup, f"import fashioniq {FASHIONIQ} --split x", "split 'x'; there are"),

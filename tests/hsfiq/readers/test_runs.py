@@ -61,6 +61,7 @@ def jsonl(**values: object) -> str:
         ("q Q0 a 1 0.9 S\nq Q0 b 1 0.9 S\n", "line 2: query q has rank 1 twice"),
         ("q Q0 a 1 0.9 S\nq Q0 a 2 0.9 S\n", "line 1: the list of query q holds image a twice"),
         (f"q Q0 a 1 0.9 {'S' * 201}\n", "line 1: an id here has 1 to 200 characters"),
+        ("query_id,system,rank,image_id,score\nq,S,1,a,NaN\n", "line 2: nan is not a number"),
         ('["a", "b"]', "use a TREC run, JSONL, CSV with column names or {query id: [image ids]}"),
         ("\ufeff" + jsonl(rank=1), "line 1: unknown key 'rank'"),
         ('{"q": "a"}', "q: expected a list, found 'a'"),
