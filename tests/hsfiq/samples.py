@@ -14,11 +14,13 @@ import pytest
 
 from hsfiq import cli
 from hsfiq.collect.studies import list_studies
-from hsfiq.db.engine import Database
+from hsfiq.db.engine import Database, open_database
 from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import datasets, hpfiq
 from hsfiq.releases.content import Release, build
 from hsfiq.releases.filters import Filters
+from hsfiq.releases.splits import Split
+from tests.databases import migrated_sqlite
 
 FIXTURES = Path(__file__).parent / "fixtures"
 HPFIQ = FIXTURES / "hpfiq.json"
@@ -80,15 +82,24 @@ def import_hpfiq(database: Database, path: Path = HPFIQ, name: str = "hpfiq") ->
         import_published(session, name, hpfiq.read(path))
 
 
+def new_database(path: Path) -> Database:
+    """A new SQLite file with all tables, open."""
+    path.write_bytes(migrated_sqlite())
+    return open_database(f"sqlite:///{path}")
+
+
 def release_of(
-    database: Database, kind: str = "hp", filters: Filters | None = None, version: str = "1.0.0"
+    database: Database,
+    kind: str = "hp",
+    filters: Filters | None = None,
+    version: str = "1.0.0",
+    split: Split | None = None,
 ) -> Release:
     """A release of the database's only study."""
     with database.reading() as session:
         (study,) = list_studies(session)
-        return build(
-            session, study, kind, filters or Filters(), schema_revision="test", version=version
-        )
+        options = filters or Filters(), split
+        return build(session, study, kind, *options, schema_revision="test", version=version)
 
 
 def rows(release: Release, table: str) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, groupby
 from operator import itemgetter
 from typing import Any
+from zlib import crc32
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -14,7 +15,15 @@ from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.participants import latest_changes, rule_text
 from hsfiq.db.tables import Question, Response, Study
 from hsfiq.ids import question_id
-from hsfiq.kinds.rows import FormName, QueryRow, QuestionRow, Questions, Run, set_rows
+from hsfiq.kinds.rows import (
+    FormName,
+    QueryRow,
+    QuestionRow,
+    Questions,
+    RetrievedSetRow,
+    Run,
+    set_rows,
+)
 from hsfiq.releases.questions import (
     FormRow,
     read_checks,
@@ -164,3 +173,22 @@ OF_ANSWERS = (
     "score_1", "score_2", "preferred", "confirmed", "judgement", "extra", "irrelevant", "reason",
     "skipped", "served_at", "first_interaction_at", "submitted_at", "text_version", "language",
 )  # fmt: skip
+
+
+def bare_question(
+    participant: str, place: int, triplet: str = "t", suffix: str = "", **answer: Any
+) -> QuestionRow:
+    """A question of which nothing but these is known, and its answer if one is given."""
+    key = crc32(f"{triplet}{suffix}".encode())
+    query = QueryRow(
+        key, triplet + suffix, triplet, "small", "", None, "r", "t", "is red", "is red", []
+    )
+    retrieved = RetrievedSetRow(None, [])
+    return QuestionRow(
+        question_id=f"{participant}.form.{place}", participant_id=participant, form="form",
+        category="", place=place, pair_id=f"{query.query_id}/0", swapped=False, query=query,
+        text="is red", sets=(retrieved, retrieved), orders=(None, None),
+        participant_status="active", reassigned=False, check=None, failed_checks=None, images=None,
+        **dict.fromkeys(OF_ANSWERS) | {"irrelevant": False, "revision": int(bool(answer))} | answer,
+        active_seconds=None,
+    )  # fmt: skip

@@ -27,12 +27,13 @@ from hsfiq.releases.export import export_releases
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import content_digest
 from hsfiq.releases.layouts.layouts import Extras
+from hsfiq.releases.restore import open_valid, restore
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import draw_study
 from hsfiq.study.searches import Described
 from tests.arenas import Voter, draw_arena
-from tests.databases import migrated_sqlite
+from tests.hsfiq.samples import new_database
 from tests.studies import NOW, Seat, config, draw, make_queries, pair_answer, set_status
 
 Rows = list[dict[str, Any]]
@@ -139,13 +140,26 @@ def write_release(
     return folder
 
 
+def only_study(database: Database) -> int:
+    """The key of the database's only study."""
+    with database.reading() as session:
+        return session.scalars(select(Study.id)).one()
+
+
+def imported(release: Path, path: Path) -> Database:
+    """A new database with the study that a release is imported as."""
+    opened, database = open_valid(release), new_database(path)
+    with database.writing() as session:
+        restore(session, opened)
+    return database
+
+
 @cache
 def small_study_file(kind: str) -> tuple[bytes, int]:
     """The content of a SQLite file with the small study of a kind, and the study's key."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "study.db"
-        path.write_bytes(migrated_sqlite())
-        database = open_database(f"sqlite:///{path}")
+        database = new_database(path)
         key = small_study_of(database, kind)
         database.close()
         return path.read_bytes(), key

@@ -1,4 +1,4 @@
-"""What a release says of itself: licence, citation, who judged, what was never recorded."""
+"""What a release says of itself: licence, citation, what was never recorded; see golden files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from hsfiq.db.engine import Database
-from hsfiq.releases.card import citation_of, scalar, size_category, yaml_lines
+from hsfiq.releases.card import scalar, size_category, yaml_lines
 from hsfiq.releases.filters import Filters
 from hsfiq.study.publication import Publication, publication_errors
-from tests.hsfiq.releases.small_releases import small_pair_study
 from tests.hsfiq.samples import hsfiq, import_hpfiq, on_sqlite, release_of
 
 ABOUT = """
@@ -33,42 +32,21 @@ def test_the_published_file_says_what_the_file_lacks(database: Database) -> None
     import_hpfiq(database)
     release = release_of(database, "hp", Filters(invalid=True))
     card, manifest = text(release.files["README.md"]), json.loads(release.files["manifest.json"])
-    assert "**No licence is stated.**" in card
+    for words in (
+        "**No licence is stated.**",
+        "language: - en",
+        "kwak2025qure",
+        "| flagged irrelevant | 307 | flags were not published |",
+        "| preferred set scored lower | 28 (of those left) | 1 (of all) |",
+        "null, and not false",
+        "(flags were not recorded)",
+    ):
+        assert words in card
     assert "license:" not in card
-    assert "language: - en" in card
-    assert "kwak2025qure" in card
-    assert "| flagged irrelevant | 307 | flags were not published |" in card
-    assert "| preferred set scored lower | 28 (of those left) | 1 (of all) |" in card
-    assert "null, and not false" in card
     assert "irrelevant" in manifest["not_recorded"]["preferences"]
-    assert "(flags were not recorded)" in card
-    assert {step["rule"]: step["dropped"] for step in manifest["funnel"]["steps"]}[
-        "irrelevant"
-    ] is None
+    dropped = {step["rule"]: step["dropped"] for step in manifest["funnel"]["steps"]}
+    assert dropped["irrelevant"] is None
     assert any("no licence" in warning for warning in release.warnings)
-
-
-@on_sqlite
-def test_hs_and_hp_say_what_the_other_has(database: Database) -> None:
-    import_hpfiq(database)
-    scores, preferences = (
-        text(release_of(database, kind).files["README.md"]) for kind in ("hs", "hp")
-    )
-    assert "The `hp` release of the same study has the preference" in scores
-    assert "- config_name: sets data_files: sets.parquet default: true" in scores
-    assert (
-        "The `hs` release of the same study has the retrieved sets with their scores" in preferences
-    )
-    assert "- config_name: preferences data_files: preferences.parquet default: true" in preferences
-
-
-@on_sqlite
-def test_a_study_of_ours_says_who_judged_and_how_it_was_drawn(database: Database) -> None:
-    small_pair_study(database)
-    card = text(release_of(database).files["README.md"])
-    assert "5 people, with 3.8 kept questions each on average." in card
-    assert "Seed 1." in card
-    assert "The papers' Table 1" not in card
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
@@ -96,19 +74,17 @@ def test_about_gives_an_imported_study_a_licence(
     [
         ("[study]\nname = 'a'", "has no table [release]"),
         ("[release]\nlicense = 'MIT'", "release.license is not a key here"),
-        ("[release]\nauthors = 'Kim'", "release.authors: 'Kim' is not a list of texts"),
-        ("[release]\nurl = 3", "release.url: 3 is not text"),
-        ("[release]\nlicence = 'free for all'", "release.licence: 'free for all' is neither"),
+        ("[release]\nauthors = 'Kim'", "release.authors: 'Kim'"),
+        ("[release]\nurl = 3", "release.url: 3"),
+        ("[release]\nlicence = 'free for all'", "release.licence: 'free for all'"),
         ("[release]\ncitation = 'Kim 2026'", "release.citation: is no BibTeX entry"),
-        ("[release]\ndate = '23.11.2026'", "release.date: '23.11.2026' is no day"),
+        ("[release]\ndate = '23.11.2026'", "release.date: '23.11.2026'"),
         ("[release", "broken TOML"),
     ],
 )
 def test_a_wrong_file_is_one_line(table: str, expected: str, tmp_path: Path) -> None:
     (tmp_path / "about.toml").write_text(table, encoding="utf-8")
-    done = hsfiq(
-        *("export", "--database", "sqlite:///absent.db", "--about", tmp_path / "about.toml")
-    )
+    done = hsfiq("export", "--database", "sqlite:///absent.db", "--about", tmp_path / "about.toml")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert expected in done.err
 
@@ -117,33 +93,8 @@ def test_publication_errors() -> None:
     sound = Publication("MIT", "@misc{a, title = {A}}", ("Kim",), "kim@a.org", "https://a.org")
     assert list(publication_errors(sound)) == []
     wrong = Publication(authors=("Kim", " "), contact="a\nb", url="a.org")
-    assert [key for key, _ in publication_errors(wrong)] == [
-        "release.url",
-        "release.contact",
-        "release.authors",
-    ]
-
-
-def manifest(**stated: Any) -> dict[str, Any]:
-    publication: dict[str, Any] = dict.fromkeys(
-        ("licence", "citation", "authors", "contact", "url")
-    )
-    return {
-        "publication": publication | stated,
-        "name": "shops-hp",
-        "title": "Which shop?",
-        "version": "1.0.0",
-        "origin": "collected",
-    }
-
-
-def test_a_citation_is_the_owners_or_made_of_the_authors() -> None:
-    assert citation_of(manifest()) is None
-    assert citation_of(manifest(citation="@misc{a}", authors=["Kim"])) == "@misc{a}"
-    made = citation_of(manifest(authors=["Kim", "Lee"]))
-    assert made is not None
-    assert made.startswith("@misc{shops-hp,")
-    assert "author = {Kim and Lee}" in made
+    keys = [key.removeprefix("release.") for key, _ in publication_errors(wrong)]
+    assert keys == ["url", "contact", "authors"]
 
 
 @pytest.mark.parametrize(

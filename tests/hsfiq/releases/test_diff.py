@@ -10,9 +10,11 @@ import pytest
 from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_release
 from tests.hsfiq.samples import hsfiq
 
+Releases = tuple[OnDisk, OnDisk]
+
 
 @pytest.fixture
-def releases(tmp_path: Path) -> tuple[OnDisk, OnDisk]:
+def releases(tmp_path: Path) -> Releases:
     """A release of pairs, and a copy."""
     return small_release("hs", tmp_path / "a"), small_release("hs", tmp_path / "b")
 
@@ -23,14 +25,14 @@ def compared(before: OnDisk, after: OnDisk, *options: str) -> Any:
     return command.result
 
 
-def test_a_copy_does_not_differ(releases: tuple[OnDisk, OnDisk]) -> None:
+def test_a_copy_does_not_differ(releases: Releases) -> None:
     result = compared(*releases, "--metric", "recall@5")
     assert (result["differs"], result["facts"], result["figures"]) == (False, {}, {})
     text = hsfiq("release", "diff", releases[0].folder, releases[1].folder).out
     assert text == "the tables have the same rows\n"
 
 
-def test_rows_are_added_gone_and_changed(releases: tuple[OnDisk, OnDisk]) -> None:
+def test_rows_are_added_gone_and_changed(releases: Releases) -> None:
     before, after = releases
     first, second, third = (row["question_id"] for row in before.rows("preferences")[:3])
 
@@ -51,7 +53,7 @@ def test_rows_are_added_gone_and_changed(releases: tuple[OnDisk, OnDisk]) -> Non
     assert "language None -> en" in text
 
 
-def test_figures_that_moved_have_n_and_an_interval(releases: tuple[OnDisk, OnDisk]) -> None:
+def test_figures_that_moved_have_n_and_an_interval(releases: Releases) -> None:
     before, after = releases
     gone = {row["question_id"] for row in before.rows("preferences")[:4]}
     for table in ("preferences", "sets"):
@@ -65,9 +67,7 @@ def test_figures_that_moved_have_n_and_an_interval(releases: tuple[OnDisk, OnDis
     assert {"rate", "low", "high"} <= rate["a"].keys()
 
 
-def test_other_kinds_and_other_folders_are_refused(
-    releases: tuple[OnDisk, OnDisk], tmp_path: Path
-) -> None:
+def test_other_kinds_and_other_folders_are_refused(releases: Releases, tmp_path: Path) -> None:
     before, after = releases
     after.json("manifest.json", lambda manifest: manifest.update(kind="hp"))
     refused = hsfiq("release", "diff", before.folder, after.folder)

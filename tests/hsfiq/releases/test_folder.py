@@ -28,24 +28,14 @@ from hsfiq.releases.folder import (
 Row = dict[str, Any]
 
 QUERY: Row = {
-    "query_id": "q",
-    "triplet_id": "t",
-    "dataset": "drawn",
-    "reference_id": "i2",
-    "target_id": None,
-    "text": "is red",
-}
+    "query_id": "q", "triplet_id": "t", "dataset": "drawn", "reference_id": "i2",
+    "target_id": None, "text": "is red",
+}  # fmt: skip
 SET: Row = {"set_id": "a.1", "query_id": "q", "image_ids": ["i0", "i1"]}
 PREFERENCE: Row = {
-    "question_id": "a",
-    "participant_id": "p",
-    "query_id": "q",
-    "set_1": "a.1",
-    "set_2": "a.2",
-    "score_1": 5,
-    "score_2": 2,
-    "preferred": 0,
-}
+    "question_id": "a", "participant_id": "p", "query_id": "q", "set_1": "a.1", "set_2": "a.2",
+    "score_1": 5, "score_2": 2, "preferred": 0,
+}  # fmt: skip
 
 
 def write(folder: Path, **tables: Row) -> Path:
@@ -66,16 +56,12 @@ def test_tables_become_records(tmp_path: Path) -> None:
     assert read_exclusions(release) == [ReleasedExclusion("p", "irrelevant")]
 
 
-def test_a_set_whose_query_is_missing(tmp_path: Path) -> None:
+def test_sets_have_queries_and_there_are_some(tmp_path: Path) -> None:
     release = write(tmp_path, queries=QUERY, sets=SET | {"query_id": "p"})
     with pytest.raises(UnreadableInput) as error:
         read_sets(release)
     assert error.value.where == str(release / SETS)
     assert "set a.1 is of query p" in error.value.what
-
-
-def test_a_release_without_sets(tmp_path: Path) -> None:
-    release = write(tmp_path, queries=QUERY)
     pq.write_table(pa.Table.from_pylist([SET]).slice(0, 0), release / SETS)
     with pytest.raises(NothingToDo, match="has no sets"):
         read_sets(release)
@@ -97,21 +83,17 @@ def test_an_impossible_answer(tmp_path: Path, change: Row, what: str) -> None:
     assert error.value.what.startswith(what)
 
 
-def test_a_missing_column(tmp_path: Path) -> None:
+def test_missing_columns_and_nulls_are_named(tmp_path: Path) -> None:
     incomplete = {name: value for name, value in QUERY.items() if name != "reference_id"}
-    release = write(tmp_path, queries=incomplete)
-    with pytest.raises(UnreadableInput) as error:
-        read_queries(release)
-    assert (error.value.where, error.value.what) == (
-        str(release / QUERIES),
-        "column reference_id is missing",
-    )
-
-
-def test_a_null_in_a_required_column(tmp_path: Path) -> None:
-    release = write(tmp_path, queries=QUERY | {"dataset": None})
-    with pytest.raises(UnreadableInput, match="column dataset is null in row 1"):
-        read_queries(release)
+    for query, what in (
+        (incomplete, "column reference_id is missing"),
+        (QUERY | {"dataset": None}, "column dataset is null in row 1"),
+    ):
+        release = write(tmp_path, queries=query)
+        with pytest.raises(UnreadableInput) as error:
+            read_queries(release)
+        assert error.value.where == str(release / QUERIES)
+        assert error.value.what.startswith(what)
 
 
 def test_missing_and_unreadable_tables(tmp_path: Path) -> None:

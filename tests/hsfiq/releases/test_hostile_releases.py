@@ -20,16 +20,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hsfiq.errors import HsfiqError
-from hsfiq.kinds import KIND_OF_RELEASE
 from hsfiq.model.preference.answers import read_answers
 from hsfiq.readers.hpfiq import KEYS
-from hsfiq.releases.layouts.layouts import Extras
-from hsfiq.releases.splits import Split
 from hsfiq.releases.untrusted import batches_of, is_inside
 from tests.databases import migrated_sqlite
 from tests.hsfiq.releases.parquet_footers import write_large_pages, write_sizes_of_no_texts
-from tests.hsfiq.releases.small_releases import OnDisk, small_study_at, write_release
+from tests.hsfiq.releases.small_releases import OnDisk
 from tests.hsfiq.samples import CommandResult, hsfiq
+
+Change = Callable[[OnDisk], object]
+Copied = Callable[[str], OnDisk]
 
 KINDS = ("hp", "single", "ranking", "images", "query", "search", "arena")
 MEMORY = 3 * 2**30
@@ -49,31 +49,9 @@ def bounded_memory() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of every kind, under its name; `hp` has a split and further layouts."""
-    parent = tmp_path_factory.mktemp("sound")
-    for name in KINDS:
-        path = parent / f"{name}.db"
-        database, study = small_study_at(path, KIND_OF_RELEASE[name].name)
-        of_pairs = name == "hp"
-        split = Split("both", seed=1, test_share=0.5) if of_pairs else None
-        extras = Extras(layouts=("csv", "trl")) if of_pairs else None
-        write_release(database, study, name, parent / name, split, None, extras)
-        database.close()
-    return parent
-
-
-def copied(sound: Path, kind: str, place: Path) -> OnDisk:
-    folder = place / kind
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(sound / kind, folder)
-    return OnDisk(folder)
-
-
-def read_by_all(release: Path, sound: Path, place: Path) -> dict[str, CommandResult]:
+def read_by_all(release: Path, sound: Path) -> dict[str, CommandResult]:
     """What each command says of a release; an error that is no `HsfiqError` fails the test."""
-    kind = release.name
+    kind, place = release.name, release.parent
     url = f"sqlite:///{place / 'imported.db'}"
     (place / "imported.db").write_bytes(migrated_sqlite())
     shutil.rmtree(place / "merged", ignore_errors=True)
@@ -109,22 +87,16 @@ def read_by_all(release: Path, sound: Path, place: Path) -> dict[str, CommandRes
 # --------------------------------------------------------------------------------------- a table
 
 
-def table_of(columns: dict[str, Any]) -> Callable[[OnDisk], object]:
-    """Replace columns of `preferences`, without the JSON lines."""
+def retyped(make: Callable[[int], Any], name: str = "question_id") -> Change:
+    """Replace a column of `preferences`, without the JSON lines."""
 
     def change(release: OnDisk) -> None:
         path = release.folder / "preferences.parquet"
         table = pq.read_table(path)
-        for name, make in columns.items():
-            place = table.schema.get_field_index(name)
-            table = table.set_column(place, name, make(table.num_rows))
-        pq.write_table(table, path)
+        place = table.schema.get_field_index(name)
+        pq.write_table(table.set_column(place, name, make(table.num_rows)), path)
 
     return change
-
-
-def retyped(make: Callable[[int], Any], name: str = "question_id") -> Callable[[OnDisk], object]:
-    return table_of({name: make})
 
 
 def many_rows(release: OnDisk) -> None:
@@ -153,15 +125,10 @@ def long_texts(release: OnDisk) -> None:
     pq.write_table(pa.Table.from_arrays(columns, row.schema.names), path, compression="zstd")
 
 
-def empty_columns(*names: str) -> Callable[[OnDisk], object]:
+def empty_columns(*names: str) -> Change:
     """Columns without rows, instead of a table."""
-    columns = [pa.array([], pa.int8()) for _ in names]
-
-    def change(release: OnDisk) -> None:
-        table = pa.Table.from_arrays(columns, list(names))
-        pq.write_table(table, release.folder / "preferences.parquet")
-
-    return change
+    table = pa.Table.from_arrays([pa.array([], pa.int8()) for _ in names], list(names))
+    return lambda release: pq.write_table(table, release.folder / "preferences.parquet")
 
 
 def lists_of_dictionaries(release: OnDisk) -> None:
@@ -174,34 +141,34 @@ def lists_of_dictionaries(release: OnDisk) -> None:
     (release.folder / "sets.jsonl").write_text("{}\n" * 20_000)
 
 
-def lines_of(text: str) -> Callable[[OnDisk], object]:
-    def change(release: OnDisk) -> None:
-        (release.folder / "preferences.jsonl").write_text(text, encoding="utf-8")
-
-    return change
-
-
-def manifest(**values: object) -> Callable[[OnDisk], object]:
+def manifest(**values: object) -> Change:
     return lambda release: release.json("manifest.json", lambda known: known.update(values))
 
 
-def fifo(name: str) -> Callable[[OnDisk], object]:
+def raw(name: str, content: bytes | str) -> Change:
+    data = content.encode() if isinstance(content, str) else content
+    return lambda release: (release.folder / name).write_bytes(data)
+
+
+def lines_of(text: str) -> Change:
+    return raw("preferences.jsonl", text)
+
+
+def instead(name: str, make: Callable[[Path], object]) -> Change:
+    """Something else in the place of a file."""
+
     def change(release: OnDisk) -> None:
         (release.folder / name).unlink(missing_ok=True)
-        os.mkfifo(release.folder / name)
+        make(release.folder / name)
 
     return change
 
 
-def link(name: str, target: str) -> Callable[[OnDisk], object]:
-    def change(release: OnDisk) -> None:
-        (release.folder / name).unlink(missing_ok=True)
-        (release.folder / name).symlink_to(target)
-
-    return change
+def link_to(target: str) -> Callable[[Path], object]:
+    return lambda path: path.symlink_to(target)
 
 
-def listed(name: str) -> Callable[[OnDisk], object]:
+def listed(name: str) -> Change:
     """List a name of a file in the manifest."""
     entry = {"sha256": "0" * 64, "bytes": 1}
     return lambda release: release.json(
@@ -209,29 +176,18 @@ def listed(name: str) -> Callable[[OnDisk], object]:
     )
 
 
-def sparse(name: str) -> Callable[[OnDisk], object]:
-    def change(release: OnDisk) -> None:
-        with (release.folder / name).open("r+b") as file:
-            file.truncate(2**40)
-
-    return change
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(2**40)
 
 
-def holes(name: str) -> Callable[[OnDisk], object]:
+def holes(path: Path) -> None:
     """A file with many holes, each of a megabyte."""
-
-    def change(release: OnDisk) -> None:
-        with (release.folder / name).open("r+b") as file:
-            for place in range(20):
-                file.seek(place * (2**20 + 2**16))
-                file.write(b"x" * 2**16)
-            file.truncate(20 * (2**20 + 2**16))
-
-    return change
-
-
-def raw(name: str, content: bytes) -> Callable[[OnDisk], object]:
-    return lambda release: (release.folder / name).write_bytes(content)
+    with path.open("wb") as file:
+        for place in range(20):
+            file.seek(place * (2**20 + 2**16))
+            file.write(b"x" * 2**16)
+        file.truncate(20 * (2**20 + 2**16))
 
 
 def nested(depth: int) -> list[Any]:
@@ -251,7 +207,7 @@ def deep_list(release: OnDisk) -> None:
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"x": value}))
 
 
-def further_users(forms: Any, *names: str) -> Callable[[OnDisk], object]:
+def further_users(forms: Any, *names: str) -> Change:
     """Users of the published layout with these question sets."""
 
     def change(release: OnDisk) -> None:
@@ -269,22 +225,21 @@ def empty_forms(n: int) -> dict[str, Any]:
 
 
 BRACKETS = "[" * 300_000
-ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
+PREFERENCES, NOT_ITS_LAYOUT = "preferences.parquet", "hpfiq.json: is not in its layout"
+VERSIONS, NESTED = "text_versions.json", "is not in its layout (the JSON is nested too deeply)"
+NOT_READ = "cannot be read as Parquet (damaged or hostile)"
+ATTACKS: dict[str, tuple[Change, str]] = {
     "struct ids": (
         retyped(lambda n: pa.array([{"a": "x"}] * n)),
-        "preferences.parquet: has column question_id of type struct<a: string>",
+        f"{PREFERENCES}: has column question_id of type struct<a: string>",
     ),
     "binary ids": (
         retyped(lambda n: pa.array([b"\xff%d" % each for each in range(n)])),
-        "preferences.parquet, row 1, question_id: is b'\\xff0' (binary), and not of type string",
+        f"{PREFERENCES}, row 1, question_id: is b'\\xff0' (binary), and not of type string",
     ),
-    "lists of ids": (
-        retyped(lambda n: pa.array([["x"]] * n)),
-        "question_id: is ['x'] (list<element: string>), and not of type string",
-    ),
+    "lists of ids": (retyped(lambda n: pa.array([["x"]] * n)), "is ['x'] (list<element: string>)"),
     "ids that are not UTF-8": (
-        retyped(lambda n: pa.array([b"\xff"] * n).view(pa.string())),
-        "preferences.parquet: cannot be read (",
+        retyped(lambda n: pa.array([b"\xff"] * n).view(pa.string())), f"{PREFERENCES}: cannot be"
     ),
     "NUL in an id": (
         retyped(lambda n: pa.array([f"a\0{each}" for each in range(n)])),
@@ -299,104 +254,89 @@ ATTACKS: dict[str, tuple[Callable[[OnDisk], object], str]] = {
         "submitted_at: ",
     ),
     "scores of lists": (
-        retyped(lambda n: pa.array([[1]] * n), "score_1"),
-        "score_1: is [1] (list<element: int64>), and not of type int8",
+        retyped(lambda n: pa.array([[1]] * n), "score_1"), "score_1: is [1] (list<element: int64>)"
     ),
     "NaN seconds": (
         retyped(lambda n: pa.array([float("nan")] * n), "active_seconds"),
-        "preferences.parquet, row 1, active_seconds: is nan, not a finite number",
+        f"{PREFERENCES}, row 1, active_seconds: is nan, not a finite number",
     ),
     "10^7 rows": (many_rows, "says that it has 10,000,000 rows, and preferences.jsonl"),
-    "20,000 columns": (
-        empty_columns(*map(str, range(20_000))),
-        "preferences.parquet: has 20,000 columns, and tables of releases at most 1,000",
-    ),
+    "20,000 columns": (empty_columns(*map(str, range(20_000))), f"{PREFERENCES}: has 20,000"),
     "a column twice": (empty_columns("b", "a", "b"), "has the column b twice"),
     "sizes of no texts": (
         lambda release: write_sizes_of_no_texts(release.folder / "sets.parquet"),
-        "sets.parquet: cannot be read as Parquet (damaged or hostile)",
+        f"sets.parquet: {NOT_READ}",
     ),
     "sizes of no texts in a part": (
         lambda release: write_sizes_of_no_texts(release.folder / "sets-train.parquet"),
-        "sets-train.parquet: cannot be read as Parquet (damaged or hostile)",
+        f"sets-train.parquet: {NOT_READ}",
     ),
     "large pages": (
         lambda release: write_large_pages(release.folder / "sets.parquet", 2**26),
         "sets.parquet: cannot be read (a column has larger pages than the footer says)",
     ),
     "lists of dictionaries": (lists_of_dictionaries, "sets.parquet: cannot be read ("),
-    "long texts": (long_texts, "preferences.parquet: says that it has 10,000 rows, and"),
+    "long texts": (long_texts, f"{PREFERENCES}: says that it has 10,000 rows, and"),
     "brackets in JSON lines": (
         lines_of(f"{BRACKETS}\n"),
         "preferences.jsonl, row 1: is not JSON (the JSON is nested too deeply)",
     ),
     "NaN in JSON lines": (lines_of('{"score_1": NaN}\n' * 300), "NaN is not a JSON value"),
     "a long number": (lines_of(f'{{"a": {"1" * 10_000}}}\n'), "a number is too long"),
-    "brackets in the manifest": (raw("manifest.json", BRACKETS.encode()), "nested too deeply"),
-    "brackets in croissant.json": (raw("croissant.json", BRACKETS.encode()), "nested too deeply"),
-    "brackets in text_versions.json": (
-        raw("text_versions.json", BRACKETS.encode()),
-        "text_versions.json: is not in its layout (the JSON is nested too deeply)",
-    ),
+    "brackets in the manifest": (raw("manifest.json", BRACKETS), "nested too deeply"),
+    "brackets in croissant.json": (raw("croissant.json", BRACKETS), "nested too deeply"),
+    "brackets in text_versions.json": (raw(VERSIONS, BRACKETS), f"{VERSIONS}: {NESTED}"),
     "brackets in hpfiq.json": (
-        raw("hpfiq.json", b'{\n  "u": ' + BRACKETS.encode() + b"\n  }\n}"),
-        "hpfiq.json: is not in its layout (the JSON is nested too deeply)",
+        raw("hpfiq.json", '{\n  "u": ' + BRACKETS + "\n  }\n}"), f"hpfiq.json: {NESTED}"
     ),
     "900 brackets in the manifest": (manifest(notes=nested(900)), "nested too deeply"),
     "450 brackets in text_versions.json": (
-        raw("text_versions.json", json.dumps([{"number": 1, "texts": nested(450)}]).encode()),
-        "text_versions.json: is not in its layout (the JSON is nested too deeply)",
+        raw(VERSIONS, json.dumps([{"number": 1, "texts": nested(450)}])), f"{VERSIONS}: {NESTED}"
     ),
     "a list below long keys": (deep_list, "manifest.json: x.kkk"),
     "many users without a question": (
         further_users(empty_forms(1), *(f"u{number}" for number in range(1_000))),
-        "hpfiq.json: is not in its layout (has more than 1",
+        f"{NOT_ITS_LAYOUT} (has more than 1",
     ),
     "many empty question sets": (further_users(empty_forms(1_000), "u"), "empty question sets)"),
     "a user without a question set": (
-        further_users({}, "u"),
-        "hpfiq.json: is not in its layout ('u' has no question set)",
+        further_users({}, "u"), f"{NOT_ITS_LAYOUT} ('u' has no question set)"
     ),
     "a long name of a user": (
-        further_users(empty_forms(1), "u" * 100_000),
-        "hpfiq.json: is not in its layout (an id here has 1 to 80 characters, not 100,000)",
+        further_users(empty_forms(1), "u" * 100_000), f"{NOT_ITS_LAYOUT} (an id here has 1 to 80 "
     ),
     "a lone surrogate in a user's name": (
         further_users(empty_forms(1), "\ud800"),
-        "hpfiq.json: is not in its layout (the text has characters that cannot be stored)",
+        f"{NOT_ITS_LAYOUT} (the text has characters that cannot be stored)",
     ),
     "a question set without lists": (
-        further_users({"f": {}}, "u"),
-        "hpfiq.json: is not in its layout (the key 'ref_img_paths' is missing)",
+        further_users({"f": {}}, "u"), f"{NOT_ITS_LAYOUT} (the key 'ref_img_paths' is missing)"
     ),
     "a funnel that is a text": (manifest(funnel="x"), "funnel: expected an object, found 'x'"),
-    "a funnel of texts": (
-        manifest(funnel={"steps": ["x"]}),
-        "funnel.steps[0]: expected an object, found 'x'",
-    ),
+    "a funnel of texts": (manifest(funnel={"steps": ["x"]}), "funnel.steps[0]: expected an object"),
     "counts of texts": (manifest(counts={"sets": "x"}), "counts.sets: expected an integer"),
     "files that are a list": (manifest(files=[1]), "files: expected an object, found a list"),
     "a long file name": (listed("x" * 100_000), "an id here has 1 to 250 characters"),
     "parts outside": (
-        manifest(parts={"../../x": {"train": "x"}}),
-        "parts.../../x: x is the part of no table",
+        manifest(parts={"../../x": {"train": "x"}}), "parts.../../x: x is the part of no table"
     ),
     "csv of no table": (manifest(layouts={"csv": ["y.csv"]}), "y.csv is the CSV of no table"),
     "csv of a table many times": (
-        manifest(layouts={"csv": ["sets.csv"] * 300_000}),
-        "layouts.csv[1]: 'sets.csv' is there twice",
+        manifest(layouts={"csv": ["sets.csv"] * 300_000}), "layouts.csv[1]: 'sets.csv' is there"
     ),
-    "FIFO manifest": (fifo("manifest.json"), "manifest.json: is not a regular file"),
-    "FIFO table": (fifo("sets.parquet"), "sets.parquet: is not a regular file"),
-    "FIFO lines": (fifo("sets.jsonl"), "sets.jsonl: is not a regular file"),
-    "FIFO of no table": (fifo("x"), "x: is not a regular file"),
-    "link to a device": (link("sets.jsonl", "/dev/zero"), "sets.jsonl: is a symbolic link"),
-    "link to a folder": (link("x", "/"), "x: is a symbolic link"),
-    "link to the folder": (link("x", "."), "x: is a symbolic link"),
-    "sparse lines": (sparse("sets.jsonl"), "sets.jsonl: is a sparse file"),
-    "lines of many holes": (holes("sets.jsonl"), "sets.jsonl: is a sparse file"),
+    "FIFO manifest": (instead("manifest.json", os.mkfifo), "manifest.json: is not a regular file"),
+    "FIFO table": (instead("sets.parquet", os.mkfifo), "sets.parquet: is not a regular file"),
+    "FIFO lines": (instead("sets.jsonl", os.mkfifo), "sets.jsonl: is not a regular file"),
+    "FIFO of no table": (instead("x", os.mkfifo), "x: is not a regular file"),
+    "link to a device": (
+        instead("sets.jsonl", link_to("/dev/zero")), "sets.jsonl: is a symbolic link"
+    ),
+    "link to a folder": (instead("x", link_to("/")), "x: is a symbolic link"),
+    "link to the folder": (instead("x", link_to(".")), "x: is a symbolic link"),
+    "sparse lines": (instead("sets.jsonl", sparse), "sets.jsonl: is a sparse file"),
+    "lines of many holes": (instead("sets.jsonl", holes), "sets.jsonl: is a sparse file"),
     "escapes in a name": (listed("a\x1b[2Jb"), "does not name a file inside"),
-}
+}  # fmt: skip
 OUTSIDE = (
     *("../../../etc/passwd", "/etc/passwd", "..", "a/../../b", "a//b", "./a", "a/", ""),
     *("..\\x", "C:\\x", "C:x", "a\0b", "a\nb", "\\\\host\\share\\x"),
@@ -405,9 +345,8 @@ OUTSIDE = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_we_export_is_read_by_all(kind: str, sound: Path, tmp_path: Path) -> None:
-    release = copied(sound, kind, tmp_path)
-    results = read_by_all(release.folder, sound, tmp_path)
+def test_what_we_export_is_read_by_all(kind: str, sound: Path, copied: Copied) -> None:
+    results = read_by_all(copied(kind).folder, sound)
     # A release does not merge with itself, and the small one has no query in both of its parts.
     codes = {name: result.code for name, result in results.items() if name != "merge"}
     assert codes == dict.fromkeys(codes, 0), results
@@ -415,57 +354,49 @@ def test_what_we_export_is_read_by_all(kind: str, sound: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_hostile_release_is_refused_in_one_line(name: str, sound: Path, tmp_path: Path) -> None:
+def test_hostile_release_is_refused_in_one_line(name: str, sound: Path, copied: Copied) -> None:
     change, expected = ATTACKS[name]
-    release = copied(sound, "hp", tmp_path)
+    release = copied("hp")
     change(release)
-    results = read_by_all(release.folder, sound, tmp_path)
+    results = read_by_all(release.folder, sound)
     verified = results["verify"]
-    assert verified.code in (1, 2)
     assert expected in verified.out + verified.err
-    assert results["import"].code in (1, 2)
-    assert results["merge"].code in (1, 2)
-    assert not (tmp_path / "merged").exists()
+    assert {results[name].code for name in ("verify", "import", "merge")} <= {1, 2}
+    assert not (release.folder.parent / "merged").exists()
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-@pytest.mark.parametrize("where", ["files", "layouts", "parts"])
-def test_names_outside_the_folder_are_refused_first(
-    name: str, where: str, sound: Path, tmp_path: Path
-) -> None:
+def test_names_outside_the_folder_are_refused_first(name: str, copied: Copied) -> None:
     assert not is_inside(name)
-    release = copied(sound, "hp", tmp_path)
-    values = {
-        "files": {name: {"sha256": "0" * 64, "bytes": 1}},
-        "layouts": {"csv": [name]},
-        "parts": {"sets": {"train": name}},
-    }
-    manifest(**{where: values[where]})(release)
-    (release.folder / "sets.parquet").write_bytes(b"")  # which would be found later
-    verified = hsfiq("release", "verify", release.folder)
-    assert (verified.code, verified.out) == (2, "")
-    assert len(verified.err.splitlines()) == 1
-    assert f"manifest.json: {where}" in verified.err
+    for where, value in (
+        ("files", {name: {"sha256": "0" * 64, "bytes": 1}}),
+        ("layouts", {"csv": [name]}),
+        ("parts", {"sets": {"train": name}}),
+    ):
+        release = copied("hp")
+        manifest(**{where: value})(release)
+        (release.folder / "sets.parquet").write_bytes(b"")  # which would be found later
+        verified = hsfiq("release", "verify", release.folder)
+        assert (verified.code, verified.out) == (2, "")
+        assert len(verified.err.splitlines()) == 1
+        assert f"manifest.json: {where}" in verified.err
 
 
 @pytest.mark.parametrize("name", [5, None, ["x"], {}])
-def test_names_of_other_types_are_refused(name: object, sound: Path, tmp_path: Path) -> None:
-    release = copied(sound, "hp", tmp_path)
+def test_names_of_other_types_are_refused(name: object, copied: Copied) -> None:
+    release = copied("hp")
     manifest(layouts={"csv": [name]})(release)
     verified = hsfiq("release", "verify", release.folder)
-    assert verified.code == 2
-    assert "manifest.json: layouts.csv[0]: " in verified.err
+    assert (verified.code, "manifest.json: layouts.csv[0]: " in verified.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    "url", ["../../../etc/passwd", "/etc/passwd", ".cache/passwd", 5, None, "a\\b"]
-)
-def test_croissant_does_not_name_files_outside(url: object, sound: Path, tmp_path: Path) -> None:
-    release = copied(sound, "hp", tmp_path)
+@pytest.mark.parametrize("url", ["../etc/passwd", "/etc/passwd", ".cache/passwd", 5, None, "a\\b"])
+def test_croissant_does_not_name_files_outside(url: object, copied: Copied) -> None:
+    release = copied("hp")
     release.json("croissant.json", lambda known: known["distribution"][0].update(contentUrl=url))
     verified = hsfiq("release", "verify", release.folder)
     assert verified.code == 1
-    assert f"{url!r} does not name a file inside the release's folder" in verified.out
+    assert f"{url!r} does not name a file inside" in verified.out
 
 
 @pytest.mark.parametrize(
@@ -479,10 +410,8 @@ def test_croissant_does_not_name_files_outside(url: object, sound: Path, tmp_pat
         ("search", "turns", "question_id"),
     ],
 )
-def test_analyze_names_a_missing_column(
-    kind: str, table: str, column: str, sound: Path, tmp_path: Path
-) -> None:
-    release = copied(sound, kind, tmp_path)
+def test_analyze_names_a_missing_column(kind: str, table: str, column: str, copied: Copied) -> None:
+    release = copied(kind)
     path = release.folder / f"{table}.parquet"
     pq.write_table(pq.read_table(path).drop_columns(column), path)
     refused = hsfiq("analyze", release.folder, "--no-verify")
@@ -490,8 +419,8 @@ def test_analyze_names_a_missing_column(
     assert f"{table}.parquet: column {column} is missing" in refused.err
 
 
-def test_what_cannot_be_encoded_is_escaped(sound: Path, tmp_path: Path) -> None:
-    release = copied(sound, "hp", tmp_path)
+def test_what_cannot_be_encoded_is_escaped(copied: Copied) -> None:
+    release = copied("hp")
     Path(os.fsdecode(os.fsencode(release.folder) + b"/not \xff UTF-8")).write_bytes(b"")
     lines_of('{"question_id": "\\ud800"}\n')(release)
     for option in ([], ["--json"]):
@@ -522,17 +451,16 @@ def steered(release: OnDisk) -> None:
     release.agree()
 
 
-def test_results_do_not_steer_the_terminal(sound: Path, tmp_path: Path) -> None:
-    release = copied(sound, "single", tmp_path)
+def test_results_do_not_steer_the_terminal(sound: Path, copied: Copied, tmp_path: Path) -> None:
+    release = copied("single")
     steered(release)
     url = f"sqlite:///{tmp_path / 'a.db'}"
-    commands: tuple[tuple[str | Path, ...], ...] = (
+    for command in (
         ("release", "diff", sound / "single", release.folder),
         ("analyze", release.folder, "--no-verify", "--resamples", "10"),
         ("--database", url, "import", "release", release.folder),
         ("--database", url, "participant", "list"),
-    )
-    for command in commands:
+    ):
         for option in ([], ["--json"]):
             result = hsfiq(*command, *option)
             assert result.code == 0, result.err
@@ -541,24 +469,22 @@ def test_results_do_not_steer_the_terminal(sound: Path, tmp_path: Path) -> None:
     assert first["participant"].endswith(STEERING)
 
 
-def test_a_difference_is_in_one_line(sound: Path, tmp_path: Path) -> None:
-    release = copied(sound, "single", tmp_path)
+def test_a_difference_is_in_one_line(sound: Path, copied: Copied) -> None:
+    release = copied("single")
     release.json("manifest.json", lambda known: known.update(title="a\nthe same"))
-    compared = hsfiq("release", "diff", sound / "single", release.folder)
-    assert "a the same" in compared.out
+    assert "a the same" in hsfiq("release", "diff", sound / "single", release.folder).out
 
 
-def test_few_empty_question_sets_are_valid(sound: Path, tmp_path: Path) -> None:
-    release = copied(sound, "hp", tmp_path)
+def test_few_empty_question_sets_are_valid(copied: Copied) -> None:
+    release = copied("hp")
     further_users(empty_forms(2), "u")(release)
     assert hsfiq("release", "verify", release.folder).out.endswith(": valid\n")
 
 
-def test_one_finding_is_named_in_the_singular(sound: Path, tmp_path: Path) -> None:
-    release = copied(sound, "hp", tmp_path)
+def test_one_finding_is_named_in_the_singular(copied: Copied, tmp_path: Path) -> None:
+    release = copied("hp")
     release.json("manifest.json", lambda known: known["counts"].update(sets=10**6))
-    verified = hsfiq("release", "verify", release.folder)
-    assert verified.out.endswith(": 1 finding\n")
+    assert hsfiq("release", "verify", release.folder).out.endswith(": 1 finding\n")
     refused = hsfiq("--database", f"sqlite:///{tmp_path}/a.db", "import", "release", release.folder)
     assert ": 1 finding, the first: manifest.json" in refused.err
 
@@ -567,8 +493,8 @@ def test_one_finding_is_named_in_the_singular(sound: Path, tmp_path: Path) -> No
     "metadata",
     [b"{\xff", b"[]", b'{"index_columns": ["set_id"], "columns": 5, "column_indexes": []}'],
 )
-def test_metadata_of_pandas_is_not_read(metadata: bytes, sound: Path, tmp_path: Path) -> None:
-    release = copied(sound, "hp", tmp_path)
+def test_metadata_of_pandas_is_not_read(metadata: bytes, sound: Path, copied: Copied) -> None:
+    release = copied("hp")
     path = release.folder / "sets.parquet"
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({b"pandas": metadata}), path)
@@ -578,10 +504,8 @@ def test_metadata_of_pandas_is_not_read(metadata: bytes, sound: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(("kind", "table"), [("query", "queries"), ("search", "turns")])
-def test_analyze_refuses_rows_that_occur_twice(
-    kind: str, table: str, sound: Path, tmp_path: Path
-) -> None:
-    release = copied(sound, kind, tmp_path)
+def test_analyze_refuses_rows_that_occur_twice(kind: str, table: str, copied: Copied) -> None:
+    release = copied(kind)
     path = release.folder / f"{table}.parquet"
     rows = pq.read_table(path)
     pq.write_table(pa.concat_tables([rows, rows]), path)
@@ -594,20 +518,8 @@ def test_analyze_refuses_rows_that_occur_twice(
 
 SCALARS: list[Any] = [
     *(None, True, -1, 0, 1, 2**31, 2**63, 10**400, 1.5, float("nan"), float("inf"), "", "x"),
-    *(
-        "x" * 5_000,
-        "\0",
-        "\ud800",
-        "../x",
-        "1.0.0",
-        "\x1b[2J",
-        [],
-        {},
-        [[]],
-        {"a": 1},
-        [None],
-        ["x"],
-    ),
+    *("x" * 5_000, "\0", "\ud800", "../x", "1.0.0", "\x1b[2J", [], {}, [[]], {"a": 1}),
+    *([None], ["x"]),
 ]
 
 
@@ -751,10 +663,10 @@ PARTS = 4
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(KINDS))
 @example(seed=13, kind="images")  # in part 1, a time that Python has no date for
 def test_generated_mutations_end_in_one_line(
-    part: int, seed: int, kind: str, sound: Path, tmp_path: Path
+    part: int, seed: int, kind: str, sound: Path, copied: Copied
 ) -> None:
     draw = random.Random(PARTS * seed + part)
-    release = copied(sound, kind, tmp_path)
+    release = copied(kind)
     try:
         mutate(release, draw)
         if draw.random() < 0.7:
@@ -764,7 +676,7 @@ def test_generated_mutations_end_in_one_line(
         pa.ArrowException,
     ):
         pass  # what the first mutation broke cannot be changed by the second
-    read_by_all(release.folder, sound, tmp_path)
+    read_by_all(release.folder, sound)
 
 
 def test_a_batch_has_only_the_texts_of_its_row_group(tmp_path: Path) -> None:

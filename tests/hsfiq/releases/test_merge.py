@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from hsfiq.kinds import RELEASE_KINDS
 from tests.hsfiq.releases.small_releases import OnDisk, Rows, small_release
 from tests.hsfiq.samples import hsfiq
 
+Groups = Callable[[str], tuple[OnDisk, OnDisk]]
+
 
 @pytest.fixture
-def groups(tmp_path: Path) -> Callable[[str], tuple[OnDisk, OnDisk]]:
+def groups(tmp_path: Path) -> Groups:
     """The releases of two groups that use the same ids; the second is called another release."""
 
     def make(kind: str) -> tuple[OnDisk, OnDisk]:
@@ -35,62 +38,44 @@ def merged(first: OnDisk, second: OnDisk, *options: str, to: str = "merged") -> 
     return OnDisk(out)
 
 
-MAIN = {"hp": "preferences", "hs": "preferences", "single": "scores", "ranking": "rankings",
-        "images": "judgements", "query": "query_ratings", "search": "sessions",
-        "arena": "sessions"}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", MAIN)
-def test_every_kind_is_merged(groups: Callable[[str], tuple[OnDisk, OnDisk]], kind: str) -> None:
+@pytest.mark.parametrize("kind", RELEASE_KINDS)
+def test_every_kind_is_merged(groups: Groups, kind: str) -> None:
     first, second = groups(kind)
     both = merged(first, second)
-    rows, own = both.rows(MAIN[kind]), first.rows(MAIN[kind])
-    assert len(rows) == 2 * len(own)
+    rows, own = (release.rows(RELEASE_KINDS[kind].main) for release in (both, first))
     people = {row["participant_id"] for row in own}
-    assert {row["participant_id"] for row in rows} == {
-        f"p{number}" for number in range(1, 2 * len(people) + 1)
-    }
+    assert {row["participant_id"] for row in rows} == {f"p{n + 1}" for n in range(2 * len(people))}
     # The same queries and pairs, and each answer twice.
     assert len(both.rows("queries")) == len(first.rows("queries"))
-    values = [
-        sorted(str([row.get(name) for name in ("text", "score_1", "score", "ranks", "verdict")])
-               for row in table)
-        for table in (rows, own * 2)
-    ]  # fmt: skip
-    assert values[0] == values[1]
+    names = ("text", "score_1", "score", "ranks", "verdict")
+    values, twice = (
+        sorted(str([row.get(name) for name in names]) for row in table) for table in (rows, own * 2)
+    )
+    assert values == twice
 
 
-def test_queries_that_differ_get_other_ids(
-    groups: Callable[[str], tuple[OnDisk, OnDisk]],
-) -> None:
+def test_queries_that_differ_get_other_ids(groups: Groups) -> None:
     """One has another text, another one another target: neither is the first group's query."""
     first, second = groups("hs")
-    ids = [row["query_id"] for row in second.rows("queries")]
+    known = {row["query_id"]: row for row in first.rows("queries")}
 
     def edit(rows: Rows) -> None:
         rows[0]["text"] = rows[0]["text_shown"] = "is green"
+        assert rows[0]["triplet_id"] != rows[2]["triplet_id"]
         for row in rows:
-            if (
-                row["triplet_id"] == rows[2]["triplet_id"]
-                and rows[0]["triplet_id"] != rows[2]["triplet_id"]
-            ):
+            if row["triplet_id"] == rows[2]["triplet_id"]:
                 row["target_id"] = "another"
 
     second.change("queries", edit)
     second.agree()
-    both = merged(first, second)
-    named = {row["query_id"]: row for row in both.rows("queries")}
-    new = [row for id_, row in named.items() if id_ not in ids]
-    assert {"is green"} <= {row["text"] for row in new}
+    named = {row["query_id"]: row for row in merged(first, second).rows("queries")}
+    new = [row for id_, row in named.items() if id_ not in known]
+    assert "is green" in {row["text"] for row in new}
     assert "another" in {row["target_id"] for row in new}
-    for id_ in ids:
-        known = next(row for row in first.rows("queries") if row["query_id"] == id_)
-        assert named[id_] == known
+    assert {id_: named[id_] for id_ in known} == known
 
 
-def test_the_funnel_is_the_sum_and_the_seed_draws_the_pseudonyms(
-    groups: Callable[[str], tuple[OnDisk, OnDisk]],
-) -> None:
+def test_the_funnel_is_the_sum_and_the_seed_draws_the_pseudonyms(groups: Groups) -> None:
     first, second = groups("hs")
     both = merged(first, second, "--name", "both", "--title", "Both groups")
     manifests: list[Any] = []
@@ -107,9 +92,7 @@ def test_the_funnel_is_the_sum_and_the_seed_draws_the_pseudonyms(
     assert other.rows("preferences") != both.rows("preferences")
 
 
-def test_systems_that_differ_get_other_names(
-    groups: Callable[[str], tuple[OnDisk, OnDisk]],
-) -> None:
+def test_systems_that_differ_get_other_names(groups: Groups) -> None:
     first, second = groups("arena")
     retrievers: list[Any] = []
     second.json("manifest.json", lambda value: value["retrievers"][0].update(version="2"))
@@ -135,14 +118,6 @@ def test_systems_that_differ_get_other_names(
     assert not items[0] & items[1]
 
 
-def test_other_settings_of_searches_are_refused(
-    groups: Callable[[str], tuple[OnDisk, OnDisk]],
-) -> None:
-    first, second = groups("search")
-    second.json("manifest.json", lambda value: value["searches"].update(k=9))
-    assert "searches is {'k': 9" in refusal(first, second)
-
-
 def refusal(first: OnDisk, second: OnDisk) -> str:
     out = first.folder.parent / "merged"
     refused = hsfiq("release", "merge", first.folder, second.folder, "--out", out)
@@ -151,7 +126,7 @@ def refusal(first: OnDisk, second: OnDisk) -> str:
     return refused.err
 
 
-def test_other_instruments_are_refused(groups: Callable[[str], tuple[OnDisk, OnDisk]]) -> None:
+def test_other_instruments_are_refused(groups: Groups) -> None:
     first, second = groups("hs")
     assert "is there twice" in refusal(first, first)
     second.json("manifest.json", lambda manifest: manifest["scale"].update(points=7))
@@ -160,3 +135,9 @@ def test_other_instruments_are_refused(groups: Callable[[str], tuple[OnDisk, OnD
     assert "kind is hp, and of" in refusal(first, second)
     (second.folder / "queries.jsonl").unlink()
     assert "queries.jsonl: is missing" in refusal(first, second)
+
+
+def test_other_settings_of_searches_are_refused(groups: Groups) -> None:
+    first, second = groups("search")
+    second.json("manifest.json", lambda value: value["searches"].update(k=9))
+    assert "searches is {'k': 9" in refusal(first, second)

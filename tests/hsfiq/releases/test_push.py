@@ -35,8 +35,18 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield served
 
 
+PUSH = ("release", "push", "--repo", "group/study")
+
+
+def refusal(release: OnDisk, code: int = 2) -> str:
+    """The line with which a push is refused."""
+    refused = hsfiq(*PUSH, release.folder, "--yes")
+    assert (refused.code, refused.err.count("\n")) == (code, 1)
+    return refused.err
+
+
 def test_nothing_is_sent_without_yes(release: OnDisk, hub: Hub) -> None:
-    planned = hsfiq("release", "push", release.folder, "--repo", "group/study")
+    planned = hsfiq(*PUSH, release.folder)
     assert planned.code == 0
     assert "repository: group/study\nlicence: CC-BY-4.0\nversion: 1.0.0\n" in planned.out
     assert planned.out.endswith("nothing was uploaded; add --yes to do so\n")
@@ -45,8 +55,7 @@ def test_nothing_is_sent_without_yes(release: OnDisk, hub: Hub) -> None:
 
 @pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")  # the client's own
 def test_the_files_arrive_as_they_are(release: OnDisk, hub: Hub, tmp_path: Path) -> None:
-    arguments = ("release", "push", release.folder, "--repo", "group/study", "--json")
-    pushed = hsfiq(*arguments, "--yes", "--private")
+    pushed = hsfiq(*PUSH, release.folder, "--json", "--yes", "--private")
     assert pushed.code == 0, pushed.err
     assert hub.private == {"group/study": True}
     assert hub.files["group/study"] == {
@@ -61,50 +70,35 @@ def test_the_files_arrive_as_they_are(release: OnDisk, hub: Hub, tmp_path: Path)
     for name, content in hub.files["group/study"].items():
         (downloaded / name).write_bytes(content)
     assert hsfiq("release", "verify", downloaded).code == 0
-    assert hsfiq(*arguments, "--yes").code == 0  # the repository is there already
+    assert hsfiq(*PUSH, release.folder, "--yes").code == 0  # the repository is there already
 
 
-def test_a_release_without_licence_is_refused(release: OnDisk, hub: Hub) -> None:
+def test_a_release_that_is_broken_or_without_licence_is_refused(release: OnDisk, hub: Hub) -> None:
     release.json("manifest.json", lambda manifest: manifest["publication"].update(licence=None))
     release.agree()
-    refused = hsfiq("release", "push", release.folder, "--repo", "group/study", "--yes")
-    assert refused.code == 2
-    assert "names no licence" in refused.err
-    assert hub.private == {}
-
-
-def test_a_broken_release_is_refused(release: OnDisk, hub: Hub) -> None:
+    assert "names no licence" in refusal(release)
     (release.folder / "queries.jsonl").unlink()
-    refused = hsfiq("release", "push", release.folder, "--repo", "group/study", "--yes")
-    assert refused.code == 1
-    assert "queries.jsonl: is missing" in refused.err
+    assert "queries.jsonl: is missing" in refusal(release, 1)
     assert hub.private == {}
 
 
 def test_a_refusal_of_the_hub_is_one_line(release: OnDisk, hub: Hub) -> None:
     hub.refuses = True
-    refused = hsfiq("release", "push", release.folder, "--repo", "group/study", "--yes")
-    assert refused.code == 2
-    assert refused.err.startswith("hsfiq: --repo group/study: the upload was refused (")
-    assert refused.err.count("\n") == 1
+    assert "--repo group/study: the upload was refused (" in refusal(release)
 
 
 def test_a_repository_needs_an_owner(release: OnDisk) -> None:
     refused = hsfiq("release", "push", release.folder, "--repo", "study")
-    assert (refused.code, refused.err) == (2, "hsfiq: --repo: 'study' is not like owner/name\n")
+    assert (refused.code, "--repo: 'study'" in refused.err) == (2, True)
 
 
 def test_who_is_not_logged_in_is_told_how(
     release: OnDisk, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HF_TOKEN")
-    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(release.folder / "none"))
-    monkeypatch.setattr(
-        "huggingface_hub.constants.HF_STORED_TOKENS_PATH", str(release.folder / "none")
-    )
-    refused = hsfiq("release", "push", release.folder, "--repo", "group/study", "--yes")
-    assert refused.code == 2
-    assert "nobody is logged in; run `hf auth login`, or set HF_TOKEN" in refused.err
+    for name in ("HF_TOKEN_PATH", "HF_STORED_TOKENS_PATH"):
+        monkeypatch.setattr(f"huggingface_hub.constants.{name}", str(release.folder / "none"))
+    assert "nobody is logged in; run `hf auth login`, or set HF_TOKEN" in refusal(release)
     assert hub.private == {}
 
 
@@ -112,10 +106,9 @@ def test_without_network_there_is_one_line(
     release: OnDisk, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free_port()}")
-    refused = hsfiq("release", "push", release.folder, "--repo", "group/study", "--yes")
-    assert (refused.code, refused.err.count("\n")) == (2, 1)
-    assert "cannot be reached" in refused.err
-    assert "HF_ENDPOINT" in refused.err
+    line = refusal(release)
+    assert "cannot be reached" in line
+    assert "HF_ENDPOINT" in line
 
 
 def test_a_token_that_the_hub_repeats_is_not_printed(
@@ -125,7 +118,6 @@ def test_a_token_that_the_hub_repeats_is_not_printed(
         raise ValueError(f"the header was Bearer {TOKEN}")
 
     monkeypatch.setattr("huggingface_hub.HfApi.create_commit", refuse)
-    refused = hsfiq("release", "push", release.folder, "--repo", "group/study", "--yes")
-    assert refused.code == 2
-    assert TOKEN not in refused.err
-    assert "the header was Bearer ***" in refused.err
+    line = refusal(release)
+    assert TOKEN not in line
+    assert "the header was Bearer ***" in line

@@ -24,7 +24,7 @@ from sqlalchemy import select
 from hsfiq import cli
 from hsfiq.arrow_columns import json_lines
 from hsfiq.collect.studies import list_studies
-from hsfiq.db.engine import Database, open_database
+from hsfiq.db.engine import Database
 from hsfiq.db.tables import Response
 from hsfiq.releases import questions
 from hsfiq.releases.content import Source
@@ -33,7 +33,7 @@ from hsfiq.releases.files import TableFiles, TableWriter
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.questions import FormRow
 from tests.hsfiq.imported_answers import write_imported_answers
-from tests.hsfiq.samples import hsfiq, import_hpfiq, release_of
+from tests.hsfiq.samples import CommandResult, hsfiq, import_hpfiq, release_of
 from tests.processes import Fork
 from tests.studies import NOW
 
@@ -47,47 +47,30 @@ times = st.none() | st.builds(
 )
 floats = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 seconds = st.none() | st.floats(0, 1e10) | st.floats(0, 1e3).map(lambda each: round(each, 3))
-rows = st.fixed_dictionaries(
-    {
-        "text": texts,
-        'a "name"': st.none() | st.integers(-128, 127),
-        "flag": st.none() | st.booleans(),
-        "number": floats,
-        "seconds": seconds,
-        "time": times,
-        "texts": st.none() | st.lists(texts, max_size=3),
-        "places": st.none() | st.lists(st.integers(0, 9), max_size=3),
-        "numbers": st.none() | st.lists(floats, max_size=3),
-    }
-)
-SCHEMA = pa.schema(
-    {
-        "text": pa.string(),
-        'a "name"': pa.int8(),
-        "flag": pa.bool_(),
-        "number": pa.float64(),
-        "seconds": pa.float64(),
-        "time": pa.timestamp("us", tz="UTC"),
-        "texts": pa.list_(pa.string()),
-        "places": pa.list_(pa.int32()),
-        "numbers": pa.list_(pa.float64()),
-    }
-)
+COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "text": (pa.string(), texts),
+    'a "name"': (pa.int8(), st.none() | st.integers(-128, 127)),
+    "flag": (pa.bool_(), st.none() | st.booleans()),
+    "number": (pa.float64(), floats),
+    "seconds": (pa.float64(), seconds),
+    "time": (pa.timestamp("us", tz="UTC"), times),
+    "texts": (pa.list_(pa.string()), st.none() | st.lists(texts, max_size=3)),
+    "places": (pa.list_(pa.int32()), st.none() | st.lists(st.integers(0, 9), max_size=3)),
+    "numbers": (pa.list_(pa.float64()), st.none() | st.lists(floats, max_size=3)),
+}
+SCHEMA = pa.schema({name: type_ for name, (type_, _) in COLUMNS.items()})
+rows = st.fixed_dictionaries({name: values for name, (_, values) in COLUMNS.items()})
 
 
 @given(st.lists(rows, max_size=6), st.integers(0, 3))
 def test_lines_are_those_of_python(drawn: list[dict[str, Any]], start: int) -> None:
     table = pa.Table.from_pylist(drawn, schema=SCHEMA).slice(start)
-    expected = "".join(
-        json.dumps(
-            {name: row[name] for name in SCHEMA.names},
-            ensure_ascii=False,
-            default=lambda time: time.isoformat(),
-        )
-        + "\n"
-        for row in drawn[start:]
-    )
-    assert json_lines(table).to_pybytes().decode() == expected
+    in_order = [{name: row[name] for name in COLUMNS} for row in drawn[start:]]
+    lines = [
+        json.dumps(row, ensure_ascii=False, default=lambda time: time.isoformat()) + "\n"
+        for row in in_order
+    ]
+    assert json_lines(table).to_pybytes().decode() == "".join(lines)
 
 
 # ------------------------------------------------------------------------------------------- parts
@@ -148,28 +131,6 @@ def test_answers_given_meanwhile_are_not_in_it(
     assert release_of(database, "hs").files["preferences.jsonl"] != before["preferences.jsonl"]
 
 
-def test_a_restored_and_a_copied_database_give_the_same_bytes(
-    database: Database, database_url: str, tmp_path: Path
-) -> None:
-    import_hpfiq(database)
-    before = release_of(database).files
-    backup, copy = tmp_path / "backup.hsfiq", f"sqlite:///{tmp_path / 'copy.db'}"
-    command = hsfiq("db", "backup", backup, "--database", database_url)
-    assert command.code == 0, command.err
-    restored = f"sqlite:///{tmp_path / 'restored.db'}"
-    if database_url.startswith("sqlite"):
-        command = hsfiq("db", "restore", backup, "--database", restored)
-        assert command.code == 0, command.err
-    else:
-        restored = copy
-    command = hsfiq("db", "copy", database_url, copy)
-    assert command.code == 0, command.err
-    for url in (restored, copy):
-        opened = open_database(url)
-        assert release_of(opened).files == before
-        opened.close()
-
-
 @pytest.mark.parametrize("fails", ["write_rows", "write_lines"])
 def test_an_error_of_a_thread_ends_the_export(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
@@ -218,47 +179,37 @@ def test_an_export_killed_at_random_moments(
 
 
 @pytest.fixture
-def abandoned(tmp_path: Path) -> Callable[[str], Path]:
-    """Make a folder as a killed export leaves it beside `tmp_path/hp`."""
+def export_to_hp(tmp_path: Path) -> Callable[[], CommandResult]:
+    write_imported_answers(tmp_path / "study.db")
+    words = ("--database", f"sqlite:///{tmp_path / 'study.db'}", "--release", "hp")
+    return lambda: hsfiq("export", *words, "--out", tmp_path / "hp")
 
-    def make(name: str) -> Path:
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "sets.jsonl").touch()
-        return folder
 
-    return make
+def abandon(folder: Path) -> Path:
+    """Make a folder as a killed export leaves it."""
+    folder.mkdir()
+    (folder / "sets.jsonl").touch()
+    return folder
 
 
 def test_what_was_being_replaced_comes_back(
-    abandoned: Callable[[str], Path], tmp_path: Path
+    export_to_hp: Callable[[], CommandResult], tmp_path: Path
 ) -> None:
     """A process was killed between the two renamings of a folder that replaces another."""
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    write_imported_answers(tmp_path / "study.db")
-    arguments = ("export", "--database", url, "--release", "hp", "--out", tmp_path / "hp")
-    assert hsfiq(*arguments).code == 0
+    assert export_to_hp().code == 0
     (tmp_path / "hp").rename(tmp_path / ".hp-abcdefgh.draft-old")
-    abandoned(".hp-abcdefgh.draft")
-    assert hsfiq(*arguments).out.count("unchanged, nothing written") == 1
+    abandon(tmp_path / ".hp-abcdefgh.draft")
+    assert export_to_hp().out.count("unchanged, nothing written") == 1
     assert content_of(tmp_path / "hp") is not None
     assert not list(tmp_path.glob(".hp-*"))
 
 
-def test_an_empty_folder_of_a_killed_export_is_cleared_away(tmp_path: Path) -> None:
-    """The process was killed before it wrote its first file."""
-    (tmp_path / ".hp-abcdefgh.draft").mkdir()
-    write_imported_answers(tmp_path / "study.db")
-    out = ("--release", "hp", "--out", tmp_path / "hp")
-    assert hsfiq("export", "--database", f"sqlite:///{tmp_path / 'study.db'}", *out).code == 0
-    assert not list(tmp_path.glob(".hp-*"))
-
-
-def test_other_hidden_folders_stay(abandoned: Callable[[str], Path], tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    write_imported_answers(tmp_path / "study.db")
-    others = [abandoned(name) for name in (".hp-mine", ".hp-abcdefgh", ".hp2-abcdefgh.draft")]
-    abandoned(".hp-abcdefgh.draft")
-    out = ("--release", "hp", "--out", tmp_path / "hp")
-    assert hsfiq("export", "--database", url, *out).code == 0
-    assert set(tmp_path.glob(".hp*")) == set(others)
+def test_drafts_of_killed_exports_are_cleared_away_and_other_hidden_folders_stay(
+    export_to_hp: Callable[[], CommandResult], tmp_path: Path
+) -> None:
+    names = (".hp-mine", ".hp-abcdefgh", ".hp2-abcdefgh.draft")
+    others = {abandon(tmp_path / name) for name in names}
+    abandon(tmp_path / ".hp-abcdefgh.draft")
+    (tmp_path / ".hp-ijklmnop.draft").mkdir()  # killed before it wrote its first file
+    assert export_to_hp().code == 0
+    assert set(tmp_path.glob(".hp*")) == others
