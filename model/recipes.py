@@ -325,7 +325,10 @@ class Recipe(RecipeBase):
 
 
 RETRAINING: Final = "preference"
-"""The recipe that starts from a scorer and a release; its numbers: `Settings` of `model/preference/training.py`."""
+"""The recipe that starts from a scorer and a release.
+
+Its numbers are in `Settings` of `model/preference/training.py`.
+"""
 
 
 def recipe(name: str, others: Iterable[str] = ()) -> Recipe:

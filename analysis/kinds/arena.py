@@ -199,10 +199,10 @@ def deviations(rows: pd.DataFrame) -> FloatArray:
 
 # The figures of an arena: a leaderboard, and how far it can be trusted.
 #
-# Strengths are those of `systems/strengths.py`: Bradley and Terry's model (1952) with Davidson's ties
-# (1970), and the effect of the side by Davidson and Beaver (1977). "Both bad" is a tie. Votes of
-# one participant depend on each other, so whole participants are resampled, and triplets too where
-# several participants voted on a triplet (`Bootstrap.of_rows`).
+# Strengths are those of `systems/strengths.py`: Bradley and Terry's model (1952) with Davidson's
+# ties (1970), and the effect of the side by Davidson and Beaver (1977). "Both bad" is a tie. Votes
+# of one participant depend on each other, so whole participants are resampled, and triplets too
+# where several participants voted on a triplet (`Bootstrap.of_rows`).
 
 MEAN_RATING, POINTS = 1000.0, 400.0
 """rating = 1000 + 400 s / ln 10: 400 points more are odds of 10 to 1, the mean system has 1000."""
