@@ -22,16 +22,21 @@ from playwright.sync_api import (
 
 from hsfiq.annotate.app import build_app
 from hsfiq.db.engine import Database, open_database
-from tests.annotate.reused_study import ReusedStudy
+from tests.annotate.question_page import OpenPage
 from tests.annotate.served_studies import (
     Place,
     PlaceOfKind,
+    ReusedStudy,
+    Serve,
     Server,
+    ServeStudy,
     ThreadServer,
+    Visit,
     browser_of,
     enrol,
     make_study,
     newcomer,
+    plain_browser,
 )
 from tests.browser import TIMEOUT_MS, new_context_of
 
@@ -91,6 +96,19 @@ def annotator(new_browser: TestClient, database: Database) -> TestClient:
     return enrol(new_browser, database)
 
 
+@pytest.fixture
+def visit(place: Place) -> Iterator[Visit]:
+    """A new browser for a study made for the test, and the study's database."""
+    with ExitStack() as opened:
+
+        def start(**options: Any) -> tuple[TestClient, Database]:
+            database = make_study(place, **options)
+            opened.callback(database.close)
+            return plain_browser(database), database
+
+        yield start
+
+
 # ------------------------------------------------------------------------------ a real browser
 
 
@@ -102,7 +120,7 @@ def running(server: ThreadServer) -> Iterator[ThreadServer]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Place], ThreadServer]]:
+def serve() -> Iterator[Serve]:
     """Serve a study for the length of a test."""
     with ExitStack() as servers:
 
@@ -112,6 +130,17 @@ def serve() -> Iterator[Callable[[Place], ThreadServer]]:
             return servers.enter_context(running(server))
 
         yield start
+
+
+@pytest.fixture
+def serve_study(place: Place, serve: Serve) -> ServeStudy:
+    """Make a study with these options, and serve it for the length of a test."""
+
+    def start(**options: Any) -> ThreadServer:
+        make_study(place, **options).close()
+        return serve(place)
+
+    return start
 
 
 @pytest.fixture
@@ -159,7 +188,7 @@ def go_to(page: Page, address: str) -> None:
 
 
 @pytest.fixture
-def open_page(chromium: Browser, context: BrowserContext) -> Iterator[Callable[..., Page]]:
+def open_page(chromium: Browser, context: BrowserContext) -> Iterator[OpenPage]:
     """A new participant's page; checks that no script fails and no other host is requested.
 
     It is at the first question, or at the participant's position after following their link.
@@ -207,3 +236,9 @@ def open_page(chromium: Browser, context: BrowserContext) -> Iterator[Callable[.
     for own in contexts:
         own.close()
     assert errors == []
+
+
+@pytest.fixture
+def page(server: ThreadServer, open_page: OpenPage) -> Page:
+    """The page of a new participant of the usual study."""
+    return open_page(server)

@@ -42,28 +42,34 @@ def token_of(image: dict[str, Any]) -> str:
 def answer_body(question: dict[str, Any], key: str = KEY, **changes: object) -> dict[str, Any]:
     """An answer to a pair; `changes` are of the judgement, or of what comes with it."""
     pair = {"score_1": 4, "score_2": 2, "preferred": 1, "confirmed": False}
+    judgement = pair | {name: changes.pop(name) for name in pair if name in changes}
+    return judged_body(question, judgement, key, **changes)
+
+
+def judged_body(
+    question: dict[str, Any], judgement: dict[str, Any], key: str = KEY, **changes: object
+) -> dict[str, Any]:
+    """An answer to a question of any kind."""
     answer = {
-        "judgement": pair | {name: changes.pop(name) for name in pair if name in changes},
+        "judgement": judgement,
         "irrelevant": False,
         "reason": None,
         "active_seconds": 0.0,
         "seconds_since_first_interaction": None,
     }
+    return asked_body(question, key) | {"answer": answer | changes}
+
+
+def asked_body(question: dict[str, Any], key: str) -> dict[str, Any]:
     return {
         "assignment": question["assignment"],
         "submit_key": key,
-        "answer": answer | changes,
         "images": images_body(question),
     }
 
 
 def skip_body(question: dict[str, Any], key: str = KEY) -> dict[str, Any]:
-    return {
-        "assignment": question["assignment"],
-        "submit_key": key,
-        "skip": True,
-        "images": images_body(question),
-    }
+    return asked_body(question, key) | {"skip": True}
 
 
 def images_body(question: dict[str, Any]) -> dict[str, Any]:

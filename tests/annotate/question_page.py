@@ -123,3 +123,25 @@ def tab_to(page: Page, selector: str) -> None:
         if page.evaluate("(wanted) => document.activeElement.matches(wanted)", selector):
             return
     pytest.fail(f"Tab does not reach {selector}")
+
+
+NOTE_FRAMES = """
+window.lastFrame = performance.now();
+const ask = window.requestAnimationFrame;
+window.requestAnimationFrame = (draw) => {
+  window.lastFrame = performance.now();
+  return ask.call(window, draw);
+};
+"""
+
+IS_AT_REST = "performance.now() - window.lastFrame > 1000"
+
+
+def note_frames(page: Page) -> None:
+    """Note from the next address on when the page asks for a frame."""
+    page.add_init_script(f"{{{NOTE_FRAMES}}}")
+
+
+def wait_until_at_rest(page: Page) -> None:
+    """Wait until the page has asked for no frame for a second."""
+    page.wait_for_function(IS_AT_REST, polling=100)

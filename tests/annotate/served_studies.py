@@ -1,10 +1,11 @@
-"""A small study with drawn images, and a server that can be killed."""
+"""Small studies with drawn images, and servers that can be killed."""
 
 from __future__ import annotations
 
 import asyncio
 import colorsys
 import secrets
+import shutil
 import signal
 import socket
 import threading
@@ -15,11 +16,11 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import uvicorn
@@ -29,15 +30,21 @@ from fastapi.testclient import TestClient
 from PIL import Image as Picture
 from PIL import ImageDraw
 from PIL.Image import Resampling
+from sqlalchemy import Select, func, select, update
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
+from hsfiq.annotate.app import build_app, plain_app
+from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.gradio_page import GradioPage, HeadMiddleware
+from hsfiq.annotate.handlers import Services
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
-from hsfiq.db.engine import Database, open_database
+from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
+from hsfiq.db.tables import Participant
+from hsfiq.db.types import Base
 from hsfiq.http_server import server_settings
 from hsfiq.study.config import (
     Checks,
@@ -53,6 +60,11 @@ from hsfiq.study.recruiting import Recruitment
 from tests.annotate.page_requests import begin_form
 from tests.databases import migrated_sqlite
 from tests.processes import Fork, run_command_line
+
+T = TypeVar("T")
+Serve = Callable[["Place"], "ThreadServer"]
+ServeStudy = Callable[..., "ThreadServer"]
+Visit = Callable[..., tuple[TestClient, Database]]
 
 STOP_SECONDS = 300
 """A server that has not stopped by then never will."""
@@ -260,6 +272,33 @@ def newcomer(place: Place, *, is_ready: bool = True) -> str:
     return participant.token
 
 
+def the_one(database: Database, statement: Select[tuple[T]]) -> T:
+    """The one value or row that the statement selects."""
+    with database.reading() as session:
+        return session.scalars(statement).one()
+
+
+def all_of(database: Database, statement: Select[tuple[T]]) -> list[T]:
+    with database.reading() as session:
+        return list(session.scalars(statement))
+
+
+def count(database: Database, table: type[Base] = Participant) -> int:
+    """The number of a table's rows."""
+    return the_one(database, select(func.count()).select_from(table))
+
+
+def update_all(database: Database, table: type[Base] = Participant, **values: object) -> None:
+    """Change every row of a table."""
+    with database.writing() as session:
+        session.execute(update(table).values(**values))
+
+
+def plain_browser(database: Database) -> TestClient:
+    """A browser of the app without Gradio, which is slow to mount."""
+    return browser_of(plain_app(Services.of(database)))
+
+
 def set_status(database: Database, status: str) -> None:
     with database.writing() as session:
         list_studies(session)[0].status = status
@@ -378,3 +417,31 @@ class Server:
     def kill(self) -> None:
         if self.process:
             self.stop(signal.SIGKILL)
+
+
+class ReusedStudy:
+    """A copy of a study's database, copied again before each test.
+
+    Images and the app's copies of them are shared, so a test that changes them needs its own app.
+    """
+
+    def __init__(self, template: Place, folder: Path) -> None:
+        self.template, self.place = template, Place(folder)
+        original = open_database(template.url)
+        signer_of(original)  # each copy has the same signing key, which the app keeps
+        original.close()
+        self.database = Database(connect(self.place.url))
+
+    @cached_property
+    def app(self) -> FastAPI:
+        return build_app(self.database)
+
+    def server(self) -> ThreadServer:
+        return ThreadServer(self.place, self.database, self.app)
+
+    def restore(self) -> None:
+        """Give the study its first state again."""
+        self.database.close()
+        for suffix in ("", "-wal", "-shm"):
+            self.place.file.with_name(self.place.file.name + suffix).unlink(missing_ok=True)
+        shutil.copyfile(self.template.file, self.place.file)

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from hsfiq import annotate
 from tests.annotate.conftest import running
-from tests.annotate.reused_study import ReusedStudy
+from tests.annotate.served_studies import ReusedStudy
 from tests.annotate.test_layout import EXTRA, SEVEN, first_question, shown_with
 from tests.browser import new_context_of
 
@@ -126,33 +126,23 @@ OWNER = """<div class="owner"><progress value="0"></progress><progress value="1"
 <span class="key passed"></span><span class="key failed"></span></div>"""
 
 
-def test_bars_and_keys_of_the_dashboard_differ(themed: BrowserContext) -> None:
+def test_the_owners_pages_and_the_leaderboard_differ_too(themed: BrowserContext) -> None:
     page = themed.new_page()
-    styles = "".join((STATIC / name).read_text() for name in ("colours.css", "owner.css"))
-    page.set_content(f"<style>{styles}</style>{OWNER}")
+
+    def show(sheet: str, content: str) -> None:
+        styles = "".join((STATIC / name).read_text() for name in ("colours.css", sheet))
+        page.set_content(f"<style>{styles}</style>{content}")
+
+    show("owner.css", OWNER)
     empty, full = (page.locator("progress").nth(number).screenshot() for number in range(2))
     assert empty != full
     looks = page.locator(".key").evaluate_all(f"(keys) => keys.map({LOOK})")
     assert len(set(looks)) == 4
-    page.close()
-
-
-def test_a_button_of_the_owners_pages_has_a_border(themed: BrowserContext) -> None:
-    page = themed.new_page()
-    styles = "".join((STATIC / name).read_text() for name in ("colours.css", "owner_pages.css"))
-    page.set_content(f'<style>{styles}</style><a class="button" href="#">Begin</a>')
+    show("owner_pages.css", '<a class="button" href="#">Begin</a>')
     width = "(button) => getComputedStyle(button).borderTopWidth"
     assert page.locator(".button").evaluate(width) == "1px"
-    page.close()
-
-
-def test_an_interval_of_the_leaderboard_differs_from_its_background(
-    themed: BrowserContext,
-) -> None:
-    page = themed.new_page()
-    styles = "".join((STATIC / name).read_text() for name in ("colours.css", "leaderboard.css"))
     plot = '<div class="plot"><svg viewBox="0 0 9 9"><line class="whisker" x2="9"/></svg></div>'
-    page.set_content(f"<style>{styles}</style>{plot}<p style='color: Canvas'></p>")
+    show("leaderboard.css", f"{plot}<p style='color: Canvas'></p>")
     stroke = page.locator(".whisker").evaluate("(line) => getComputedStyle(line).stroke")
     assert stroke != page.locator("p").evaluate("(p) => getComputedStyle(p).color")
     page.close()

@@ -22,7 +22,7 @@ from hsfiq.db.types import Base
 from hsfiq.errors import InvalidRecord, Refused
 from hsfiq.study.config import Checks
 from tests.annotate.page_requests import answer_body, skip_body, view
-from tests.annotate.served_studies import PlaceOfKind, browser_of, enrol, make_study
+from tests.annotate.served_studies import PlaceOfKind, browser_of, enrol, make_study, the_one
 from tests.annotate.slow_answers import questions_of, slow_submit
 
 TABLES: tuple[type[Base], ...] = (Study, Participant, Question, Response, StatusChange)
@@ -140,8 +140,7 @@ def test_answers_store_and_show_what_the_slow_way_does(study: Database, seed: in
     outcomes: set[str] = set()
     with browser_of(plain_app(services)) as client:
         enrol(client, study)
-        with study.reading() as session:
-            person = session.scalars(select(Participant.id)).one()
+        person = the_one(study, select(Participant.id))
         for _ in range(ANSWERS):
             body, since = bodies(client, rng, sent), datetime.now().astimezone()
             if rng.random() < 0.3:

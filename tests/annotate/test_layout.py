@@ -1,4 +1,4 @@
-"""No control is cut or covered, whatever the size of the window and the options of the study."""
+"""No control and no text is cut or covered, whatever the size of the window and the options."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
 from hsfiq.study.languages import worded_texts
 from tests.annotate.conftest import running
 from tests.annotate.question_page import boxes, expect_step, press, resize
-from tests.annotate.reused_study import ReusedStudy
-from tests.annotate.served_studies import ThreadServer, newcomer
+from tests.annotate.served_studies import ReusedStudy, ThreadServer, newcomer
 
 pytestmark = pytest.mark.browser
 
@@ -253,30 +252,11 @@ def test_nothing_covers_the_consent_text(page: Page) -> None:
     expect(page.locator(".bottom")).to_be_hidden()
 
 
-def test_what_is_used_together_is_close_together(question: Page) -> None:
-    for size in SIZES:
-        resize(question, *size)
-        scores, preference, following = (
-            question.locator(selector).bounding_box()
-            for selector in (".set[data-side='2'] .likert", ".preference", ".next")
-        )
-        assert scores
-        assert preference
-        assert following
-        assert preference["y"] - scores["y"] - scores["height"] < 130, size
-        across = following["x"] - preference["x"] - preference["width"]
-        down = following["y"] - preference["y"] - preference["height"]
-        assert across < 40, size
-        assert down < 130, size
-
-
 def test_extra_questions_come_after_the_main_answer(page: Page) -> None:
     resize(page, 390, 844)
     shown_with(page, {"k": 5, "extra": EXTRA})
-    tops = [
-        page.locator(part).bounding_box()["y"]  # type: ignore[index]
-        for part in (".set[data-side='2']", ".preference", ".extra-questions", ".next")
-    ]
+    parts = (".set[data-side='2']", ".preference", ".extra-questions", ".next")
+    tops = [boxes(page, part)[0].top for part in parts]
     assert tops == sorted(tops)
     resize(page, 1280, 800)
     expect(page.locator(".question > .extra-questions")).to_have_count(1)
@@ -286,15 +266,12 @@ def test_images_use_large_screens_and_small_ones(question: Page) -> None:
     least = {(2560, 1440): (360, 480), (1920, 1080): (270, 330), (768, 1024): (110, 140)}
     for size, (width, height) in least.items():
         resize(question, *size)
-        box = question.locator(".set .frame").first.bounding_box()
-        assert box
-        assert (box["width"], box["height"]) > (width, height), size
-        assert box["width"] > width, size
-        assert box["height"] > height, size
-    reference = question.locator(".reference .frame").bounding_box()
-    assert reference
-    assert reference["width"] > 170
-    assert reference["height"] > 200
+        box = boxes(question, ".set .frame")[0]
+        assert box.width > width, size
+        assert box.height > height, size
+    (reference,) = boxes(question, ".reference .frame")
+    assert reference.width > 170
+    assert reference.height > 200
 
 
 def test_images_of_other_kinds_use_large_screens(page: Page) -> None:
@@ -308,16 +285,13 @@ def test_images_of_other_kinds_use_large_screens(page: Page) -> None:
         shown_with(page, options)
         for (width, height), lowest in sizes.items():
             resize(page, width, height)
-            box = page.locator(".set .frame").first.bounding_box()
-            assert box
-            assert min(box["height"], box["width"] * 4 / 3) > lowest, (options, width)
+            box = boxes(page, ".set .frame")[0]
+            assert min(box.height, box.width * 4 / 3) > lowest, (options, width)
     resize(page, 1280, 800)
     for kind, controls in (("query", ".verdicts"), ("ranking", ".set[data-side='3'] .ranks")):
         shown_with(page, {"kind": kind, "sets": 1 if kind == "query" else 3, "k": 1})
-        box, foot = (page.locator(part).bounding_box() for part in (controls, ".foot"))
-        assert box
-        assert foot
-        assert box["y"] + box["height"] <= foot["y"], kind
+        (box,), (foot,) = (boxes(page, part) for part in (controls, ".foot"))
+        assert box.bottom <= foot.top, kind
 
 
 def test_the_foot_takes_little_of_a_phone(question: Page) -> None:
@@ -337,27 +311,21 @@ def test_the_reason_box_covers_no_image(question: Page) -> None:
         images = boxes(question, ".frame")
         assert images
         for image in images:
-            is_apart = (
-                image.bottom <= box.top
-                or box.bottom <= image.top
-                or image.right <= box.left
-                or box.right <= image.left
-            )
-            assert is_apart, size
+            is_apart = image.bottom <= box.top or box.bottom <= image.top
+            assert is_apart or image.right <= box.left or box.right <= image.left, size
     press(question, "Escape")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"k": 5},
-        {"k": 5, "ties": True, "names": NAMES, "asks_reason": True, "language": "ko"},
-        {"k": 10, "kind": "images", "levels": 4},
-        {"k": 5, "kind": "ranking", "sets": 5},
-        {"k": 5, "extra": EXTRA},
-    ],
-    ids=str,
-)
+REASON_OPTIONS: list[dict[str, Any]] = [
+    {"k": 5},
+    {"k": 5, "ties": True, "names": NAMES, "asks_reason": True, "language": "ko"},
+    {"k": 10, "kind": "images", "levels": 4},
+    {"k": 5, "kind": "ranking", "sets": 5},
+    {"k": 5, "extra": EXTRA},
+]
+
+
+@pytest.mark.parametrize("options", REASON_OPTIONS, ids=str)
 def test_the_reason_box_opens_in_view(page: Page, options: dict[str, Any]) -> None:
     shown_with(page, options)
     expect(page.locator(".next.waiting")).to_have_count(0)
@@ -402,7 +370,60 @@ def test_the_key_hint_of_a_ranking_is_on_the_set_that_the_keys_rank(page: Page) 
     assert hints.evaluate_all(shown) == [False, True, False, False, False]
 
 
-def test_key_hints_are_there_for_a_mouse_whatever_the_size(question: Page) -> None:
-    for width, height in SIZES:
-        resize(question, width, height)
-        assert len(boxes(question, ".set h3 kbd, .picks kbd, .next kbd")) == 5, (width, height)
+LONG = (
+    "is longer than the one in the picture, reaching well below the knee, with wide sleeves that "
+    "end in a lace border, no collar and a narrow belt of the same cloth; the pattern should be "
+    "small white flowers on a dark green ground, the skirt pleated, the buttons hidden, the "
+    "neckline round and high, and the whole should suit a wedding outdoors in the afternoon. "
+)
+KINDS = ("pair", "single", "images", "ranking", "query")
+
+UNSIGNED = """() => {
+  const text = document.querySelector(".user-text");
+  const more = document.querySelector(".text-more");
+  const { left, top, bottom } = text.getBoundingClientRect();
+  const isAt = (y) => text.contains(document.elementFromPoint(left + 2, y));
+  const hidden = text.scrollHeight - text.clientHeight - text.scrollTop;
+  const hasSign = more.checkVisibility() && getComputedStyle(text).maskImage !== "none";
+  const faults = [];
+  if (hidden > 1 && !hasSign) faults.push(`${hidden} px are hidden without a sign`);
+  if (hidden <= 1 && hasSign) faults.push("a sign of more where there is none");
+  if (!isAt(top + 3) || !isAt(bottom - 3)) faults.push("the text is covered");
+  return faults;
+}"""
+
+
+def options_of(kind: str, text: str) -> dict[str, object]:
+    n_sets = {"pair": 2, "ranking": 3}.get(kind, 1)
+    k = {"query": 1, "images": 8}.get(kind, 5)
+    return {"k": k, "kind": kind, "sets": n_sets, "levels": 3, "text": text}
+
+
+def test_what_is_used_together_is_close_together_and_has_key_hints(question: Page) -> None:
+    for size in SIZES:
+        resize(question, *size)
+        (scores,) = boxes(question, ".set[data-side='2'] .likert")
+        (preference,), (following,) = (boxes(question, part) for part in (".preference", ".next"))
+        assert preference.top - scores.bottom < 130, size
+        assert following.left - preference.right < 40, size
+        assert following.top - preference.bottom < 130, size
+        assert len(boxes(question, ".set h3 kbd, .picks kbd, .next kbd")) == 5, size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_is_cut_without_sign_and_reference_shrinks_before(page: Page, kind: str) -> None:
+    faults = []
+    for n_times in (1, 4):
+        shown_with(page, options_of(kind, LONG * n_times))
+        expect(page.locator(".next.waiting")).to_have_count(0)
+        for width, height in SIZES:
+            resize(page, width, height)
+            page.locator(".user-text").scroll_into_view_if_needed()
+            faults += [f"{width} x {height}, {n_times}: {f}" for f in page.evaluate(UNSIGNED)]
+    assert faults == []
+    shown_with(page, options_of(kind, LONG))
+    for width, height in ((1280, 720), (1440, 900), (1920, 1080), (2560, 1440)):
+        resize(page, width, height)
+        expect(page.locator(".text-more")).to_be_hidden()
+        (reference,) = boxes(page, ".reference .frame")
+        assert reference.height >= 140, width

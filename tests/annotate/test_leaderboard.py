@@ -1,4 +1,4 @@
-"""The leaderboard of an arena: who sees it, what it shows, and what it never shows."""
+"""The leaderboard of an arena: who sees it, what it shows and never shows, and when it changes."""
 
 from __future__ import annotations
 
@@ -8,24 +8,115 @@ import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
 
 import pytest
+from fastapi import FastAPI, Request, Response
 from fastapi.testclient import TestClient
+from playwright.sync_api import BrowserContext
+from sqlalchemy import select, update
 
+from hsfiq.access import OWNER, find_account, log_in, set_owner_password
 from hsfiq.annotate import leaderboard
-from hsfiq.annotate.leaderboard import FRESH_SECONDS, SharedResults, standings_of
-from hsfiq.annotate.owner.plots import DASH
-from hsfiq.annotate.serving.proxy import RemoteUser, TrustedHeader
-from hsfiq.db.engine import Database, open_database
-from tests.annotate.arenas_with_votes import (
-    NAMES,
-    app_of,
-    arena_with_votes,
-    change,
-    owners_cookie,
+from hsfiq.annotate.cookies import signer_of
+from hsfiq.annotate.leaderboard import (
+    FRESH_SECONDS,
+    SharedResults,
+    add_leaderboards,
+    publish_next_batch,
+    standings_of,
 )
-from tests.arenas import TEXT, draw_arena
+from hsfiq.annotate.owner.login import Identities, set_login_cookie
+from hsfiq.annotate.owner.plots import DASH
+from hsfiq.annotate.security import StudyMiddleware
+from hsfiq.annotate.serving.proxy import RemoteUser, TrustedHeader
+from hsfiq.collect.owner import forget
+from hsfiq.collect.searches import (
+    FEWEST_OTHER_VOTES,
+    FEWEST_PEOPLE,
+    Published,
+    hides_each_person,
+    publish_leaderboard,
+    published_leaderboard,
+)
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Participant, Study
+from tests.annotate.axe import faults
+from tests.arenas import ARENA, TEXT, Voter, add_turn_with_vote, draw_arena, end_search, systems_met
+from tests.databases import ReusedPostgres, ReusedSqlite
+from tests.live_servers import serving
+
+NAMES = ("alpha <b>", "beta", "gamma")
+STRENGTHS = {"alpha <b>": 1.0, "beta": 0.0, "gamma": -1.0}
+N_TURNS = 4
+
+
+def arena_with_votes(database: Database, n_participants: int = 6) -> int:
+    """An arena with 12 votes of each participant, who may prefer the weaker system; its key.
+
+    Three searches of each have ended, and as many have not begun.
+    """
+    design = replace(ARENA, questions_per_form=6, annotators_per_query=12)
+    study = draw_arena(database, NAMES, design)
+    met, rng = systems_met(database, study), Random(2)
+    for _ in range(n_participants):
+        voter = Voter.enrolled(database, study)
+        questions = voter.question_ids()[:3]
+        with database.writing() as session:
+            for question in questions:
+                first, second = (STRENGTHS[name] for name in met[question])
+                for _ in range(N_TURNS):
+                    noise = rng.gauss(0, 1.5)
+                    preference = 1 if first + noise > second else 2
+                    is_bad = rng.random() < 0.15
+                    add_turn_with_vote(
+                        session, question, 0 if is_bad else preference, both_bad=is_bad
+                    )
+                end_search(session, question)
+    return study
+
+
+def change(
+    database: Database,
+    study: int,
+    leaderboard: str,
+    languages: tuple[str, ...] = ("en",),
+    **values: str,
+) -> None:
+    with database.writing() as session:
+        row = session.get_one(Study, study)
+        design = {
+            **row.design,
+            "searches": {**row.design["searches"], "leaderboard": leaderboard},
+            "study": {**row.design["study"], "languages": languages},
+        }
+        session.execute(update(Study).where(Study.id == study).values(design=design, **values))
+
+
+def app_of(database: Database) -> FastAPI:
+    app = FastAPI()
+    add_leaderboards(app, Identities(database, signer_of(database)))
+    app.add_middleware(StudyMiddleware, pages={})
+    return app
+
+
+def owners_cookie(database: Database) -> str:
+    """The header of a browser in which the owner has logged in."""
+    with database.writing() as session:
+        set_owner_password(session, "the hash of a password")
+        account = find_account(session, OWNER)
+        assert account is not None
+        token = log_in(session, account, datetime.now(UTC))
+    response = Response()
+    request = Request(
+        {"type": "http", "scheme": "http", "server": ("x", 80), "path": "/", "headers": []}
+    )
+    set_login_cookie(response, signer_of(database), token, request)
+    return response.headers["set-cookie"].partition(";")[0]
+
 
 ADDRESS = "/leaderboard/arena"
 SECRET = "0123456789abcdef"
@@ -33,9 +124,9 @@ SECRET = "0123456789abcdef"
 
 @pytest.fixture(scope="module")
 def voted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, int]]:
-    database = open_database(f"sqlite:///{tmp_path_factory.mktemp('arena') / 'hsfiq.db'}")
-    yield database, arena_with_votes(database)
-    database.close()
+    url = f"sqlite:///{tmp_path_factory.mktemp('arena') / 'hsfiq.db'}"
+    with closing(open_database(url)) as database:
+        yield database, arena_with_votes(database)
 
 
 def shown_text(page: str) -> str:
@@ -68,9 +159,7 @@ def test_only_who_may_see_it_does(voted: tuple[Database, int]) -> None:
         assert "Only you" not in everybody.text
 
 
-def test_a_name_from_the_proxy_opens_it_below_the_owners_path_alone(
-    voted: tuple[Database, int],
-) -> None:
+def test_name_from_proxy_opens_it_below_the_owners_path_alone(voted: tuple[Database, int]) -> None:
     database, study = voted
     owners_cookie(database)
     change(database, study, "owner")
@@ -119,9 +208,10 @@ def test_the_page_has_the_figures_of_the_arena(voted: tuple[Database, int]) -> N
 
 def test_it_shows_no_text_no_image_and_no_participant(voted: tuple[Database, int]) -> None:
     database, study = voted
-    change(database, study, "public")
-    with TestClient(app_of(database)) as client:
-        page = client.get(ADDRESS).text
+    change(database, study, "public", origin="simulated")
+    page = TestClient(app_of(database)).get(ADDRESS).text
+    change(database, study, "public", origin="collected")
+    assert "The votes come from simulated participants." in page
     assert TEXT not in page
     assert "<img" not in page
     assert not re.search(r"\bp[1-6]\b|form_1|shirt|\.jpg|image/", page.partition("<body>")[2])
@@ -129,22 +219,12 @@ def test_it_shows_no_text_no_image_and_no_participant(voted: tuple[Database, int
     assert "alpha <b>" not in page
 
 
-def test_simulated_votes_are_said_to_be_simulated(voted: tuple[Database, int]) -> None:
-    database, study = voted
-    change(database, study, "public", origin="simulated")
-    with TestClient(app_of(database)) as client:
-        assert "The votes come from simulated participants." in client.get(ADDRESS).text
-    change(database, study, "public", origin="collected")
-
-
-def test_too_few_votes_have_no_ranking(tmp_path: Path) -> None:
-    database = open_database(f"sqlite:///{tmp_path / 'hsfiq.db'}")
+def test_too_few_votes_have_no_ranking(database: Database) -> None:
     draw_arena(database, NAMES)
-    with TestClient(app_of(database)) as client:
-        text = shown_text(client.get(ADDRESS, headers={"Cookie": owners_cookie(database)}).text)
-        assert "There is no ranking yet: it needs votes from 5 participants or more." in text
-        assert "beta" not in text
-    database.close()
+    headers = {"Cookie": owners_cookie(database)}
+    text = shown_text(TestClient(app_of(database), headers=headers).get(ADDRESS).text)
+    assert "no ranking yet: it needs votes from 5 participants" in text
+    assert "beta" not in text
 
 
 def test_many_requests_at_once_compute_once(
@@ -207,3 +287,180 @@ def test_results_are_kept_for_a_minute_and_failures_are_not() -> None:
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(lambda: asyncio.run(ask())).result()
     assert computed == ["a", "a", "b", "a"]
+
+
+@pytest.mark.browser
+def test_it_is_accessible_and_fits_a_phone(
+    voted: tuple[Database, int], context: BrowserContext
+) -> None:
+    database, study = voted
+    change(database, study, "public", ("en", "ko"))
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text))
+    with serving(app_of(database)) as url:
+        page.goto(f"{url}/leaderboard/arena")
+        assert list(faults(page)) == []
+        page.set_viewport_size({"width": 390, "height": 844})
+        for language in ("en", "ko"):
+            page.goto(f"{url}/leaderboard/arena?language={language}")
+            assert page.evaluate("document.documentElement.scrollWidth") == 390
+            for name in NAMES:
+                cell = page.get_by_role("rowheader", name=name).first
+                assert cell.bounding_box()["x"] < 390  # type: ignore[index]
+    assert errors == []
+
+
+PEOPLE = 6
+
+
+@pytest.fixture
+def database(reused: ReusedSqlite | ReusedPostgres) -> Database:
+    """A database of each kind, empty."""
+    return Database(reused.engine)
+
+
+def page_of(database: Database, **headers: str) -> str:
+    """What a server that has just started sends, with the headers that could tell a change."""
+    reply = TestClient(app_of(database)).get(ADDRESS, headers=headers)
+    assert reply.status_code == 200
+    return f"{reply.headers.get('ETag')} {reply.headers.get('Last-Modified')} {reply.text}"
+
+
+def public_arena(database: Database) -> tuple[int, list[Voter]]:
+    """An arena in which everybody has voted, and whose votes have been published."""
+    study = arena_with_votes(database, PEOPLE)
+    change(database, study, "public")
+    with database.reading() as session:
+        people = session.scalars(select(Participant.id).order_by(Participant.id))
+        return study, [Voter(database, key) for key in people.all()]
+
+
+def vote(voter: Voter, times: int = 4, *, place: int = 3) -> None:
+    """Make a search with so many votes, which ends."""
+    question = voter.question_ids()[place]
+    for _ in range(times):
+        voter.vote(question, 1)
+    voter.end(question)
+
+
+def test_a_participant_does_not_see_their_own_vote(database: Database) -> None:
+    """Nor does closing the study publish votes of few; the owner sees all."""
+    study, voters = public_arena(database)
+    before = page_of(database)
+    assert ">72<" in before
+    vote(voters[0], 1)
+    assert page_of(database) == before
+    vote(voters[0], 100, place=4)
+    assert page_of(database) == before
+    for leaderboard_shown in ("public", "after-end"):
+        change(database, study, leaderboard_shown, status="closed")
+        assert ">72<" in page_of(database)
+    change(database, study, "after-end", status="open")  # while others see none
+    assert ">173<" in page_of(database, Cookie=owners_cookie(database))
+
+
+def test_votes_of_a_search_count_when_it_has_ended(database: Database) -> None:
+    _, voters = public_arena(database)
+    before = page_of(database)
+    attacker, *others = voters
+    search = attacker.question_ids()[3]
+    for _ in range(4):
+        attacker.vote(search, 0, both_bad=True)
+    for voter in others:
+        vote(voter, 5)
+    after = page_of(database)
+    assert after != before
+    assert ">97<" in after
+    attacker.end(search)
+    assert page_of(database) == after
+
+
+def test_keys_that_are_given_again_count_as_new(database: Database) -> None:
+    """SQLite gives the keys of the newest rows again when these have been deleted."""
+    study, voters = public_arena(database)
+    before = page_of(database)
+    with database.writing() as session:
+        for voter in voters[1:]:
+            forget(session, session.get_one(Participant, voter.participant_id))
+    assert page_of(database) == before
+    for _ in range(FEWEST_PEOPLE):
+        vote(Voter.enrolled(database, study), 5, place=0)
+    assert ">37<" in page_of(database)  # 12 that are left, and 25
+
+
+def test_figures_change_when_enough_others_have_voted(database: Database) -> None:
+    study, voters = public_arena(database)
+    before = page_of(database)
+    for voter in voters[: FEWEST_PEOPLE - 1]:
+        vote(voter, 10)
+        assert page_of(database) == before
+    vote(voters[FEWEST_PEOPLE - 1], 1)
+    with TestClient(app_of(database)) as running:
+        after = running.get(ADDRESS).text
+        assert after not in before
+        assert f">{72 + 10 * (FEWEST_PEOPLE - 1) + 1}<" in after
+        assert after in page_of(database)
+        vote(voters[-1])
+        assert running.get(ADDRESS).text in page_of(database)
+        for voter in voters:
+            vote(voter, 5, place=4)
+        publish_next_batch(database, study)  # by another process
+        assert running.get(ADDRESS).text != after  # by a server that stays up
+        assert running.get(ADDRESS).text in page_of(database)
+        vote(voters[0], 1, place=5)
+    arena = standings_of(database, study).arena
+    assert arena is not None
+    assert f">{arena.n_votes}<" not in page_of(database)
+
+
+def test_votes_that_disappear_do_not_change_the_figures(database: Database) -> None:
+    study, voters = public_arena(database)
+    before = page_of(database)
+    with database.writing() as session:
+        forget(session, session.get_one(Participant, voters[0].participant_id))
+        session.get_one(Participant, voters[1].participant_id).status = "excluded"
+    assert page_of(database) == before
+    for voter in voters[2:]:
+        vote(voter, 10)
+    assert page_of(database) == before  # only four people have voted since
+    late = Voter.enrolled(database, study)
+    vote(late, 4)
+    assert ">92<" in page_of(database)  # 72 votes, without 24, and 44 more
+
+
+def test_before_the_first_publication_the_page_tells_no_number(database: Database) -> None:
+    study = draw_arena(database, NAMES)
+    change(database, study, "public")
+    voters = [Voter.enrolled(database, study) for _ in range(FEWEST_PEOPLE - 1)]
+    before = page_of(database)
+    assert "no ranking yet" in before
+    for voter in voters:
+        vote(voter, 20, place=0)
+        assert page_of(database) == before
+    assert "beta" not in before
+
+
+def test_of_two_processes_that_publish_at_once_one_does(database: Database) -> None:
+    study, _ = public_arena(database)
+    publish_next_batch(database, study)
+    with database.writing() as session:
+        now = datetime.now(UTC)
+        publish_leaderboard(session, study, Published(), last_response=1, figures={}, at=now)
+    with database.reading() as session:
+        published = published_leaderboard(session, study)
+    assert (published.number, (published.figures or {})["votes"]) == (1, 72)
+
+
+@pytest.mark.parametrize(("votes", "hides"), [
+    ([], False),
+    ([100], False),
+    ([6] * (FEWEST_PEOPLE - 1), False),
+    ([5] * FEWEST_PEOPLE, True),
+    ([1] * (FEWEST_OTHER_VOTES + 1), True),
+    ([1] * FEWEST_OTHER_VOTES, False),
+    ([100, *[4] * (FEWEST_PEOPLE - 1)], False),
+    ([100, *[5] * (FEWEST_PEOPLE - 1)], True),
+])  # fmt: skip
+def test_a_batch_hides_each_person(votes: list[int], hides: bool) -> None:
+    assert hides_each_person(votes) == hides

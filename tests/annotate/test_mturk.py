@@ -1,35 +1,56 @@
-"""Workers of Mechanical Turk, without a browser: links, tickets in addresses, and their HITs."""
+"""Workers of Mechanical Turk: links, tickets in addresses, HITs, and the frame in Chromium."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import Browser, FrameLocator, Page, Request, expect
 from sqlalchemy import select
 
-from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.app import build_app, plain_app
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.mturk import FramedPages
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.texts import entry_texts
-from hsfiq.collect import owner
+from hsfiq.collect import owner, participants
 from hsfiq.collect.recruiting import allow_people
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Study, WorkedHit
-from tests.annotate.enrolment.visits import MTURK, PROLIFIC, count, the_participant
-from tests.annotate.page_requests import answer_body, check_body
-from tests.annotate.served_studies import Place, make_study, set_status
+from hsfiq.public_url import parsed_url
+from tests.annotate.enrolment.visits import MTURK, PROLIFIC, the_participant
+from tests.annotate.page_requests import answer_body, check_body, stored
+from tests.annotate.question_page import TEXT
+from tests.annotate.served_studies import (
+    Place,
+    ThreadServer,
+    Visit,
+    all_of,
+    count,
+    make_study,
+    set_status,
+    the_one,
+)
+from tests.annotate.serving.proxies import SERVER, free_port, make_certificate, nginx
+from tests.browser import new_context_of
+from tests.conftest import QUIET, installed_chromium
 
 ENTRY = entry_texts("en")
 SITES = "https://www.mturk.com https://workersandbox.mturk.com https://worker.mturk.com"
 FRAMED = f"frame-ancestors {SITES};"
-
-Visit = Callable[..., tuple[TestClient, Database]]
 
 
 @pytest.fixture
@@ -74,14 +95,12 @@ def answer_all(client: TestClient, root: str) -> dict[str, Any]:
 
 
 def the_hit(database: Database) -> tuple[str, str, str]:
-    with database.reading() as session:
-        hit = session.scalars(select(WorkedHit)).one()
-        return hit.assignment_id, hit.hit_id, hit.submit_to
+    hit = the_one(database, select(WorkedHit))
+    return hit.assignment_id, hit.hit_id, hit.submit_to
 
 
 def forms_taken(database: Database) -> int:
-    with database.reading() as session:
-        return len(session.scalars(select(Form).where(Form.participant_id.is_not(None))).all())
+    return len(all_of(database, select(Form).where(Form.participant_id.is_not(None))))
 
 
 # ------------------------------------------------------------------------------ before enrolment
@@ -101,8 +120,9 @@ def test_a_preview_shows_the_task_and_takes_no_place(visit: Visit) -> None:
 
 
 def test_a_worker_takes_a_place_only_by_the_button(visit: Visit) -> None:
-    client, database = visit()
-    asked = client.get("/start", params=MTURK)
+    client, database = visit(participants=2)
+    assert client.get("/start", params=MTURK | {"study": "other"}).status_code == 404
+    asked = client.get("/start", params=MTURK | {"study": "telltale-study"})
     assert asked.status_code == 200
     assert ENTRY["hit_accepted"] in asked.text
     assert FRAMED in asked.headers["content-security-policy"]
@@ -111,38 +131,39 @@ def test_a_worker_takes_a_place_only_by_the_button(visit: Visit) -> None:
     assert (count(database), forms_taken(database)) == (0, 0)
     refused = client.post("/start", params=MTURK, headers={"Sec-Fetch-Site": "cross-site"})
     assert (refused.status_code, count(database)) == (403, 0)
-    begin(client)
+    begin(client, MTURK | {"study": "telltale-study"})
     assert the_participant(database).source == "mturk"
     assert the_hit(database) == ("3XYZ", "30H4", "https://www.mturk.com")
+    refused = client.post("/start", params=MTURK | {"workerId": "another"})
+    assert (refused.status_code, count(database), forms_taken(database)) == (409, 1, 1)
+    # A worker who has not agreed yet may change the HIT, here to one of the sandbox.
+    sandbox = {"turkSubmitTo": "https://workersandbox.mturk.com/", "assignmentId": "4ABC"}
+    begin(client, MTURK | sandbox)
+    assert the_hit(database) == ("4ABC", "30H4", "https://workersandbox.mturk.com")
 
 
-@pytest.mark.parametrize("changes", [
-    {"turkSubmitTo": ""},
-    {"turkSubmitTo": "http://www.mturk.com"},
-    {"turkSubmitTo": "https://www.mturk.com.evil.example"},
-    {"turkSubmitTo": "https://evil.example/https://www.mturk.com"},
-    {"turkSubmitTo": "https://www.mturk.com/other"},
-    {"turkSubmitTo": "javascript:alert(1)"},
-    {"assignmentId": ""},
-    {"assignmentId": "<script>"},
-    {"hitId": "a b"},
-    {"workerId": ""},
-], ids=str)  # fmt: skip
-def test_a_link_that_is_not_mechanical_turks_is_refused(
-    visit: Visit, changes: dict[str, str]
-) -> None:
+def test_a_link_that_is_not_mechanical_turks_is_refused(visit: Visit) -> None:
     client, database = visit()
-    for ask in (client.get, client.post):
+    addresses = (
+        "",
+        "http://www.mturk.com",
+        "https://www.mturk.com.evil.example",
+        "https://evil.example/https://www.mturk.com",
+        "https://www.mturk.com/other",
+        "javascript:alert(1)",
+    )
+    wrong = [{"turkSubmitTo": address} for address in addresses]
+    wrong += [
+        {"assignmentId": ""},
+        {"assignmentId": "<script>"},
+        {"hitId": "a b"},
+        {"workerId": ""},
+    ]
+    for changes, ask in product(wrong, (client.get, client.post)):
         answer = ask("/start", params=MTURK | changes)
-        assert answer.status_code == 400
+        assert answer.status_code == 400, changes
         assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
     assert count(database) == 0
-
-
-def test_the_sandbox_is_an_address_to_send_to(visit: Visit) -> None:
-    client, database = visit()
-    begin(client, MTURK | {"turkSubmitTo": "https://workersandbox.mturk.com/"})
-    assert the_hit(database)[2] == "https://workersandbox.mturk.com"
 
 
 def test_studies_that_do_not_name_mechanical_turk_are_not_framed(visit: Visit) -> None:
@@ -198,10 +219,9 @@ def test_a_ticket_opens_nothing_but_the_participants_page(visit: Visit) -> None:
     ticket = root.split("/")[2]
     text, signature = ticket.split(".")
     forged = signature[:-1] + ("0" if signature[-1] != "0" else "1")
-    with database.reading() as session:
-        signed_cookie = Services.of(database).signer.sign(
-            "participant", session.scalars(select(Participant.token_hash)).one()
-        )
+    signed_cookie = Services.of(database).signer.sign(
+        "participant", the_one(database, select(Participant.token_hash))
+    )
     wrong = [
         *(f"{root}{path}" for path in ("", "owner/", "start", "framed/x", "healthz", "../owner/")),
         *(f"/framed/{each}/question" for each in (f"{text}.{forged}", f"x.{signature}")),
@@ -222,7 +242,7 @@ def test_a_ticket_opens_nothing_but_the_participants_page(visit: Visit) -> None:
 
 
 def test_the_last_page_sends_the_hit(visit: Visit) -> None:
-    client, _ = visit(completion_code="C0DE")
+    client, database = visit(completion_code="C0DE", participants=0)
     done = answer_all(client, begin(client))
     assert done["step"] == "done"
     assert done["hit"] == {
@@ -230,12 +250,23 @@ def test_the_last_page_sends_the_hit(visit: Visit) -> None:
         "fields": {"assignmentId": "3XYZ", "outcome": "done", "completionCode": "C0DE"},
     }
     assert not {"code", "url"} & done.keys()
+    set_recruitment(database, completion_code="", declined_code="N0")
+    fields = answer_all(client, begin(client, ANOTHER))["hit"]["fields"]
+    assert fields == {"assignmentId": "of-another", "outcome": "done"}
+    root = begin(client, MTURK | {"workerId": "third", "assignmentId": "5DEF"})
+    declined = client.post(f"{root}consent", json={"agrees": False}).json()
+    fields = {"assignmentId": "5DEF", "outcome": "declined", "completionCode": "N0"}
+    assert declined["hit"]["fields"] == fields
 
 
-def test_no_code_is_needed(visit: Visit) -> None:
-    client, _ = visit()
-    done = answer_all(client, begin(client))
-    assert done["hit"]["fields"] == {"assignmentId": "3XYZ", "outcome": "done"}
+ANOTHER = MTURK | {"workerId": "another", "assignmentId": "of-another"}
+
+
+def set_recruitment(database: Database, **changes: object) -> None:
+    with database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        recruitment = study.design["recruitment"] | changes
+        study.design = study.design | {"recruitment": recruitment}
 
 
 def test_a_worker_goes_on_with_another_hit_until_the_end(visit: Visit) -> None:
@@ -266,7 +297,7 @@ def test_a_workers_id_alone_opens_no_participation(visit: Visit) -> None:
     client, database = visit(participants=2)
     root = begin(client)
     client.post(f"{root}consent", json={"agrees": True})
-    other = begin(client, MTURK | {"workerId": "another", "assignmentId": "of-another"})
+    other = begin(client, ANOTHER)
     guessed = MTURK | {"assignmentId": "invented", "hitId": "invented"}
     tickets = ["", "x", other.split("/")[2], f"{root.split('/')[2]}x"]
     for link in (guessed | {"ticket": ticket} for ticket in tickets):
@@ -276,41 +307,17 @@ def test_a_workers_id_alone_opens_no_participation(visit: Visit) -> None:
         assert (refused.status_code, "location" in refused.headers) == (409, False)
         assert ENTRY["hit_changed_title"] in refused.text
         assert FRAMED in refused.headers["content-security-policy"]
-    with database.reading() as session:
-        worked = session.scalars(select(WorkedHit.assignment_id)).all()
+    worked = all_of(database, select(WorkedHit.assignment_id))
     assert sorted(worked) == ["3XYZ", "of-another"]
-
-
-def test_a_worker_who_has_not_agreed_yet_may_change_the_hit(visit: Visit) -> None:
-    client, database = visit()
-    begin(client)
-    begin(client, MTURK | {"assignmentId": "4ABC"})
-    assert the_hit(database)[0] == "4ABC"
-
-
-def test_nobody_takes_up_the_hit_of_somebody_else(visit: Visit) -> None:
-    client, database = visit(participants=2)
-    begin(client)
-    refused = client.post("/start", params=MTURK | {"workerId": "another"})
-    assert (refused.status_code, count(database), forms_taken(database)) == (409, 1, 1)
 
 
 def test_who_declines_returns_the_hit_and_frees_the_place(visit: Visit) -> None:
     client, database = visit()
-    root = begin(client)
-    declined = client.post(f"{root}consent", json={"agrees": False}).json()
+    declined = client.post(f"{begin(client)}consent", json={"agrees": False}).json()
     assert (declined["kind"], declined["hit"]) == ("declined", None)
-    other = MTURK | {"workerId": "another", "assignmentId": "of-another"}
-    assert answer_all(client, begin(client, other))["step"] == "done"
+    assert answer_all(client, begin(client, ANOTHER))["step"] == "done"
     assert client.post("/start", params=MTURK | {"assignmentId": "5DEF"}).status_code == 409
     assert count(database) == 2
-
-
-def test_a_code_for_who_declines_sends_the_hit(visit: Visit) -> None:
-    client, _ = visit(declined_code="N0")
-    declined = client.post(f"{begin(client)}consent", json={"agrees": False}).json()
-    fields = {"assignmentId": "3XYZ", "outcome": "declined", "completionCode": "N0"}
-    assert declined["hit"]["fields"] == fields
 
 
 def test_workers_from_before_hits_were_kept_see_the_code(visit: Visit) -> None:
@@ -332,33 +339,20 @@ def test_a_forgotten_worker_may_come_again(visit: Visit) -> None:
     assert count(database) == 2
 
 
-def test_the_study_in_the_link_is_chosen(visit: Visit) -> None:
-    client, database = visit()
-    with database.reading() as session:
-        name = session.scalars(select(Study.name)).one()
-    assert client.get("/start", params=MTURK | {"study": "other"}).status_code == 404
-    begin(client, MTURK | {"study": name})
-    assert count(database) == 1
-
-
-def test_a_limit_by_address_is_explained_in_the_frame(visit: Visit) -> None:
+def test_who_may_not_enrol_is_told_so_in_the_frame(visit: Visit) -> None:
     client, database = visit(participants=0, enrolments_per_address=1)
     begin(client)
-    refused = client.post("/start", params=MTURK | {"workerId": "b", "assignmentId": "of-b"})
+    refused = client.post("/start", params=ANOTHER)
     assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
     assert ENTRY["too_many_title"] in refused.text
     assert FRAMED in refused.headers["content-security-policy"]
-    assert count(database) == 1
-
-
-def test_who_is_not_on_the_list_is_told_in_the_frame(visit: Visit) -> None:
-    client, database = visit()
     with database.writing() as session:
         allow_people(session, session.scalars(select(Study)).one(), ["other"])
-    refused = client.post("/start", params=MTURK)
-    assert (refused.status_code, count(database)) == (403, 0)
+    refused = client.post("/start", params=ANOTHER)
+    assert refused.status_code == 403
     assert ENTRY["not_invited_title"] in refused.text
     assert FRAMED in refused.headers["content-security-policy"]
+    assert count(database) == 1
 
 
 def test_a_worker_withdraws_in_the_frame(visit: Visit) -> None:
@@ -369,5 +363,201 @@ def test_a_worker_withdraws_in_the_frame(visit: Visit) -> None:
     confirmed = client.post(f"{root}withdrawal", json={"assignment": read["assignment"]})
     assert confirmed.status_code == 200
     assert client.get(f"{root}question").status_code == 401
+    assert all_of(database, select(WorkedHit)) == []
+
+
+FRAME = """<!doctype html><title>worker</title>
+<iframe src="{url}" width="1200" height="900" style="border:0"></iframe>"""
+
+SENT = '<!doctype html><p id="sent">sent</p>'
+
+
+class Site(ThreadingHTTPServer):
+    """`frames` is the address that it frames, `received` what was sent to it, by host and path."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.framed = ""
+        self.received: list[tuple[str, dict[str, list[str]]]] = []
+        self.referrers: list[str | None] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        is_task = self.path == "/task"
+        self.answer(200, FRAME.format(url=escape(self.server.framed)) if is_task else SENT)
+
+    def do_POST(self) -> None:
+        """Store the form, and lead the worker on, on the site for workers."""
+        body = self.rfile.read(int(self.headers["content-length"])).decode()
+        address = f"{self.headers['host']}{self.path}"
+        self.server.received.append((address, parse_qs(body)))
+        self.server.referrers.append(self.headers["referer"])
+        self.answer(302, "", location="https://worker.mturk.com/next")
+
+    def answer(self, status: int, page: str, **headers: str) -> None:
+        content = page.encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_words: object) -> None:
+        pass
+
+
+@contextmanager
+def mechanical_turk(certificate: Path) -> Iterator[Site]:
+    """The site over TLS, on a port of this machine."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate / "study.pem", certificate / "study.key")
+    with Site() as site:
+        site.socket = context.wrap_socket(site.socket, server_side=True)
+        thread = threading.Thread(target=site.serve_forever)
+        thread.start()
+        try:
+            yield site
+        finally:
+            site.shutdown()
+            thread.join()
+
+
+STUDY = "https://study.example.org"
+PROXY = SERVER.format(location="location / { proxy_pass http://127.0.0.1:7860; }")
+IDS = {"workerId": "A1B2C3D4E5", "assignmentId": "3XYZ", "hitId": "30H4"}
+PRODUCTION, SANDBOX = "https://www.mturk.com", "https://workersandbox.mturk.com"
+
+
+@dataclass
+class Workplace:
+    site: Site
+    database: Database
+    page: Page
+    requests: list[Request]
+
+    def open(self, task: str = "https://worker.mturk.com", **changes: str) -> None:
+        """Show the study in the frame of a worker's task."""
+        parameters = {**IDS, "turkSubmitTo": PRODUCTION, **changes}
+        self.site.framed = f"{STUDY}/start?{urlencode(parameters)}"
+        self.page.goto(f"{task}/task")
+
+    @property
+    def frame(self) -> FrameLocator:
+        return self.page.frame_locator("iframe")
+
+    def begin(self) -> None:
+        self.frame.get_by_role("button", name=entry_texts("en")["begin"]).click()
+
+    def answer(self, count: str) -> None:
+        """Answer the question at which the page shows this count."""
+        expect(self.frame.locator(".page")).to_have_attribute("data-view", "question")
+        expect(self.frame.locator(".count")).to_have_text(count)
+        expect(self.frame.locator(".next.waiting")).to_have_count(0)
+        for key in ("4", "Shift+Digit2", "q", "Enter"):
+            self.frame.locator(".page .main").press(key)
+
+
+def send_no_cookies_to_frames(page: Page) -> None:
+    """As browsers do whose users block the cookies of third parties."""
+    options = ("disableThirdPartyCookieMetadata", "disableThirdPartyCookieHeuristics")
+    tools = page.context.new_cdp_session(page)
+    tools.send("Network.enable")
+    tools.send(
+        "Network.setCookieControls",
+        {"enableThirdPartyCookieRestriction": True, **dict.fromkeys(options, True)},
+    )
+
+
+@pytest.fixture
+def workplace(place: Place, tmp_path: Path, chromium: Browser) -> Iterator[Workplace]:
+    """A study over TLS, and the site that frames it: each under its real name in Chromium."""
+    recruitment = {"mode": "mturk", "completion_code": "C0DE"}
+    design = {"questions_per_form": 2, "forms_per_participant": 1}
+    database = make_study(place, recruitment=recruitment, **design)
+    make_certificate(tmp_path)
+    with ExitStack() as stack:
+        site = stack.enter_context(mechanical_turk(tmp_path))
+        app = build_app(database, public=parsed_url(STUDY, "--public-url"))
+        server = ThreadServer(place, database, app)
+        server.start()
+        stack.callback(server.stop)
+        port = free_port()
+        stack.enter_context(nginx(tmp_path, tmp_path, PROXY, server.url, port))
+        rules = (
+            f"MAP *.mturk.com 127.0.0.1:{site.server_port}, MAP study.example.org 127.0.0.1:{port}"
+        )
+        flags = [*QUIET, f"--host-resolver-rules={rules}", "--ignore-certificate-errors"]
+        browser = chromium.browser_type.launch(executable_path=installed_chromium(), args=flags)
+        stack.callback(browser.close)
+        context = new_context_of(browser)
+        page = context.new_page()
+        send_no_cookies_to_frames(page)
+        requests: list[Request] = []
+
+        def remember(request: Request) -> None:
+            requests.append(request)
+
+        page.on("request", remember)
+        yield Workplace(site, database, page, requests)
+        context.close()
+
+
+def test_a_worker_answers_everything_and_the_hit_is_sent(workplace: Workplace) -> None:
+    page, frame, database = workplace.page, workplace.frame, workplace.database
+    # A cookie of the study that would be sent if the frame were not of another site.
+    page.context.add_cookies([
+        {"name": "third", "value": "x", "url": STUDY, "sameSite": "None", "secure": True}
+    ])  # fmt: skip
+    workplace.open(assignmentId="ASSIGNMENT_ID_NOT_AVAILABLE")
+    expect(frame.get_by_text(entry_texts("en")["preview"])).to_be_visible()
+    workplace.open()
+    expect(frame.get_by_text(entry_texts("en")["hit_accepted"])).to_be_visible()
     with database.reading() as session:
-        assert session.scalars(select(WorkedHit)).all() == []
+        assert session.scalars(select(Participant)).all() == []
+        assert session.scalars(select(Form).where(Form.participant_id.is_not(None))).all() == []
+    workplace.begin()
+    frame.locator(".agree").click()
+    expect(frame.locator(".page")).to_have_attribute("data-view", "practice")
+    with database.writing() as session:
+        person = session.scalars(select(Participant)).one()
+        participants.finish_practice(person, now=person.created_at)
+    page.reload()
+    workplace.answer("1 / 2")
+    expect(frame.locator(".count")).to_have_text("2 / 2")
+    page.reload()  # the link again, with the same ids: the worker goes on
+    workplace.answer("2 / 2")
+    expect(frame.locator(".page")).to_have_attribute("data-step", "done")
+    assert len(stored(database)) == 2
+    expect(frame.get_by_text(TEXT["send_hit_note"])).to_be_visible()
+    expect(frame.locator(".stored")).to_be_hidden()
+    frame.get_by_role("button", name=TEXT["send_hit"]).click()
+    expect(frame.locator("#sent")).to_be_visible()
+    fields = {"assignmentId": ["3XYZ"], "outcome": ["done"], "completionCode": ["C0DE"]}
+    assert workplace.site.received == [("www.mturk.com/mturk/externalSubmit", fields)]
+    assert workplace.site.referrers == [None]
+    with database.reading() as session:
+        hit = session.scalars(select(WorkedHit)).one()
+        assert (hit.assignment_id, hit.hit_id, hit.submit_to) == ("3XYZ", "30H4", PRODUCTION)
+    to_study = [each for each in workplace.requests if each.url.startswith(STUDY)]
+    assert len(to_study) > 20
+    assert not [each.url for each in to_study if "cookie" in each.all_headers()]
+    assert {cookie["name"] for cookie in page.context.cookies()} == {"third"}
+
+
+def test_a_worker_goes_on_with_another_hit_in_the_same_browser(workplace: Workplace) -> None:
+    frame, database = workplace.frame, workplace.database
+    workplace.open()
+    workplace.begin()
+    frame.locator(".agree").click()
+    expect(frame.locator(".page")).to_have_attribute("data-view", "practice")
+    workplace.open(assignmentId="4ABC")
+    workplace.begin()
+    expect(frame.locator(".page")).to_have_attribute("data-view", "practice")
+    assert all_of(database, select(WorkedHit.assignment_id)) == ["4ABC"]

@@ -13,8 +13,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hsfiq.collect import participants
 from hsfiq.collect.steps import steps_of
-from hsfiq.db.engine import open_database
-from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
+from hsfiq.db.tables import CheckAnswer, Participant, Question
+from hsfiq.study.config import Practice
+from tests.annotate.axe import faults
 from tests.annotate.page_requests import stored
 from tests.annotate.question_page import (
     TEXT,
@@ -28,12 +29,18 @@ from tests.annotate.question_page import (
     tab_to,
     type_sum,
 )
-from tests.annotate.reused_study import ReusedStudy
-from tests.annotate.served_studies import Place, ThreadServer, make_study
+from tests.annotate.served_studies import (
+    SYSTEMS,
+    Place,
+    ReusedStudy,
+    ServeStudy,
+    ThreadServer,
+    all_of,
+    make_study,
+    newcomer,
+)
 
 pytestmark = pytest.mark.browser
-
-Serve = Callable[[Place], ThreadServer]
 
 HOSTILE = (
     "<script>window.broken = 1</script><img src=x onerror='window.broken = 2'>",
@@ -41,13 +48,6 @@ HOSTILE = (
     "\N{DRESS}\N{ZERO WIDTH JOINER}\N{FLEXED BICEPS} {number} {{x}} ${y} `z` \\n",
     "is longer, " + "w" * 9_989,
 )
-
-
-def rows(place: Place) -> list[Response]:
-    database = open_database(place.url)
-    answers = stored(database)
-    database.close()
-    return answers
 
 
 def practise_by_keyboard(page: Page) -> None:
@@ -67,17 +67,13 @@ def practise_by_keyboard(page: Page) -> None:
     press(page, "Enter")
 
 
-def test_from_the_link_to_the_code_by_keyboard_alone(
-    place: Place, serve: Serve, open_page: OpenPage
-) -> None:
-    make_study(
-        place,
+def test_from_link_to_code_by_keyboard_alone(serve_study: ServeStudy, open_page: OpenPage) -> None:
+    server = serve_study(
         reason_every=3,
         preference_ties=True,
         presentation={"set_names": ("Shop A", "Shop B")},
         recruitment={"completion_code": "CODE-7", "completion_url": "https://app.example.org/c"},
-    ).close()
-    server = serve(place)
+    )
     page = open_page(server, is_ready=False)
     expect(page.get_by_role("heading", name=TEXT["consent_title"])).to_be_visible()
     press(page, "Enter", "1", "q", "x")  # nothing is agreed to by accident
@@ -114,34 +110,20 @@ def test_from_the_link_to_the_code_by_keyboard_alone(
     expect_step(page, "done", "6 of 6 questions")
     expect(page.locator(".code strong")).to_have_text("CODE-7")
     assert page.locator(".completion a").get_attribute("href") == "https://app.example.org/c"
-    answers = [(row.score_1, row.score_2, row.preferred, row.reason) for row in rows(place)]
-    assert answers == [
+    last_step = TEXT["last_step_both"].format(button=TEXT["finish"])
+    expect(page.locator(".last-step")).to_have_text(last_step)
+    expect(page.locator(".live")).to_contain_text(last_step)
+    expect(page.locator(".done")).not_to_contain_text(TEXT["may_close"])
+    answers = stored(server.database)
+    assert [(row.score_1, row.score_2, row.preferred, row.reason) for row in answers] == [
         *[(4, 2, 1, None)] * 2,
         (3, 3, 0, "the same 1 q"),
         *[(1, 5, 2, None)] * 2,
         (1, 5, 2, "closer in colour"),
     ]
-    with server.database.reading() as session:
-        assert [check_answer.passed for check_answer in session.scalars(select(CheckAnswer))] == [
-            False,
-            True,
-        ]
-
-
-def test_the_end_page_names_the_last_step(place: Place, serve: Serve, open_page: OpenPage) -> None:
-    make_study(
-        place,
-        questions_per_form=1,
-        forms_per_participant=1,
-        recruitment={"completion_code": "CODE-7", "completion_url": "https://app.example.org/c"},
-    ).close()
-    page = open_page(serve(place))
-    answer(page)
-    expect_step(page, "done", "1 of 1 questions")
-    last_step = TEXT["last_step_both"].format(button=TEXT["finish"])
-    expect(page.locator(".last-step")).to_have_text(last_step)
-    expect(page.locator(".live")).to_contain_text(last_step)
-    expect(page.locator(".done")).not_to_contain_text(TEXT["may_close"])
+    assert [
+        check_answer.passed for check_answer in all_of(server.database, select(CheckAnswer))
+    ] == [False, True]
 
 
 def test_declining(server: ThreadServer, open_page: OpenPage) -> None:
@@ -201,51 +183,10 @@ def test_holding_a_key_counts_as_one_press(server: ThreadServer, open_page: Open
         }"""
     )
     assert page.locator("input:checked").count() == 0
-    assert rows(server.place) == []
+    assert stored(server.database) == []
 
 
-def test_a_press_while_offline_loses_nothing(server: ThreadServer, open_page: OpenPage) -> None:
-    page = open_page(server)
-    expect_step(page, "question", "1 / 6")
-    page.context.set_offline(offline=True)
-    press(page, "4", "Shift+Digit2", "q")
-    page.locator(".next").click()
-    expect(page.locator(".notice-text")).to_contain_text(TEXT["disconnected"])
-    expect(page.locator(".live")).to_contain_text(TEXT["disconnected"])
-    expect_step(page, "question", "1 / 6")
-    press(page, "Enter")
-    expect(page.locator(".set").nth(0).get_by_role("radio").nth(3)).to_be_checked()
-    page.context.set_offline(offline=False)
-    expect(page.locator(".notice-text")).to_have_text(TEXT["connected"])
-    page.get_by_role("button", name="Try again").dblclick()
-    expect_step(page, "question", "2 / 6")
-    expect(page.locator(".notice")).to_be_hidden()
-    assert [(row.score_1, row.revision) for row in rows(server.place)] == [(4, 1)]
-
-
-def test_a_lost_acknowledgement_makes_no_second_row(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(server)
-    expect_step(page, "question", "1 / 6")
-
-    def deliver_but_hang_up(route: Any) -> None:
-        route.fetch()
-        route.abort()
-
-    page.route("**/submit", deliver_but_hang_up, times=1)
-    answer(page)
-    expect(page.locator(".notice-text")).to_contain_text(TEXT["offline"])
-    page.get_by_role("button", name="Try again").click()
-    expect_step(page, "question", "2 / 6")
-    assert [row.revision for row in rows(server.place)] == [1]
-
-
-def test_a_question_reassigned_to_another_participant(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(server)
-    expect_step(page, "question", "1 / 6")
+def test_a_question_reassigned_to_another_participant(page: Page, server: ThreadServer) -> None:
     with server.database.writing() as session:
         person = session.scalars(select(Participant)).one()
         current = steps_of(session, person).current
@@ -255,7 +196,7 @@ def test_a_question_reassigned_to_another_participant(
     expect_step(page, "question", "1 / 5")
     expect(page.locator(".notice-text")).to_have_text(TEXT["question_reassigned"])
     assert page.locator("input:checked").count() == 0
-    assert rows(server.place) == []
+    assert stored(server.database) == []
     with server.database.writing() as session:
         participants.set_status(session.scalars(select(Participant)).one(), "excluded")
     answer(page)
@@ -264,10 +205,9 @@ def test_a_question_reassigned_to_another_participant(
     expect(page.locator(".farewell-text")).to_have_text(text)
 
 
-def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: OpenPage) -> None:
+def test_hostile_texts_are_shown_as_text(serve_study: ServeStudy, open_page: OpenPage) -> None:
     hostile = HOSTILE[0]
-    make_study(
-        place,
+    server = serve_study(
         texts=HOSTILE,
         queries=4,
         questions_per_form=2,
@@ -277,8 +217,8 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
             "guidelines": f"# {hostile}\n- {hostile}",
             "set_names": (hostile, "x" * 300),
         },
-    ).close()
-    page = open_page(serve(place), is_ready=False)
+    )
+    page = open_page(server, is_ready=False)
     expect(page.locator(".consent-text")).to_contain_text(hostile)
     expect(page.locator(".title")).to_have_text(hostile)
     page.locator(".agree").click()
@@ -294,8 +234,7 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
         expect(page.locator(".count")).to_have_text(f"{number} / 4")
         texts.add(page.locator(".user-text").text_content())
         assert page.locator(".wish *").count() == 0
-        width = page.evaluate("document.documentElement.scrollWidth")
-        assert width == 1280
+        assert page.evaluate("document.documentElement.scrollWidth") == 1280
         if number == 2:
             press(page, "r")
             page.locator("#hsfiq-reason").fill(hostile)
@@ -310,43 +249,19 @@ def test_hostile_texts_are_shown_as_text(place: Place, serve: Serve, open_page: 
     assert texts == set(HOSTILE)
     expect_step(page, "done", "4 of 4 questions")
     assert page.evaluate("window.broken") is None
-    assert rows(place)[1].reason == hostile
+    assert stored(server.database)[1].reason == hostile
 
 
-def test_a_korean_study_is_shown_in_korean(place: Place, serve: Serve, open_page: OpenPage) -> None:
-    make_study(place, presentation={"languages": ("ko",)}).close()
-    page = open_page(serve(place))
+def test_a_korean_study_is_shown_in_korean(serve_study: ServeStudy, open_page: OpenPage) -> None:
+    page = open_page(serve_study(presentation={"languages": ("ko",)}))
     expect(page.locator(".set").nth(0)).to_contain_text("보통 정도로 일치함")
     assert page.evaluate("document.documentElement.lang") == "ko"
     page_text = page.locator(".page").inner_text().replace("Shift", "")
     english = {"Next", "Back", "Guidelines", "Reason", "Original", "prefer", "match", "order"}
     assert not english & set(page_text.split())
     press(page, "1", "Enter")
-    expect(page.locator(".live")).to_have_text(
-        "아직 답하지 않은 항목: 검색 결과 2 점수, 선호하는 쪽"
-    )
-
-
-def test_images_of_the_next_question_are_loaded_in_advance(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(server)
-    expect_step(page, "question", "1 / 6")
-    page.wait_for_load_state("networkidle")
-    urls: list[str] = []
-    page.on("request", lambda request: urls.append(request.url))
-    answered = page.expect_response("**/submit")
-    with answered as reply:
-        answer(page)
-    expect_step(page, "question", "2 / 6")
-    next_view = reply.value.json()["view"]
-    tokens = {
-        image["token"]
-        for image in [next_view["reference"], *next_view["sets"][0], *next_view["sets"][1]]
-    }
-    expect(page.locator(".frame img").last).to_have_js_property("complete", value=True)
-    fetched = {url.rsplit("/", 1)[-1] for url in urls if "/image/" in url}
-    assert not fetched & tokens
+    missing = "아직 답하지 않은 항목: 검색 결과 2 점수, 선호하는 쪽"
+    expect(page.locator(".live")).to_have_text(missing)
 
 
 class CountedImages:
@@ -395,7 +310,9 @@ def test_a_browser_asks_for_each_image_once(reused_study: ReusedStudy, open_page
     assert set(counted.requests.values()) == {1}
 
 
-def test_a_study_can_be_completed_on_a_phone(server: ThreadServer, open_page: OpenPage) -> None:
+def test_a_study_can_be_completed_on_a_phone_without_key_hints(
+    server: ThreadServer, open_page: OpenPage
+) -> None:
     page = open_page(server, 390, 844, is_ready=False, has_touch=True, is_mobile=True)
     page.locator(".agree").tap()
     page.locator(".guidelines .close").tap()
@@ -408,6 +325,9 @@ def test_a_study_can_be_completed_on_a_phone(server: ThreadServer, open_page: Op
     page.locator(".feedback .begin").tap()
     expect_step(page, "question", "1 / 6")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    for width, height in ((1280, 800), (390, 844)):  # on a touch screen of any size
+        page.set_viewport_size({"width": width, "height": height})
+        expect(page.locator("kbd:visible")).to_have_count(0)
     page.locator(".set").nth(1).locator(".frame").nth(0).tap()
     expect(page.get_by_role("dialog", name=TEXT["zoom"])).to_be_visible()
 
@@ -433,3 +353,146 @@ def test_a_wrong_practice_answer_is_explained_and_tried_again(
     press(page, "Enter")
     begin.click()  # nobody has to give up
     expect_step(page, "question", "1 / 6")
+
+
+def test_a_press_while_offline_loses_nothing_and_stores_nothing_twice(
+    page: Page, server: ThreadServer
+) -> None:
+    page.context.set_offline(offline=True)
+    press(page, "4", "Shift+Digit2", "q")
+    page.locator(".next").click()
+    expect(page.locator(".notice-text")).to_contain_text(TEXT["disconnected"])
+    expect(page.locator(".live")).to_contain_text(TEXT["disconnected"])
+    expect_step(page, "question", "1 / 6")
+    press(page, "Enter")
+    expect(page.locator(".set").nth(0).get_by_role("radio").nth(3)).to_be_checked()
+    page.context.set_offline(offline=False)
+    expect(page.locator(".notice-text")).to_have_text(TEXT["connected"])
+    page.get_by_role("button", name="Try again").dblclick()
+    expect_step(page, "question", "2 / 6")
+    expect(page.locator(".notice")).to_be_hidden()
+
+    def deliver_but_hang_up(route: Any) -> None:
+        route.fetch()
+        route.abort()
+
+    page.route("**/submit", deliver_but_hang_up, times=1)
+    answer(page)
+    expect(page.locator(".notice-text")).to_contain_text(TEXT["offline"])
+    page.get_by_role("button", name="Try again").click()
+    expect_step(page, "question", "3 / 6")
+    assert [(row.score_1, row.revision) for row in stored(server.database)] == [(4, 1)] * 2
+
+
+Choices = dict[str, int]
+CASES: dict[str, tuple[int, str, Choices, Choices]] = {
+    "pair": (2, "2", {"score_1": 4, "score_2": 2, "preferred": 2}, {"score_2": 5}),
+    "single": (1, "4-5", {"score_1": 3}, {"score_1": 4}),
+    "images": (1, "1 3", {f"image_{n}": 1 for n in range(1, 6)}, dict.fromkeys(
+        ("image_2", "image_4", "image_5"), 0
+    )),
+    "ranking": (3, "2 1 3", {"rank_1": 1, "rank_2": 2, "rank_3": 3}, {"rank_1": 2, "rank_2": 1}),
+    "query": (0, "QUERY_TOO_BROAD", {"verdict": 0}, {"verdict": 4}),
+}  # fmt: skip
+"""For each kind the number of systems, what is expected, a wrong answer, and what rights it."""
+
+
+def choose(page: Page, choices: Choices) -> None:
+    for name, value in choices.items():
+        page.locator(f'label:has(input[name="{name}"][value="{value}"])').click()
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_wrong_answer_is_explained_in_the_owners_words(
+    place: Place, serve: Callable[[Place], ThreadServer], open_page: OpenPage, kind: str
+) -> None:
+    n_systems, expected, wrong, right = CASES[kind]
+    practice = Practice(
+        "telltale.val.0", SYSTEMS[:n_systems], expected, "Because <b>I</b> say so.\n\nReally."
+    )
+    make_study(place, kind=kind, practice=practice).close()
+    page = open_page(serve(place), is_ready=False)
+    page.locator(".agree").click()
+    page.locator(".guidelines[open]").wait_for()
+    press(page, "Enter")
+    expect(page.locator(".user-text")).to_have_text("is more green and has 3/4 sleeves")
+    choose(page, wrong)
+    press_next_when_ready(page)
+    feedback = page.get_by_role("dialog", name=TEXT["practice_incorrect"])
+    expect(feedback.locator("p").nth(0)).to_have_text("Because <b>I</b> say so.")
+    expect(feedback.locator("p").nth(1)).to_have_text("Really.")
+    expect(feedback).to_contain_text(TEXT["practice_try_again"])
+    press(page, "Enter")
+    expect(feedback).to_be_hidden()
+    choose(page, right)
+    press_next_when_ready(page)
+    expect(page.get_by_role("dialog", name=TEXT["practice_correct"])).to_be_visible()
+
+
+def check(page: Page, name: str) -> None:
+    violations = list(faults(page))
+    assert violations == [], f"{name}:\n" + "\n".join(violations)
+
+
+def test_the_plain_pages(page: Page, server: ThreadServer) -> None:
+    page.context.clear_cookies()
+    for path in ("/", "/start/nobody", "/study/", "/start?workerId=A1"):
+        page.goto(server.url + path)
+        check(page, path)
+
+
+def test_the_pages_of_the_study(serve_study: ServeStudy, open_page: OpenPage) -> None:
+    server = serve_study(
+        missing=frozenset(range(14, 30)),
+        reason_every=1,
+        preference_ties=True,
+        confirm_contradictions=True,
+        questions_per_form=1,
+        recruitment={"completion_code": "C1", "completion_url": "https://app.example.org/c"},
+    )
+    page = open_page(server, is_ready=False)
+    check(page, "consent")
+    page.locator(".agree").click()
+    page.locator(".guidelines").wait_for()
+    check(page, "guidelines")
+    press(page, "Enter")
+    answer_practice(page)
+    press(page, "Enter")
+    page.locator(".feedback").wait_for()
+    check(page, "feedback")
+    press(page, "Enter")
+    expect(page.locator(".count")).to_have_text("1 / 2")
+    press(page, "1", "Enter")
+    check(page, "question, answered in part")
+    page.locator("button.frame").first.click()
+    check(page, "zoom")
+    press(page, "Escape", "Shift+Digit1", "q", "r")
+    page.keyboard.type("why not")
+    check(page, "question with its reason")
+    press(page, "Escape", "Enter")
+    expect(page.locator("#hsfiq-sum")).to_be_focused()
+    press(page, "Enter")
+    check(page, "sum")
+    type_sum(page)
+    press(page, "Enter")
+    expect(page.locator(".count")).to_have_text("2 / 2")
+    press(page, "1", "Shift+Digit5", "q", "r")
+    page.keyboard.type("why not")
+    press(page, "Escape", "Enter")
+    page.locator(".confirmation[open]").wait_for()
+    check(page, "confirmation")
+    press(page, "Tab", "Enter")
+    expect(page.locator(".code strong")).to_have_text("C1")
+    check(page, "done")
+    page.goto(f"{server.url}/start/{newcomer(server.place, is_ready=False)}")
+    page.locator(".decline").click()
+    check(page, "declining")
+    page.locator(".leave").click()
+    expect(page.locator(".farewell-title")).to_be_visible()
+    check(page, "declined")
+    page.locator(".farewell .open-withdrawal").click()
+    page.locator(".withdrawal[open]").wait_for()
+    check(page, "withdrawal")
+    page.locator(".confirm-withdrawal").click()
+    expect(page.locator(".withdrawn")).to_be_visible()
+    check(page, "withdrawn")

@@ -1,4 +1,4 @@
-"""The owner's preview over HTTP: what an annotator sees, with the database left as it was."""
+"""The owner's preview: what an annotator sees, with the database left as it was."""
 
 from __future__ import annotations
 
@@ -9,16 +9,27 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import BrowserContext, expect
 from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
+from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.preview import add_preview_routes, new_preview, preview_path
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import METADATA
-from tests.annotate.page_requests import KEY, answer_body, check_body, images_body, view
-from tests.annotate.served_studies import PlaceOfKind, begin, browser_of, make_study, set_status
+from tests.annotate.page_requests import answer_body, check_body, judged_body, stored, view
+from tests.annotate.question_page import TEXT, answer, expect_step, press
+from tests.annotate.served_studies import (
+    Place,
+    PlaceOfKind,
+    ThreadServer,
+    begin,
+    browser_of,
+    make_study,
+    set_status,
+)
 
 JUDGEMENTS: dict[str, dict[str, object]] = {
     "single": {"score": 3},
@@ -119,7 +130,11 @@ def test_a_preview_shows_every_page_and_changes_nothing(
 
 
 def test_going_back_shows_the_question_without_an_answer(preview_database: Database) -> None:
-    browser = PreviewBrowser(client_of(preview_database), link_to(preview_database))
+    client = client_of(preview_database)
+    browser = PreviewBrowser(client, link_to(preview_database))
+    declined = browser.post("consent", {"agrees": False})
+    assert (declined["step"], declined["kind"]) == ("farewell", "declined")
+    assert browser.view()["step"] == "consent"
     browser.post("consent", {"agrees": True})
     first = browser.post("practice", {})
     second = browser.post("submit", answer_body(first))["view"]
@@ -130,12 +145,8 @@ def test_going_back_shows_the_question_without_an_answer(preview_database: Datab
     assert (again["number"], again["earlier"], again["text"]) == (1, None, first["text"])
     assert browser.post("submit", answer_body(again))["view"]["number"] == 2
     assert browser.view()["number"] == 3
-    assert client_status(browser, "/preview/question/4") == 403
+    assert client.get("/preview/question/4").status_code == 403
     assert browser.post("restart", {})["step"] == "consent"
-
-
-def client_status(browser: PreviewBrowser, path: str) -> int:
-    return browser.client.get(path).status_code
 
 
 def test_an_answer_is_checked_as_an_annotators_is(preview_database: Database) -> None:
@@ -149,15 +160,6 @@ def test_an_answer_is_checked_as_an_annotators_is(preview_database: Database) ->
     assert "reason" in refused.json()["error"]
     tied = answer_body(current, preferred=0, reason="long enough")
     assert client.post("/preview/submit", json=tied).status_code == 422
-
-
-def test_declining_shows_the_farewell_and_the_consent_page_again(
-    preview_database: Database,
-) -> None:
-    browser = PreviewBrowser(client_of(preview_database), link_to(preview_database))
-    declined = browser.post("consent", {"agrees": False})
-    assert (declined["step"], declined["kind"]) == ("farewell", "declined")
-    assert browser.view()["step"] == "consent"
 
 
 def test_a_participant_in_the_same_browser_is_left_alone(preview_database: Database) -> None:
@@ -190,24 +192,11 @@ def test_a_preview_of_assigned_forms_shows_nobodys_answer(preview_database: Data
 
 @pytest.mark.parametrize("asked", list(JUDGEMENTS))
 def test_every_kind_can_be_previewed(tmp_path: Path, asked: str) -> None:
-    place = PlaceOfKind(tmp_path / "study", f"sqlite:///{tmp_path / 'study.db'}")
-    database = make_study(place, kind=asked)
+    database = make_study(Place(tmp_path / "study"), kind=asked)
     browser = PreviewBrowser(client_of(database), link_to(database))
     before = everything(database)
     browser.post("consent", {"agrees": True})
-    question = browser.post("practice", {})
-    body = {
-        "assignment": question["assignment"],
-        "submit_key": KEY,
-        "answer": {
-            "judgement": JUDGEMENTS[asked],
-            "irrelevant": False,
-            "reason": None,
-            "active_seconds": 1.0,
-            "seconds_since_first_interaction": None,
-        },
-        "images": images_body(question),
-    }
+    body = judged_body(browser.post("practice", {}), JUDGEMENTS[asked])
     assert browser.post("submit", body)["view"]["number"] == 2
     assert everything(database) == before
     database.close()
@@ -225,8 +214,45 @@ def test_links_that_are_not_signed_or_have_expired_open_nothing(
         assert (answer.status_code, "set-cookie" in answer.headers) == (404, False)
     for path in ("question", "image/practice-0"):
         assert client.get(f"/preview/{path}").status_code == 401
-    browser = PreviewBrowser(client, link)
+    PreviewBrowser(client, link)
     now = time.time()
     monkeypatch.setattr("hsfiq.annotate.preview.time.time", lambda: now + 3700)
     assert client.get(link).status_code == 404
-    assert client_status(browser, "/preview/question") == 401
+    assert client.get("/preview/question").status_code == 401
+
+
+@pytest.mark.browser
+def test_the_owner_answers_in_a_preview_without_storing_anything(
+    server: ThreadServer, context: BrowserContext
+) -> None:
+    with server.database.reading() as session:
+        place = new_preview(session, list_studies(session)[0])
+    page = context.new_page()
+    page.set_viewport_size({"width": 390, "height": 844})
+    failed: list[str] = []
+    page.on("pageerror", lambda error: failed.append(str(error)))
+    page.goto(server.url + preview_path(signer_of(server.database), place))
+    expect(page.locator(".page")).to_have_attribute("data-step", "consent")
+    expect(page.locator(".preview")).to_contain_text(TEXT["preview"])
+    page.locator(".agree").click()
+    page.locator(".guidelines .close").click()
+    page.get_by_role("button", name=TEXT["preview_next"]).click()
+    expect_step(page, "question", "1 / 6")
+    answer(page)
+    expect_step(page, "question", "2 / 6")
+    page.reload()
+    expect_step(page, "question", "2 / 6")
+    press(page, "b")
+    expect_step(page, "question", "1 / 6")
+    steps = [("question", "3 / 6"), ("check", "3 / 6")]
+    for step, count in (*steps, *(("question", f"{number} / 6") for number in (4, 5, 6))):
+        page.get_by_role("button", name=TEXT["preview_next"]).click()
+        expect_step(page, step, count)
+    page.get_by_role("button", name=TEXT["preview_next"]).click()
+    expect(page.locator(".page")).to_have_attribute("data-step", "done")
+    expect(page.locator(".preview")).to_be_visible()
+    expect(page.locator(".stored")).to_be_hidden()
+    page.get_by_role("button", name=TEXT["preview_restart"]).click()
+    expect(page.locator(".page")).to_have_attribute("data-step", "consent")
+    assert stored(server.database) == []
+    assert failed == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Page, Route, expect
 from sqlalchemy import select
@@ -20,11 +18,10 @@ from tests.annotate.question_page import (
     press_next_when_ready,
     tab_to,
 )
-from tests.annotate.served_studies import K, Place, ThreadServer, make_study
+from tests.annotate.served_studies import K, ServeStudy, ThreadServer, all_of
 
 pytestmark = pytest.mark.browser
 
-Serve = Callable[[Place], ThreadServer]
 
 N_IMAGES = 2 * K + 1
 SEEN = ImageStates("shown", (("shown",) * K, ("shown",) * K))
@@ -166,10 +163,7 @@ def test_images_that_take_long_can_be_loaded_again_or_skipped(
     assert states(server) == [SEEN]
 
 
-def test_an_answer_that_is_stored_needs_no_images(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(server)
+def test_an_answer_that_is_stored_needs_no_images(page: Page, server: ThreadServer) -> None:
     answer(page)
     expect_step(page, "question", "2 / 6")
     page.route("**/image/*", block)
@@ -189,9 +183,7 @@ def test_an_answer_that_is_stored_needs_no_images(
     assert len(stored(server.database)) == 1
 
 
-def test_the_practice_question_waits_for_its_images(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
+def test_practice_question_waits_for_its_images(server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(server, is_ready=False, images=block)
     page.locator(".agree").click()
     page.locator(".guidelines .close").click()
@@ -209,13 +201,11 @@ def test_the_practice_question_waits_for_its_images(
 
 
 def test_an_answer_without_the_missing_images_is_recorded_as_such(
-    place: Place, serve: Serve, open_page: OpenPage
+    serve_study: ServeStudy, open_page: OpenPage
 ) -> None:
-    make_study(place, missing=frozenset(range(20))).close()
-    server = serve(place)
+    server = serve_study(missing=frozenset(range(20)))
     page = open_page(server)
-    with server.database.reading() as session:
-        missing = session.scalars(select(Image.token).where(Image.id <= 20)).all()
+    missing = all_of(server.database, select(Image.token).where(Image.id <= 20))
     shown = page.request.get(f"{server.url}/question").json()
     answer(page)
     expect_step(page, "question", "2 / 6")
@@ -228,8 +218,9 @@ def test_an_answer_without_the_missing_images_is_recorded_as_such(
         )
 
 
-def test_enlarged_images_are_recorded(server: ThreadServer, open_page: OpenPage) -> None:
-    page = open_page(server)
+def test_enlarged_images_are_recorded_and_those_of_an_earlier_revision_count(
+    page: Page, server: ThreadServer
+) -> None:
     page.locator(".set").nth(1).locator(".frame").nth(2).click()
     dialog = page.get_by_role("dialog", name=TEXT["zoom"])
     expect(dialog.locator(".zoom-image img")).to_have_js_property("complete", value=True)
@@ -239,9 +230,15 @@ def test_enlarged_images_are_recorded(server: ThreadServer, open_page: OpenPage)
     expect_step(page, "question", "1 / 6")
     answer(page)
     expect_step(page, "question", "2 / 6")
-    (stored,) = states(server)
     second = ("shown", "shown", "enlarged", "enlarged", "shown")
-    assert stored == ImageStates("enlarged", (SEEN.sets[0], second))
+    seen = ImageStates("enlarged", (SEEN.sets[0], second))
+    assert states(server) == [seen]
+    page.set_viewport_size({"width": 390, "height": 844})
+    press(page, "b")
+    expect_step(page, "question", "1 / 6")
+    press(page, "1", "Enter")
+    expect_step(page, "question", "2 / 6")
+    assert states(server) == [seen, seen]
 
 
 AT_THE_END = "scrollY + innerHeight >= document.documentElement.scrollHeight - 1"
@@ -278,27 +275,12 @@ def test_on_a_phone_images_count_once_they_have_been_scrolled_to(
     assert states(server)[1] == SEEN
 
 
-def test_what_was_seen_for_an_earlier_revision_counts(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(server)
-    answer(page)
-    expect_step(page, "question", "2 / 6")
-    page.set_viewport_size({"width": 390, "height": 844})
-    press(page, "b")
-    expect_step(page, "question", "1 / 6")
-    press(page, "1", "Enter")
-    expect_step(page, "question", "2 / 6")
-    assert states(server) == [SEEN, SEEN]
-
-
 # ------------------------------------------------------------------------------ pages of before
 
 
 def test_a_page_that_is_older_than_the_server_is_reloaded_without_a_loss(
-    server: ThreadServer, open_page: OpenPage
+    page: Page, server: ThreadServer
 ) -> None:
-    page = open_page(server)
 
     def send_as_before(route: Route) -> None:
         payload = route.request.post_data_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,7 @@ from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.app import plain_app
-from hsfiq.annotate.cookies import (
-    BETWEEN_PARTICIPANTS,
-    COOKIE,
-    COOKIE_PURPOSE,
-    Signer,
-    tokens_in,
-)
+from hsfiq.annotate.cookies import BETWEEN_PARTICIPANTS, COOKIE, COOKIE_PURPOSE, Signer, tokens_in
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.image_copies import ImageStore, WebCopies, cache_folder
 from hsfiq.annotate.images import WEEK
@@ -34,7 +28,7 @@ from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Participant
 from hsfiq.study.images import check_and_record
 from tests.annotate.page_requests import token_of, view
-from tests.annotate.served_studies import Place, browser_of, enrol, make_study
+from tests.annotate.served_studies import Place, browser_of, enrol, make_study, the_one
 
 SIZES = ("", "/full")
 
@@ -42,9 +36,8 @@ SIZES = ("", "/full")
 @pytest.fixture
 def images(place: Place) -> Iterator[Database]:
     """The database of a study whose image files the test may change."""
-    database = make_study(place)
-    yield database
-    database.close()
+    with closing(make_study(place)) as database:
+        yield database
 
 
 def client_of(database: Database, signer: Signer | None = None) -> TestClient:
@@ -78,15 +71,21 @@ def statements_of(database: Database) -> Iterator[list[str]]:
     event.remove(database.engine, "before_cursor_execute", count)
 
 
-def test_browsers_keep_images_and_nobody_else_does(images: Database) -> None:
+def test_browsers_keep_images_and_a_known_image_needs_no_database(images: Database) -> None:
     client = enrol(client_of(images), images)
-    for address in addresses_of(view(client)):
-        answer = client.get(address)
-        assert answer.status_code == 200
-        assert answer.headers["content-type"] == "image/webp"
-        assert answer.headers["cache-control"] == f"private, max-age={WEEK}, immutable"
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert not {"etag", "last-modified", "content-disposition"} & set(answer.headers)
+    wanted = addresses_of(view(client))
+    with statements_of(images) as first:
+        before = [client.get(address).content for address in wanted]
+    assert first
+    with statements_of(images) as later:
+        for address, content in zip(wanted, before, strict=True):
+            answer = client.get(address)
+            assert (answer.status_code, answer.content) == (200, content)
+            assert answer.headers["content-type"] == "image/webp"
+            assert answer.headers["cache-control"] == f"private, max-age={WEEK}, immutable"
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert not {"etag", "last-modified", "content-disposition"} & set(answer.headers)
+    assert later == []
 
 
 def test_a_damaged_copy_is_never_sent(images: Database) -> None:
@@ -105,20 +104,7 @@ def test_a_damaged_copy_is_never_sent(images: Database) -> None:
         assert after == before
 
 
-def test_an_image_that_is_known_needs_no_database(images: Database) -> None:
-    client = enrol(client_of(images), images)
-    wanted = addresses_of(view(client))
-    with statements_of(images) as first:
-        before = [client.get(address).content for address in wanted]
-    with statements_of(images) as later:
-        assert [client.get(address).content for address in wanted] == before
-    assert first
-    assert later == []
-
-
-def test_the_answers_with_and_without_the_database_are_equal(
-    images: Database, place: Place
-) -> None:
+def test_answers_with_and_without_the_database_are_equal(images: Database, place: Place) -> None:
     """One process knows all images, another none: it has just started, perhaps on another host."""
     with images.reading() as session:
         check_and_record(images, list_studies(session)[0].name)
@@ -148,8 +134,7 @@ def test_the_answers_with_and_without_the_database_are_equal(
 
 
 def file_of(database: Database, place: Place, image: dict[str, Any]) -> Any:
-    with database.reading() as session:
-        name = session.scalars(select(Image.name).where(Image.token == token_of(image))).one()
+    name = the_one(database, select(Image.name).where(Image.token == token_of(image)))
     return place.images / f"{name}.png"
 
 
@@ -197,7 +182,7 @@ def test_a_forgotten_participant_sees_no_further_address(
     assert annotator.get(address).status_code == 200
 
 
-def test_addresses_outlast_a_rotated_key(annotator: TestClient, database: Database) -> None:
+def test_addresses_outlast_a_rotated_key(database: Database) -> None:
     old, new = b"o" * 32, b"n" * 32
     browsers = [client_of(database, Signer(*keys)) for keys in ((old,), (new, old), (new,))]
     first = enrol(browsers[0], database)

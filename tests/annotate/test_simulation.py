@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -27,7 +27,7 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
 from hsfiq.db.source_tables import Dataset, Query
-from hsfiq.db.tables import CheckAnswer, Form, Participant, Question
+from hsfiq.db.tables import CheckAnswer, Form, Participant, Question, Study
 from hsfiq.demo.simulated_answers import utility_of
 from hsfiq.demo.study import make_study, served_design
 from hsfiq.drawn import DrawnTriplet, SimulatedAnnotator
@@ -39,8 +39,17 @@ from hsfiq.simulate.client import StudyClient
 from hsfiq.study.languages import LANGUAGES
 from tests.annotate.conftest import running
 from tests.annotate.page_requests import stored
-from tests.annotate.reused_study import ReusedStudy
-from tests.annotate.served_studies import Place, Server, ThreadServer, newcomer, set_status
+from tests.annotate.served_studies import (
+    Place,
+    ReusedStudy,
+    Server,
+    ThreadServer,
+    all_of,
+    count,
+    newcomer,
+    set_status,
+    update_all,
+)
 
 PEOPLE, SIZE = 3, 4
 EVERYTHING = PEOPLE * SIZE
@@ -117,22 +126,10 @@ def answers(database: Database) -> list[tuple[str, int, int, int, int | None, in
         ).all()
         latest = {row[3]: latest_response(session, row[3]) for row in rows}
     return [
-        (
-            name,
-            position or 0,
-            place,
-            question,
-            answer and answer.score_1,
-            answer and answer.preferred,
-        )
-        for name, position, place, question in rows
-        for answer in (latest[question],)
+        (name, position or 0, place, key, last and last.score_1, last and last.preferred)
+        for name, position, place, key in rows
+        for last in (latest[key],)
     ]
-
-
-def count(database: Database, table: type) -> int:
-    with database.reading() as session:
-        return session.scalar(select(func.count()).select_from(table)) or 0
 
 
 def invited(database: Database, address: str, n: int) -> list[str]:
@@ -141,10 +138,6 @@ def invited(database: Database, address: str, n: int) -> list[str]:
         study = list_studies(session)[0]
         invited_participants = participants.invite(session, study.id, n, now=datetime.now(UTC))
         return [f"{address}/start/{participant.token}" for participant in invited_participants]
-
-
-def quiet(_done: int, _total: int) -> None:
-    """Ignore the progress."""
 
 
 # --------------------------------------------------------------------------------- complete studies
@@ -169,20 +162,13 @@ def test_a_complete_study_is_answered(address: str, study: Database) -> None:
         assert row.submitted_at is not None
         assert row.served_at <= row.first_interaction_at <= row.submitted_at
         assert row.images == "s sssss sssss"
+    # Before each form but the first there is a sum.
+    assert all_of(study, select(CheckAnswer.passed)) == [True] * PEOPLE
+    people = all_of(study, select(Participant))
+    assert all(person.consented_at and person.practised_at for person in people)
     with study.reading() as session:
-        sums = session.scalars(select(CheckAnswer)).all()
-        assert [check_answer.passed for check_answer in sums] == [
-            True
-        ] * PEOPLE  # before each form but the first
-        people = session.scalars(select(Participant)).all()
-        assert all(person.consented_at and person.practised_at for person in people)
-        release = build(
-            session,
-            list_studies(session)[0],
-            "hp",
-            Filters(),
-            schema_revision=head_revision(),
-        )
+        (row,) = list_studies(session)
+        release = build(session, row, "hp", Filters(), schema_revision=head_revision())
     manifest = json.loads(release.files["manifest.json"])
     assert (manifest["simulated"], manifest["counts"]["questions"]) == (True, EVERYTHING)
     assert b"simulated annotators" in release.files["README.md"]
@@ -205,20 +191,15 @@ def test_answers_depend_on_the_seed_and_not_on_concurrency(
 def test_an_annotator_without_noise_or_bias_prefers_the_better_set(
     address: str, study: Database, drawn: tuple[Place, dict[int, DrawnTriplet]]
 ) -> None:
-    oracles = [
-        SimulatedAnnotator(f"simulated-{number}", noise=0, median_seconds=0)
-        for number in range(PEOPLE)
-    ]
+    oracles = [SimulatedAnnotator(f"p{n}", noise=0, median_seconds=0) for n in range(PEOPLE)]
     simulation = Simulation(oracles, [destination_of(address)] * PEOPLE, seed=0)
-    assert simulation.run(quiet).succeeded
+    assert simulation.run(lambda *_: None).succeeded
     n_exact = 0
     with study.reading() as session:
         for row in stored(study):
             question = load_question(session, row.question_id)
             query, triplet = question.pair.query, drawn[1][question.pair.query_id]
-            first, second = (
-                utility_of(triplet, retrieved_set) for retrieved_set in shown_sets(question)
-            )
+            first, second = (utility_of(triplet, shown) for shown in shown_sets(question))
             if first != second and len(read(query.text, triplet.reference)) == 1:
                 n_exact += 1
                 assert row.preferred == (1 if first > second else 2)
@@ -237,9 +218,7 @@ def test_personal_links_can_be_used_repeatedly(address: str, study: Database) ->
     assert len(stored(study)) == 2 * SIZE
 
 
-def test_an_interrupted_simulation_is_continued(
-    address: str, study: Database, tmp_path: Path
-) -> None:
+def test_interrupted_simulation_is_continued(address: str, study: Database, tmp_path: Path) -> None:
     def interrupt(n_done: int, _total: int) -> None:
         if n_done:
             raise KeyboardInterrupt
@@ -253,16 +232,12 @@ def test_an_interrupted_simulation_is_continued(
     before = answers(study)
     assert 0 < len(stored(study)) < EVERYTHING
     second = Simulation(annotators, destinations, 3, 2, Sessions(file, address, 3))
-    summary = second.run(quiet)
-    assert summary.succeeded
+    assert second.run(lambda *_: None).succeeded
     rows = stored(study)
     assert len(rows) == len({row.question_id for row in rows}) == EVERYTHING
     assert count(study, Participant) == PEOPLE
-    assert [row for row in before if row[-1] is not None] == [
-        later_row
-        for row, later_row in zip(before, answers(study), strict=False)
-        if row[-1] is not None
-    ]
+    for row, later_row in zip(before, answers(study), strict=False):
+        assert row[-1] is None or row == later_row
     assert simulate("--participants", 1, "--seed", 4, "--sessions", file, address)[0] == 2
 
 
@@ -342,28 +317,14 @@ def test_requests_to_a_busy_server_are_repeated_and_nothing_is_stored_twice(
     assert unsteady.n_requests > 3 * EVERYTHING
 
 
-def test_a_missing_server_is_reported(unused: str) -> None:
+def test_a_missing_server_is_reported(place: Place) -> None:
+    unused = Server(place).url
     code, _, err = simulate(unused)
     assert code == 2
     assert err.startswith(f"hsfiq: {unused}: the server does not answer (/: ")
-    assert err.endswith("is the study served there?\n")
-
-
-@pytest.fixture
-def unused(place: Place) -> str:
-    """An address without a server."""
-    return Server(place).url
 
 
 # ---------------------------------------------------------------------------------- refused studies
-
-
-@pytest.fixture
-def for_people(study: Database) -> Database:
-    """The same study, for people."""
-    with study.writing() as session:
-        list_studies(session)[0].origin = "collected"
-    return study
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -384,50 +345,35 @@ def test_the_welcome_page_says_that_a_study_is_simulated(
     client.close()
 
 
-def test_a_study_for_people_is_refused(for_people: Database, address: str) -> None:
+def test_a_study_for_people_is_refused(study: Database, address: str) -> None:
+    update_all(study, Study, origin="collected")
     code, _, err = simulate("--participants", 2, address)
-    assert (code, count(for_people, Participant)) == (2, 0)
-    assert f"{address}: the study is for people; make one with" in err
-    code, _, err = simulate(*invited(for_people, address, 2))
-    assert code == 2
-    assert "is for people" in err
-    assert stored(for_people) == []
-    with for_people.reading() as session:
-        agreed = select(Participant).where(Participant.consented_at.is_not(None))
-        assert session.scalars(agreed).all() == []
+    assert (code, count(study)) == (2, 0)
+    assert f"{address}: the study is for people" in err
+    code, _, err = simulate(*invited(study, address, 2))
+    assert (code, "is for people" in err) == (2, True)
+    assert stored(study) == []
+    assert set(all_of(study, select(Participant.consented_at))) == {None}
 
 
-def test_a_closed_study_accepts_nobody(study: Database, address: str) -> None:
-    set_status(study, "closed")
-    code, _, err = simulate(address)
-    assert code == 2
-    assert "no study is open to all" in err
-
-
-def test_a_paused_study_is_a_failure(
+def test_paused_closed_and_unknown_studies_are_failures(
     reused_drawn: ReusedStudy, study: Database, address: str
 ) -> None:
     token = newcomer(reused_drawn.place)
     set_status(study, "paused")
-    code, result, _ = simulate(f"{address}/start/{token}")
-    assert (code, result["failed"], result["answered"]) == (1, 1, 0)
-    assert result["people"][0]["why"] == "the study is over for this participant (paused)"
+    for link, why in ((token, "paused"), ("nobody", "404 Not Found")):
+        code, result, _ = simulate(f"{address}/start/{link}")
+        assert (code, result["failed"], result["answered"]) == (1, 1, 0)
+        assert why in result["people"][0]["why"]
+    set_status(study, "closed")
+    code, _, err = simulate(address)
+    assert (code, "no study is open to all" in err) == (2, True)
 
 
-def test_an_invalid_link_is_a_failure(address: str) -> None:
-    code, result, _ = simulate(f"{address}/start/nobody")
-    assert (code, result["failed"]) == (1, 1)
-    assert result["people"][0]["why"] == "404 Not Found"
-
-
-def test_a_study_on_other_images_ends_the_simulation(
-    server: ThreadServer,
-) -> None:
-    with server.database.writing() as session:
-        list_studies(session)[0].origin = "simulated"
+def test_a_study_on_other_images_ends_the_simulation(server: ThreadServer) -> None:
+    update_all(server.database, Study, origin="simulated")
     code, _, err = simulate("--participants", 2, server.url)
-    assert code == 2
-    assert "shows no garment of the drawn catalogue" in err
+    assert (code, "shows no garment" in err) == (2, True)
     assert stored(server.database) == []
 
 
@@ -456,35 +402,29 @@ def test_a_question_with_a_missing_image_is_skipped(
 # ------------------------------------------------------------------------------- wrong usage
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["ftp://x"], "ftp://x: is not an http(s) address"),
-        (["http://[x"], "is not an http(s) address"),
-        (["http://a:b"], "is not an http(s) address"),
-        (["http://a", "http://b"], "several servers"),
-        (["http://a", "http://a"], "an address among several URLs"),
-        (["http://a", "http://a/start/x"], "an address among several URLs"),
-        (["http://a/start/x", "http://a/start/x"], "a personal link is repeated"),
-        (["--participants", "2", "http://a/start/x"], "there are 1 personal links"),
-        (["--participants", "0", "http://a"], "--participants"),
-        (["--speed", "-1", "http://a"], "--speed"),
-        (["--speed", "nan", "http://a"], "--speed"),
-        (["--side-bias", "inf", "http://a"], "--side-bias: inf is not a finite number"),
-        ([], "URL"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["ftp://x"], "ftp://x: is not an http(s) address"),
+    (["http://[x"], "is not an http(s) address"),
+    (["http://a:b"], "is not an http(s) address"),
+    (["http://a", "http://b"], "several servers"),
+    (["http://a", "http://a"], "an address among several URLs"),
+    (["http://a", "http://a/start/x"], "an address among several URLs"),
+    (["http://a/start/x", "http://a/start/x"], "a personal link is repeated"),
+    (["--participants", "2", "http://a/start/x"], "there are 1 personal links"),
+    (["--participants", "0", "http://a"], "--participants"),
+    (["--speed", "-1", "http://a"], "--speed"),
+    (["--speed", "nan", "http://a"], "--speed"),
+    (["--side-bias", "inf", "http://a"], "--side-bias"),
+    ([], "URL"),
+])  # fmt: skip
 def test_wrong_usage_is_reported_in_one_line(arguments: list[str], message: str) -> None:
     code, _, err = simulate(*arguments)
-    assert code == 2
-    assert message in err
-    assert err.count("\n") == 1
+    assert (code, message in err, err.count("\n")) == (2, True, 1)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"address": 1}', '{"cookies": []}'])
-def test_a_file_without_sessions(tmp_path: Path, content: str) -> None:
+def test_a_file_without_sessions(tmp_path: Path) -> None:
     file = tmp_path / "sessions.json"
-    file.write_text(content)
-    code, _, err = simulate("--sessions", file, "http://127.0.0.1:9")
-    assert code == 2
-    assert "is not a file of sessions" in err
+    for content in ("", "[]", "{}", '{"address": 1}', '{"cookies": []}'):
+        file.write_text(content)
+        code, _, err = simulate("--sessions", file, "http://127.0.0.1:9")
+        assert (code, "is not a file of sessions" in err) == (2, True), content

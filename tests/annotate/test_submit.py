@@ -1,4 +1,4 @@
-"""Submitted answers: what is stored, what is refused, and that nothing is stored twice."""
+"""Submitted answers: what is stored, refused or confirmed, and that nothing is stored twice."""
 
 from __future__ import annotations
 
@@ -9,14 +9,22 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from playwright.sync_api import Page, expect
 from sqlalchemy import event, select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.owner.tables import participant_page, question_page
 from hsfiq.annotate.payloads import LARGEST_BODY
 from hsfiq.answer_rules import LONGEST_REASON
+from hsfiq.collect.progress import answers_of
+from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Question
+from hsfiq.kinds import Rules
+from hsfiq.kinds.pair import needs_confirmation
+from hsfiq.releases.content import build
+from hsfiq.releases.filters import Filters
 from tests.annotate.page_requests import (
     KEY,
     answer_body,
@@ -28,7 +36,9 @@ from tests.annotate.page_requests import (
     stored,
     view,
 )
-from tests.annotate.served_studies import Place, enrol, make_study, set_status
+from tests.annotate.question_page import TEXT, OpenPage, expect_step, press
+from tests.annotate.served_studies import ServeStudy, Visit, all_of, enrol, set_status
+from tests.hsfiq.samples import rows
 
 
 @pytest.fixture
@@ -64,22 +74,12 @@ def test_an_answer_takes_few_statements(annotator: TestClient, database: Databas
 
 
 def test_an_answer_is_stored_as_a_row(annotator: TestClient, database: Database) -> None:
-    current_view = view(annotator)
-    assert (
-        current_view["step"],
-        current_view["number"],
-        current_view["total"],
-        current_view["answered"],
-    ) == (
-        "question",
-        1,
-        6,
-        0,
-    )
-    body = answer_body(
-        current_view, score_1=5, score_2=3, preferred=2, irrelevant=True, reason="<b>why"
-    )
-    answer = annotator.post("/submit", json=body).json()
+    shown = view(annotator)
+    assert (shown["step"], shown["number"], shown["total"]) == ("question", 1, 6)
+    assert shown["answered"] == 0
+    body = answer_body(shown, score_1=5, score_2=3, preferred=2, irrelevant=True, reason="<b>why")
+    answer, again = (annotator.post("/submit", json=body).json() for _ in range(2))
+    assert answer == again  # sent twice, stored once
     assert answer["revision"] == 1
     assert (answer["view"]["number"], answer["view"]["answered"]) == (2, 1)
     (row,) = stored(database)
@@ -88,21 +88,8 @@ def test_an_answer_is_stored_as_a_row(annotator: TestClient, database: Database)
     assert row.served_at is not None
     assert row.submitted_at is not None
     assert row.served_at <= row.submitted_at
-
-
-def test_the_same_submit_twice_stores_one_row(annotator: TestClient, database: Database) -> None:
-    body = answer_body(view(annotator))
-    first, second = (annotator.post("/submit", json=body).json() for _ in range(2))
-    assert first == second
-    assert len(stored(database)) == 1
-
-
-def test_a_stale_revision_is_refused(annotator: TestClient, database: Database) -> None:
-    current_view = view(annotator)
-    annotator.post("/submit", json=answer_body(current_view))
-    answer = annotator.post("/submit", json=answer_body(current_view, "another-key-12345"))
-    assert answer.status_code == 409
-    assert "error" in answer.json()
+    stale = annotator.post("/submit", json=answer_body(shown, "another-key-12345"))
+    assert (stale.status_code, "error" in stale.json()) == (409, True)
     assert len(stored(database)) == 1
 
 
@@ -123,56 +110,52 @@ def test_back_and_revise_is_a_new_revision(annotator: TestClient, database: Data
 
 
 def test_a_complete_participation(annotator: TestClient, database: Database) -> None:
-    current_view = answer_until(annotator, "check")
-    assert (current_view["answered"], current_view["number"]) == (3, 4)
-    wrong_attempt = annotator.post("/check", json=check_body(current_view, "1")).json()
-    assert wrong_attempt["passed"] is False
-    assert wrong_attempt["view"]["step"] == "check"
+    check = answer_until(annotator, "check")
+    assert (check["answered"], check["number"]) == (3, 4)
+    wrong_attempt = annotator.post("/check", json=check_body(check, "1")).json()
+    assert (wrong_attempt["passed"], wrong_attempt["view"]["step"]) == (False, "check")
     assert annotator.get("/question/4").status_code == 403
-    right = annotator.post("/check", json=check_body(current_view)).json()
+    right = annotator.post("/check", json=check_body(check)).json()
     assert right["passed"] is True
     assert (right["view"]["step"], right["view"]["number"]) == ("question", 4)
-    assert annotator.post("/check", json=check_body(current_view)).status_code == 403
+    assert annotator.post("/check", json=check_body(check)).status_code == 403
     last_view = answer_until(annotator, "done")
     assert (last_view["answered"], last_view["total"], last_view["back"]) == (6, 6, 6)
-    with database.reading() as session:
-        tries = session.scalars(select(CheckAnswer).order_by(CheckAnswer.id)).all()
-    assert [(attempt.given, attempt.passed) for attempt in tries] == [
-        ("1", False),
-        (expected_sum(current_view["prompt"]), True),
-    ]
+    tries = all_of(database, select(CheckAnswer).order_by(CheckAnswer.id))
+    given = [(attempt.given, attempt.passed) for attempt in tries]
+    assert given == [("1", False), (expected_sum(check["prompt"]), True)]
+    set_status(database, "closed")
+    assert view(annotator)["step"] == "done"
 
 
 # ----------------------------------------------------------------------------------- refusals
 
 BAD_VALUES: list[dict[str, Any]] = [
-    {"score_1": 9},
-    {"score_1": 0},
-    {"score_2": 2.0},
-    {"score_2": "3"},
-    {"score_1": True},
-    {"score_1": None},
-    {"preferred": 3},
-    {"preferred": 0},  # this study allows no tie
-    {"irrelevant": 1},
-    {"reason": 5},
-    {"reason": "x" * 10_001},
-    {"reason": "a\0b"},
-    {"active_seconds": -1},
-    {"active_seconds": "1"},
-    {"active_seconds": True},
-    {"seconds_since_first_interaction": -0.5},
-    {"system": "telltale-alpha"},
-]
+    *({"score_1": each} for each in (9, 0, True, None)), {"score_2": 2.0}, {"score_2": "3"},
+    {"preferred": 3}, {"preferred": 0},  # this study allows no tie
+    {"irrelevant": 1}, *({"reason": each} for each in (5, "x" * 10_001, "a\0b")),
+    *({"active_seconds": each} for each in (-1, "1", True)),
+    {"seconds_since_first_interaction": -0.5}, {"system": "telltale-alpha"},
+]  # fmt: skip
+BAD_STATES: list[dict[str, Any]] = [
+    {"reference": "seen"}, {"reference": None}, {"sets": []}, {"sets": [["shown"] * 5]},
+    {"sets": [["shown"] * 5, ["shown"] * 4]}, {"sets": [["shown"] * 5] * 3},
+    {"sets": ["sssss", "sssss"]}, {"names": []},
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", BAD_VALUES, ids=str)
-def test_a_bad_value_is_refused(
-    annotator: TestClient, database: Database, change: dict[str, Any]
+def test_bad_values_and_states_of_images_are_refused(
+    annotator: TestClient, database: Database
 ) -> None:
-    answer = annotator.post("/submit", json=answer_body(view(annotator), **change))
-    assert answer.status_code == 422
-    assert "\n" not in answer.json()["error"]
+    shown = view(annotator)
+    for change in BAD_VALUES:
+        answer = annotator.post("/submit", json=answer_body(shown, **change))
+        assert answer.status_code == 422, change
+        assert "\n" not in answer.json()["error"]
+    for change in BAD_STATES:
+        body = answer_body(shown) | {"images": images_body(shown) | change}
+        answer = annotator.post("/submit", json=body)
+        assert (answer.status_code, "images" in answer.json()["error"]) == (422, True), change
     assert stored(database) == []
 
 
@@ -182,61 +165,32 @@ def test_a_bad_body_is_refused(annotator: TestClient, database: Database) -> Non
     assert send(annotator, text, "text/plain") == 415
     assert send(annotator, text, "application/x-www-form-urlencoded") == 415
     assert send(annotator, json.dumps(good | {"submit_key": "x" * LARGEST_BODY})) == 413
-    assert send(annotator, text[:-1]) == 400
-    assert send(annotator, "[" * 60_000) == 400
-    assert send(annotator, text.replace("0.0", "NaN")) == 400
-    assert send(annotator, b"\xff\xfe") == 400
-    assert send(annotator, "[]") == 400
-    assert send(annotator, text.replace('{"score_1": 4', '{"score_1": 4, "score_1": 5')) == 400
+    for body in (
+        text[:-1],
+        "[" * 60_000,
+        text.replace("0.0", "NaN"),
+        b"\xff\xfe",
+        "[]",
+        text.replace('{"score_1": 4', '{"score_1": 4, "score_1": 5'),
+        text.replace('"score_1"', '"\\ud800"'),
+        text.replace('"score_1": 4', '"\\ud800": "\\u0000"'),
+    ):
+        assert send(annotator, body) == 400, body[:80]
     assert send(annotator, text.replace("null", '"\\ud800"', 1)) == 422
     assert send(annotator, text.replace("0.0", "1e999")) == 422
-    assert send(annotator, text.replace('"score_1"', '"\\ud800"')) == 400
-    assert send(annotator, text.replace('"score_1": 4', '"\\ud800": "\\u0000"')) == 400
-    assert send(annotator, json.dumps(good | {"extra": 1})) == 422
-    assert send(annotator, json.dumps(good | {"submit_key": "short"})) == 422
-    assert send(annotator, json.dumps(good | {"assignment": 5})) == 422
-    assert send(annotator, json.dumps(good | {"answer": []})) == 422
+    for change in ({"extra": 1}, {"submit_key": "short"}, {"assignment": 5}, {"answer": []}):
+        assert send(annotator, json.dumps(good | change)) == 422, change
     assert stored(database) == []
     assert send(annotator, text, "application/json; charset=utf-8") == 200
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"reference": "seen"},
-        {"reference": None},
-        {"sets": []},
-        {"sets": [["shown"] * 5]},
-        {"sets": [["shown"] * 5, ["shown"] * 4]},
-        {"sets": [["shown"] * 5] * 3},
-        {"sets": ["sssss", "sssss"]},
-        {"names": []},
-    ],
-    ids=str,
-)
-def test_bad_states_of_images_are_refused(
-    annotator: TestClient, database: Database, change: dict[str, Any]
-) -> None:
-    shown = view(annotator)
-    body = answer_body(shown) | {"images": images_body(shown) | change}
-    reply = annotator.post("/submit", json=body)
-    assert reply.status_code == 422
-    assert "images" in reply.json()["error"]
-    assert stored(database) == []
-
-
-@pytest.mark.parametrize(
-    ("language", "sentence"), [("en-GB,en", "Please reload it"), ("ko-KR,ko", "새로고침해 주세요")]
-)
-def test_an_outdated_page_is_told_to_reload(
-    annotator: TestClient, database: Database, language: str, sentence: str
-) -> None:
+def test_an_outdated_page_is_told_to_reload(annotator: TestClient, database: Database) -> None:
     body = answer_body(view(annotator))
     del body["images"]
-    reply = annotator.post("/submit", json=body, headers={"Accept-Language": language})
-    assert reply.status_code == 422
-    assert reply.json()["outdated"] is True
-    assert sentence in reply.json()["error"]
+    for language, sentence in (("en-GB,en", "Please reload it"), ("ko-KR,ko", "새로고침해 주세요")):
+        reply = annotator.post("/submit", json=body, headers={"Accept-Language": language})
+        assert (reply.status_code, reply.json()["outdated"]) == (422, True)
+        assert sentence in reply.json()["error"]
     assert stored(database) == []
 
 
@@ -254,13 +208,12 @@ def test_the_longest_reason_fits_in_any_encoding(
 
 
 def test_times_are_limited_to_the_wall_time(annotator: TestClient, database: Database) -> None:
-    current_view = view(annotator)
+    shown, first = view(annotator), select(Question).where(Question.served_at.is_not(None))
+    served = datetime.now(UTC) - timedelta(seconds=60)
     with database.writing() as session:
-        served = datetime.now(UTC) - timedelta(seconds=60)
-        session.scalars(
-            select(Question).where(Question.served_at.is_not(None))
-        ).one().served_at = served
-    body = answer_body(current_view, active_seconds=1e6, seconds_since_first_interaction=30)
+        session.scalars(first).one().served_at = served
+    view(annotator)  # the first time of serving stays
+    body = answer_body(shown, active_seconds=1e6, seconds_since_first_interaction=30)
     assert annotator.post("/submit", json=body).status_code == 200
     (row,) = stored(database)
     assert row.active_seconds is not None
@@ -269,21 +222,6 @@ def test_times_are_limited_to_the_wall_time(annotator: TestClient, database: Dat
     assert 60 <= row.active_seconds < 70
     assert row.served_at == served
     assert row.submitted_at - row.first_interaction_at == timedelta(seconds=30)
-
-
-def test_the_first_time_of_serving_is_stored(annotator: TestClient, database: Database) -> None:
-    def served() -> list[datetime]:
-        with database.reading() as session:
-            times = session.scalars(
-                select(Question.served_at).where(Question.served_at.is_not(None))
-            )
-            return [moment for moment in times if moment]
-
-    view(annotator)
-    first = served()
-    view(annotator)
-    assert served() == first
-    assert len(first) == 1
 
 
 # ---------------------------------------------------------------------- paused and closed studies
@@ -303,46 +241,113 @@ def test_a_paused_or_closed_study_refuses_answers(
     assert annotator.post("/submit", json=answer_body(current_view)).status_code == 200
 
 
-def test_a_finished_participant_of_a_closed_study_is_thanked(
-    annotator: TestClient, database: Database
-) -> None:
-    answer_until(annotator, "done")
-    set_status(database, "closed")
-    assert view(annotator)["step"] == "done"
-
-
 # ----------------------------------------------------------------------------------- missing images
 
 
-def test_only_a_question_with_a_missing_image_can_be_skipped(place: Place) -> None:
-    database = make_study(place, missing=frozenset(range(20)))  # every reference
-    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
-        current_view = view(enrol(client, database))
-        assert current_view["reference"]["missing"] is True
-        assert client.get(f"/image/{current_view['reference']['token']}").status_code == 404
-        reply = client.post("/submit", json=skip_body(current_view))
-        assert reply.json()["view"]["number"] == 2
-        (row,) = stored(database)
-        assert (row.skipped, row.score_1, row.preferred) == ("missing-image", None, None)
-        assert row.images
-        assert row.images.startswith("m ")
-        assert view(client, 1)["earlier"]["judgement"] is None
-    database.close()
-
-
-def test_a_question_with_all_images_cannot_be_skipped(
-    annotator: TestClient, database: Database
+def test_only_a_question_with_a_missing_image_can_be_skipped(
+    visit: Visit, annotator: TestClient, database: Database
 ) -> None:
+    client, lacking = visit(missing=frozenset(range(20)), preference_ties=True)  # every reference
+    shown = view(enrol(client, lacking))
+    assert shown["reference"]["missing"] is True
+    assert client.get(f"/image/{shown['reference']['token']}").status_code == 404
+    reply = client.post("/submit", json=skip_body(shown))
+    assert reply.json()["view"]["number"] == 2
+    assert view(client, 1)["earlier"]["judgement"] is None
+    tie = answer_body(view(client), preferred=0)  # this study allows ties
+    assert client.post("/submit", json=tie).status_code == 200
+    skipped, tied = stored(lacking)
+    assert (skipped.skipped, skipped.score_1, skipped.preferred) == ("missing-image", None, None)
+    assert (skipped.images or "").startswith("m ")
+    assert tied.preferred == 0
     body = skip_body(view(annotator))
     assert annotator.post("/submit", json=body).status_code == 422
     assert annotator.post("/submit", json=body | {"skip": False}).status_code == 422
     assert stored(database) == []
 
 
-def test_a_tie_is_stored_if_the_study_allows_ties(place: Place) -> None:
-    database = make_study(place, preference_ties=True)
-    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
-        body = answer_body(view(enrol(client, database)), preferred=0)
-        assert client.post("/submit", json=body).status_code == 200
-        assert stored(database)[0].preferred == 0
-    database.close()
+CONTRADICTING = {"score_1": 5, "score_2": 2, "preferred": 2}
+SLIGHT = {"score_1": 4, "score_2": 2, "preferred": 2}
+
+
+def sent(client: TestClient, **changes: object) -> int:
+    return client.post("/submit", json=answer_body(view(client), **changes)).status_code
+
+
+def test_a_confirmation_is_asked_for_stored_and_released(visit: Visit) -> None:
+    client, database = visit(confirm_contradictions=True)
+    enrol(client, database)
+    assert sent(client, **CONTRADICTING) == 422
+    assert sent(client, **SLIGHT, confirmed=True) == 422
+    assert sent(client, confirmed="no") == 422
+    assert stored(database) == []
+    assert sent(client, **CONTRADICTING, confirmed=True) == 200
+    assert sent(client, **SLIGHT) == 200
+    assert [row.confirmed for row in stored(database)] == [True, None]
+    assert view(client, 1)["earlier"]["judgement"]["confirmed"] is True
+    with database.reading() as session:
+        study = list_studies(session)[0]
+        release = build(session, study, "hp", Filters(), schema_revision="test")
+        assert [row["confirmed"] for row in rows(release, "preferences")] == [True, None]
+        first, second = answers_of(session, study)
+        assert (first.summary or "").endswith(", confirmed")
+        assert not (second.summary or "").endswith(", confirmed")
+        assert participant_page(session, study.name, first.participant).count(", confirmed") == 1
+        assert "confirmed" in question_page(session, study.name, first.question_id)
+        assert "confirmed" not in question_page(session, study.name, second.question_id)
+
+
+def test_a_study_that_does_not_ask_takes_every_preference(
+    annotator: TestClient, database: Database
+) -> None:
+    assert sent(annotator, **CONTRADICTING, confirmed=True) == 422
+    assert sent(annotator, **CONTRADICTING) == 200
+    assert [row.confirmed for row in stored(database)] == [None]
+
+
+@pytest.mark.parametrize(("difference", "is_asked"), [(3, True), (None, False)])
+def test_simulated_annotators_confirm(difference: int | None, is_asked: bool) -> None:
+    rules = Rules(points=5, k=5, n_sets=2, ties=True, confirm_difference=difference)
+    assert needs_confirmation(2, 5, 2, rules) is is_asked
+    assert not needs_confirmation(2, 4, 2, rules)
+    assert not needs_confirmation(0, 5, 1, rules)
+
+
+@pytest.mark.browser
+def test_the_page_asks_once(serve_study: ServeStudy, open_page: OpenPage) -> None:
+    server = serve_study(confirm_contradictions=True)
+    page = open_page(server)
+    dialog = page.get_by_role("dialog", name=TEXT["confirm_title"])
+    press(page, "5", "Shift+Digit2", "w", "Enter")
+    expect(dialog).to_contain_text(
+        "You gave Search results 1 a score of 5 and Search results 2 a score of 2, but you prefer "
+        "Search results 2. Is that what you mean?"
+    )
+    press_focused(page, TEXT["confirm_change"])
+    expect(dialog).to_be_hidden()
+    press(page, "q", "Enter")  # changed: nothing to ask
+    expect_step(page, "question", "2 / 6")
+    press(page, "1", "Shift+Digit5", "q", "Enter")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Tab")
+    press_focused(page, TEXT["confirm_keep"])
+    expect_step(page, "question", "3 / 6")
+    press(page, "b")
+    expect_step(page, "question", "2 / 6")
+    press(page, "x", "Enter")  # confirmed before: not asked again
+    expect_step(page, "question", "3 / 6")
+    press(page, "5", "Shift+Digit1", "w", "Enter")
+    expect(dialog).to_be_visible()
+    press(page, "Escape")
+    page.reload()
+    expect_step(page, "question", "3 / 6")
+    press(page, "Enter")  # asked before the page was reloaded
+    expect_step(page, "check", "3 / 6")
+    rows = [(row.preferred, row.confirmed) for row in stored(server.database)]
+    assert rows == [(1, None), (1, True), (1, True), (2, True)]
+
+
+def press_focused(page: Page, label: str) -> None:
+    """Press Enter on the button that has the focus."""
+    expect(page.get_by_role("button", name=label)).to_be_focused()
+    page.keyboard.press("Enter")

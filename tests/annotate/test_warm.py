@@ -85,9 +85,7 @@ def test_the_command_makes_each_thumbnail_once(place: Place, study: Database) ->
     assert thumbnails(place) == files
 
 
-def test_an_interrupted_run_leaves_whole_files_and_is_continued(
-    place: Place, study: Database
-) -> None:
+def test_interrupted_run_leaves_whole_files_and_is_continued(place: Place, study: Database) -> None:
     with study.reading() as session:
         files, missing = image_files_of(session, list_studies(session)[0])
     assert missing == 1
@@ -116,27 +114,23 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_thumbnails_are_found_and_made_again(
-    place: Place, study: Database, damage: str
-) -> None:
+def test_damaged_thumbnails_are_found_and_made_again(place: Place, study: Database) -> None:
     options = ("--database", place.url, "--json")
+    check = ("images", "check", "--study", "telltale-study", *options)
     n_made = hsfiq("images", "warm", *options).result["made"]
     first = thumbnails(place)[0]
     whole = first.read_bytes()
-    first.write_bytes(DAMAGES[damage](whole))
-    checked = hsfiq("images", "check", "--study", "telltale-study", *options)
-    assert checked.result["damaged_copies"] == 1
-    found = {finding["check"]: finding for finding in hsfiq("doctor", *options).result["findings"]}
-    assert found["thumbnails"]["status"] == "warning"
-    assert f"1 of {n_made} copies of images are damaged" in found["thumbnails"]["what"]
-    again = hsfiq("images", "warm", *options).result
-    assert (again["made"], again["existed"]) == (1, n_made - 1)
-    assert first.read_bytes() == whole
-    assert (
-        hsfiq("images", "check", "--study", "telltale-study", *options).result["damaged_copies"]
-        == 0
-    )
+    for name, damaged in DAMAGES.items():
+        first.write_bytes(damaged(whole))
+        assert hsfiq(*check).result["damaged_copies"] == 1, name
+        findings = hsfiq("doctor", *options).result["findings"]
+        (found,) = [each for each in findings if each["check"] == "thumbnails"]
+        assert found["status"] == "warning", name
+        assert f"1 of {n_made} copies" in found["what"]
+        again = hsfiq("images", "warm", *options).result
+        assert (again["made"], again["existed"]) == (1, n_made - 1), name
+        assert first.read_bytes() == whole
+        assert hsfiq(*check).result["damaged_copies"] == 0
 
 
 def hold_a_draft_and_be_killed() -> None:

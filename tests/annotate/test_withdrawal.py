@@ -7,18 +7,24 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 from sqlalchemy import select
 
-from hsfiq.annotate.app import plain_app
-from hsfiq.annotate.handlers import Services
 from hsfiq.collect.progress import participants_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import AuditEntry, Participant, Response, Study
 from tests.annotate.enrolment.visits import PROLIFIC, change, the_participant
 from tests.annotate.page_requests import answer_body, answer_until, begin_form, stored, view
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, tab_to
-from tests.annotate.served_studies import Place, ThreadServer, enrol, make_study, set_status
+from tests.annotate.served_studies import (
+    Place,
+    ThreadServer,
+    Visit,
+    all_of,
+    browser_of,
+    enrol,
+    set_status,
+)
 from tests.hsfiq.samples import hsfiq
 
 
@@ -48,13 +54,9 @@ def test_withdrawing_deletes_everything_and_the_owner_sees_it(
     assert (person.status, person.consented_at, person.seen_at) == ("returned", None, None)
     assert annotator.get("/question").status_code == 401
     assert standings(database) == ["withdrew"]
-    with database.reading() as session:
-        (entry,) = session.scalars(select(AuditEntry))
-    assert (entry.actor, entry.action, entry.about) == (
-        "participant p1",
-        "participant.withdraw",
-        "p1",
-    )
+    (entry,) = all_of(database, select(AuditEntry))
+    told = (entry.actor, entry.action, entry.about)
+    assert told == ("participant p1", "participant.withdraw", "p1")
     url = database.engine.url.render_as_string(hide_password=False)
     assert "p1: withdrew" in hsfiq("participant", "list", "--database", url).out
     assert "participants withdrew: 1" in hsfiq("study", "status", "--database", url).out
@@ -96,28 +98,23 @@ def test_a_repeated_request_deletes_nobody_else(annotator: TestClient, database:
 def test_nobody_can_withdraw_somebody_else(
     annotator: TestClient, app: FastAPI, database: Database
 ) -> None:
-    with TestClient(app, follow_redirects=False) as other:
-        enrol(other, database)
-        assignment = other.get("/withdrawal").json()["assignment"]
+    other = enrol(browser_of(app), database)
+    assignment = other.get("/withdrawal").json()["assignment"]
     for wrong in (assignment, f"{assignment}0", view(annotator)["assignment"]):
         answer = annotator.post("/withdrawal", json={"assignment": wrong})
         assert answer.status_code == 403
     assert standings(database) == ["active", "active"]
 
 
-def test_the_releases_with_the_answers_are_named(annotator: TestClient, place: Place) -> None:
+def test_the_releases_with_the_answers_are_named(visit: Visit, place: Place) -> None:
     """What was exported is on other people's disks."""
-    database_url = f"sqlite:///{place.file}"
-    database = make_study(place)
-    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
-        enrol(client, database)
-        answer_until(client, "done")
-        out = str(place.folder / "releases")
-        assert hsfiq("export", "--database", database_url, "--out", out).code == 0
-        read = withdraw(client)
-    assert [release["version"] for release in read["releases"]] == ["1.0.0", "1.0.0"]
-    assert all(release["name"].startswith("telltale-study") for release in read["releases"])
-    database.close()
+    client, database = visit()
+    answer_until(enrol(client, database), "done")
+    out = str(place.folder / "releases")
+    assert hsfiq("export", "--database", place.url, "--out", out).code == 0
+    releases = withdraw(client)["releases"]
+    assert [release["version"] for release in releases] == ["1.0.0", "1.0.0"]
+    assert all(release["name"].startswith("telltale-study") for release in releases)
 
 
 @pytest.mark.parametrize(("recruitment", "link", "payment"), [
@@ -126,21 +123,15 @@ def test_the_releases_with_the_answers_are_named(annotator: TestClient, place: P
     ({}, None, None),
 ])  # fmt: skip
 def test_what_it_means_for_payment(
-    place: Place,
-    recruitment: dict[str, str],
-    link: dict[str, str] | None,
-    payment: str | None,
+    visit: Visit, recruitment: dict[str, str], link: dict[str, str] | None, payment: str | None
 ) -> None:
-    database = make_study(place, recruitment=recruitment)
-    with TestClient(plain_app(Services.of(database)), follow_redirects=False) as client:
-        if link:
-            client.get("/start", params=link)
-        else:
-            enrol(client, database)
-        assert withdraw(client)["payment"] == payment
-    with database.reading() as session:
-        assert session.scalars(select(Participant.external_id)).all() == [None]
-    database.close()
+    client, database = visit(recruitment=recruitment)
+    if link:
+        client.get("/start", params=link)
+    else:
+        enrol(client, database)
+    assert withdraw(client)["payment"] == payment
+    assert all_of(database, select(Participant.external_id)) == [None]
 
 
 # ---------------------------------------------------------------------------------- the browser
@@ -158,10 +149,7 @@ def read_and_cancel(page: Any) -> None:
 
 
 @pytest.mark.browser
-def test_withdrawing_by_keyboard_from_the_guidelines(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(server)
+def test_withdrawing_by_keyboard_from_the_guidelines(page: Page, server: ThreadServer) -> None:
     answer(page)
     expect_step(page, "question", "2 / 6")
     page.keyboard.press("3")
@@ -172,9 +160,8 @@ def test_withdrawing_by_keyboard_from_the_guidelines(
         if not is_meant:
             read_and_cancel(page)
             expect_step(page, "question", "2 / 6")
-    expect(page.locator(".withdrawal-text")).to_contain_text(
-        TEXT["withdraw_deletes"].format(answers=1)
-    )
+    deleted = TEXT["withdraw_deletes"].format(answers=1)
+    expect(page.locator(".withdrawal-text")).to_contain_text(deleted)
     tab_to(page, ".confirm-withdrawal")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name=TEXT["withdrawn_title"])).to_be_focused()
@@ -182,8 +169,7 @@ def test_withdrawing_by_keyboard_from_the_guidelines(
     page.go_back()
     expect(page.locator(".withdrawn")).to_be_visible()
     assert page.evaluate("JSON.stringify(sessionStorage)").count("hsfiq draft") == 0
-    with server.database.reading() as session:
-        assert session.scalars(select(Response)).all() == []
+    assert all_of(server.database, select(Response)) == []
 
 
 @pytest.mark.browser
@@ -201,10 +187,7 @@ def test_withdrawing_by_touch_at_the_end(server: ThreadServer, open_page: OpenPa
 
 
 @pytest.mark.browser
-def test_a_withdrawal_whose_reply_is_lost_is_repeated(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(server)
+def test_a_withdrawal_whose_reply_is_lost_is_repeated(page: Page) -> None:
 
     def deliver_but_hang_up(route: Any) -> None:
         if route.request.method == "POST":

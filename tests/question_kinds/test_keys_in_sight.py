@@ -10,8 +10,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.annotate.conftest import running
 from tests.annotate.question_page import TEXT
-from tests.annotate.reused_study import ReusedStudy
-from tests.annotate.served_studies import Place, make_study
+from tests.annotate.served_studies import Place, ReusedStudy, make_study
 from tests.annotate.test_layout import first_question, shown_with
 from tests.browser import TIMEOUT_MS
 from tests.drawn_retriever import DrawnRetriever

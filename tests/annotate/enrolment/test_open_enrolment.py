@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +12,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import COOKIE, signer_of
@@ -18,12 +20,24 @@ from hsfiq.annotate.entry import VALID_FOR, new_proof
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect.recruiting import PERIOD, forget_old_enrolments
-from hsfiq.db.engine import Database
+from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import EnrolmentByAddress, Study
 from hsfiq.study.config import config_of, stored_recruitment
-from tests.annotate.enrolment.visits import PROLIFIC, Visit, count
+from tests.annotate.enrolment.visits import PROLIFIC
 from tests.annotate.page_requests import begin_form
-from tests.annotate.served_studies import Place, ThreadServer, browser_of, enrol, make_study
+from tests.annotate.served_studies import (
+    Place,
+    Server,
+    ThreadServer,
+    Visit,
+    all_of,
+    count,
+    enrol,
+    make_study,
+    the_one,
+    update_all,
+)
+from tests.hsfiq.samples import hsfiq
 
 TEXT = entry_texts("en")
 
@@ -42,39 +56,22 @@ def limit_to(database: Database, number: int, **recruitment: str) -> None:
 # ------------------------------------------------------------------------------- proof of intent
 
 
-def test_requests_without_a_proof_take_no_place(
+def test_requests_without_a_new_and_genuine_proof_take_no_place(
     new_browser: TestClient, database: Database
 ) -> None:
-    for _ in range(5):
-        assert new_browser.get("/").status_code == 200
-        answer = new_browser.post("/enrol", data={"study": 1})
-        assert answer.status_code == 403
-    assert TEXT["begin_again"] in answer.text
-    assert COOKIE not in new_browser.cookies
-    assert count(database) == 0
-
-
-@pytest.mark.parametrize("age", [VALID_FOR + timedelta(seconds=2), -VALID_FOR - timedelta(hours=1)])
-def test_a_welcome_page_that_is_too_old_is_shown_again(
-    new_browser: TestClient, database: Database, age: timedelta
-) -> None:
-    """Also one from before the clock was set back."""
-    proof = new_proof(signer_of(database), datetime.now(UTC) - age)
-    answer = new_browser.post("/enrol", data={"study": 1, "proof": proof})
-    assert (answer.status_code, count(database)) == (403, 0)
-    again = begin_form(new_browser)
-    assert new_browser.post("/enrol", data=again).status_code == 303
-
-
-@pytest.mark.parametrize(
-    "forge", [lambda proof: proof[:-1], lambda proof: "9" + proof, lambda proof: proof[::-1]]
-)
-def test_a_forged_proof_is_refused(
-    new_browser: TestClient, database: Database, forge: Callable[[str], str]
-) -> None:
     form = begin_form(new_browser)
-    answer = new_browser.post("/enrol", data=form | {"proof": forge(form["proof"])})
-    assert (answer.status_code, count(database)) == (403, 0)
+    proof, now, signer = form["proof"], datetime.now(UTC), signer_of(database)
+    too_old = new_proof(signer, now - VALID_FOR - timedelta(seconds=2))
+    before_the_clock_was_set_back = new_proof(signer, now + VALID_FOR + timedelta(hours=1))
+    forged = (proof[:-1], f"9{proof}", proof[::-1])
+    for wrong in ("", too_old, before_the_clock_was_set_back, *forged):
+        answer = new_browser.post("/enrol", data=form | {"proof": wrong})
+        assert answer.status_code == 403, wrong
+        assert TEXT["begin_again"] in answer.text
+        assert COOKIE not in new_browser.cookies
+    assert count(database) == 0
+    assert new_browser.get("/").headers["cache-control"] == "no-store"
+    assert new_browser.post("/enrol", data=begin_form(new_browser)).status_code == 303
 
 
 def test_a_form_that_is_sent_again_makes_no_second_participant(
@@ -100,10 +97,6 @@ def test_a_different_person_needs_a_page_of_their_own(visit: Visit) -> None:
     assert answer.status_code == 403
     assert TEXT["begin_again"] in answer.text
     assert (annotator.cookies[COOKIE], count(database)) == (cookie, 2)
-
-
-def test_the_welcome_page_is_not_stored_by_the_browser(new_browser: TestClient) -> None:
-    assert new_browser.get("/").headers["cache-control"] == "no-store"
 
 
 def test_a_browser_that_keeps_no_cookie_takes_no_place(
@@ -157,18 +150,16 @@ def test_who_is_refused_reads_when_to_come_back(
 
 @pytest.mark.parametrize("moved", [-PERIOD - timedelta(seconds=1), timedelta(days=1)])
 def test_the_limit_is_for_an_hour(
-    app: FastAPI, new_browser: TestClient, database: Database, moved: timedelta
+    new_browser: TestClient, database: Database, moved: timedelta
 ) -> None:
     """Also where the clock was a day ahead and has been set back."""
     limit_to(database, 1)
     assert new_browser.post("/enrol", data=begin_form(new_browser)).status_code == 303
-    with database.writing() as session:
-        session.execute(update(EnrolmentByAddress).values(enrolled_at=datetime.now(UTC) + moved))
+    update_all(database, EnrolmentByAddress, enrolled_at=datetime.now(UTC) + moved)
     new_browser.cookies.clear()
     assert new_browser.post("/enrol", data=begin_form(new_browser)).status_code == 303
     forget_old_enrolments(database)
-    with database.reading() as session:
-        assert len(session.scalars(select(EnrolmentByAddress)).all()) == 1
+    assert len(all_of(database, select(EnrolmentByAddress))) == 1
 
 
 def test_no_limit(new_browser: TestClient, database: Database) -> None:
@@ -176,8 +167,7 @@ def test_no_limit(new_browser: TestClient, database: Database) -> None:
     for _ in range(2):
         new_browser.cookies.clear()
         assert new_browser.post("/enrol", data=begin_form(new_browser)).status_code == 303
-    with database.reading() as session:
-        assert session.scalars(select(EnrolmentByAddress)).all() == []
+    assert all_of(database, select(EnrolmentByAddress)) == []
 
 
 def test_made_up_people_of_a_platform_are_limited_too(visit: Visit) -> None:
@@ -194,23 +184,67 @@ def test_made_up_people_of_a_platform_are_limited_too(visit: Visit) -> None:
 def test_the_address_is_not_stored(place: Place) -> None:
     database = make_study(place)
     address = "203.0.113.205"
-    with TestClient(plain_app(Services.of(database)), client=(address, 1)) as client:
-        client.post("/enrol", data=begin_form(client), follow_redirects=False)
-    with database.reading() as session:
-        assert len(session.scalars(select(EnrolmentByAddress)).one().client) == 64
+    client = TestClient(plain_app(Services.of(database)), client=(address, 1))
+    client.post("/enrol", data=begin_form(client), follow_redirects=False)
+    assert len(the_one(database, select(EnrolmentByAddress.client))) == 64
     database.close()
     assert address.encode() not in place.file.read_bytes()
 
 
-def test_the_limit_holds_in_every_process(place: Place) -> None:
+def test_the_limit_holds_in_every_process(visit: Visit) -> None:
     """Two apps on one database, as two processes have them."""
-    database = make_study(place, recruitment={"enrolments_per_address": 1})
-    statuses = []
-    for _ in range(2):
-        app = plain_app(Services.of(database))
-        with TestClient(app, follow_redirects=False, client=("192.0.2.1", 1)) as client:
-            statuses.append(client.post("/enrol", data=begin_form(client)).status_code)
-    with browser_of(plain_app(Services.of(database))) as elsewhere:
-        statuses.append(elsewhere.post("/enrol", data=begin_form(elsewhere)).status_code)
+    elsewhere, database = visit(recruitment={"enrolments_per_address": 1})
+    browsers = [
+        TestClient(plain_app(Services.of(database)), client=("192.0.2.1", 1)) for _ in range(2)
+    ]
+    statuses = [
+        browser.post("/enrol", data=begin_form(browser), follow_redirects=False).status_code
+        for browser in (*browsers, elsewhere)
+    ]
     assert statuses == [303, 429, 303]
-    database.close()
+
+
+AGES = {"old": PERIOD + timedelta(minutes=1), "new": timedelta(0), "future": -timedelta(days=1)}
+
+
+@pytest.fixture
+def open_study(place: Place) -> Iterator[Database]:
+    """A study's database, also while something else has it open."""
+    make_study(place).close()
+    with closing(open_database(place.url)) as database:
+        yield database
+
+
+def store_clients(open_study: Database, *clients: str) -> None:
+    with open_study.writing() as session:
+        study = session.scalars(select(Study)).one()
+        for client in clients:
+            time_of_client = datetime.now(UTC) - AGES[client]
+            session.add(
+                EnrolmentByAddress(study_id=study.id, client=client, enrolled_at=time_of_client)
+            )
+
+
+def clients_in(open_study: Database) -> set[str]:
+    return set(all_of(open_study, select(EnrolmentByAddress.client)))
+
+
+def test_the_server_deletes_them_when_it_starts_and_while_it_runs(
+    place: Place, open_study: Database
+) -> None:
+    server = Server(place)
+    store_clients(open_study, "old", "new")
+    server.start()
+    try:
+        assert clients_in(open_study) == {"new"}
+        store_clients(open_study, "old", "future")
+        while clients_in(open_study) != {"new"}:
+            time.sleep(0.1)
+    finally:
+        server.kill()
+
+
+def test_every_command_deletes_them(place: Place, open_study: Database) -> None:
+    store_clients(open_study, *AGES)
+    assert hsfiq("study", "status", "--database", place.url).code == 0
+    assert clients_in(open_study) == {"new"}

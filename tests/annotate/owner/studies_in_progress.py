@@ -140,11 +140,7 @@ def skip(session: Session, participant: Participant, now: datetime) -> None:
 
 
 def submit(
-    session: Session,
-    participant: Participant,
-    question: int,
-    answer: Answer | Skip,
-    revision: int,
+    session: Session, participant: Participant, question: int, answer: Answer | Skip, revision: int
 ) -> None:
     answers.submit(
         session, participant, question, answer, expected_revision=revision,
@@ -167,6 +163,14 @@ class Events:
             or ".".join(part["props"].get("elem_classes") or [])
             for part in self.config["components"]
         }
+
+    def load(self) -> Any:
+        """The answer to the event with which the page is opened."""
+        (load,) = (
+            each["id"] for each in self.config["dependencies"] if each["targets"][0][1] == "load"
+        )
+        body = {"data": [], "fn_index": load, "session_hash": "s"}
+        return self.client.post("/owner/board/gradio_api/run/predict", json=body)
 
     def index(self, component: str, event: str) -> int:
         for dependency in self.config["dependencies"]:

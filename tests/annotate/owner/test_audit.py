@@ -30,7 +30,7 @@ from tests.annotate.owner.studies_in_progress import (
     log_in,
     set_owner,
 )
-from tests.annotate.owner.test_text_form import content
+from tests.annotate.owner.test_dashboard import content
 from tests.annotate.served_studies import ThreadServer, browser_of
 from tests.annotate.test_routes import paths_of
 from tests.studies import NOW, Seat
@@ -178,9 +178,7 @@ def test_each_account_is_named(owner: TestClient, app: FastAPI, database: Databa
     assert token not in json.dumps(new)
 
 
-def test_nothing_leaves_without_an_entry(
-    owner: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_leaves_without_an_entry(owner: TestClient, database: Database) -> None:
     """No file is sent if the entry cannot be stored."""
     with database.writing() as session:
         session.connection().exec_driver_sql(
@@ -214,39 +212,25 @@ def test_an_export_is_not_sent_to_an_account_that_was_disabled_meanwhile(
     assert log(database) == before
 
 
-def test_the_page_shows_the_study_newest_first(
-    owner: TestClient, database: Database, study: str
-) -> None:
+def test_page_and_file_show_the_study(owner: TestClient, database: Database, study: str) -> None:
     with database.writing() as session:
-        record(session, Actor("<b>ann</b>"), Action.STUDY_OPEN, study=study)
+        record(session, Actor("=1+1 <b>ann</b>"), Action.STUDY_OPEN, study=study)
         record(session, OWNER, Action.STUDY_CLOSE, study="another")
     page = owner.get("/owner/audit/1").text
     assert "&lt;b&gt;ann&lt;/b&gt;" in page
-    assert page.index("study.open") < page.index("<td>login</td>")
+    assert page.index("study.open") < page.index("<td>login</td>")  # newest first
     assert "another" not in page
-    assert owner.get("/owner/audit/99").status_code == 404
-    assert owner.get("/owner/audit/99/csv").status_code == 404
-    assert owner.get("/owner/audit/1/pdf").status_code == 404
-
-
-def test_the_file_has_what_the_page_has(owner: TestClient, database: Database, study: str) -> None:
-    with database.writing() as session:
-        record(session, Actor("=1+1"), Action.STUDY_OPEN, study=study)
-        record(session, OWNER, Action.STUDY_CLOSE, study="another")
+    for path in ("99", "99/csv", "1/pdf"):
+        assert owner.get(f"/owner/audit/{path}").status_code == 404
     response = owner.get("/owner/audit/1/csv")
-    assert response.headers["Content-Disposition"].startswith(
-        f'attachment; filename="audit-{study}'
-    )
-    rows = list(csv.DictReader(io.StringIO(response.text)))
-    assert [(row["actor"], row["action"]) for row in rows] == [
-        ("owner", "login"),
-        ("'=1+1", "study.open"),
-    ]
+    name = f'attachment; filename="audit-{study}'
+    assert response.headers["Content-Disposition"].startswith(name)
+    rows = csv.DictReader(io.StringIO(response.text))
+    actions = [(row["actor"], row["action"]) for row in rows]
+    assert actions == [("owner", "login"), ("'=1+1 <b>ann</b>", "study.open")]
 
 
-def test_the_page_in_a_browser(
-    server: ThreadServer, context: BrowserContext, tmp_path: Path
-) -> None:
+def test_page_in_a_browser(server: ThreadServer, context: BrowserContext, tmp_path: Path) -> None:
     database = server.database
     set_owner(database)
     with database.writing() as session:

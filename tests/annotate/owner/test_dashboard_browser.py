@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import select, update
 
 from hsfiq.access import invite
 from hsfiq.actors import Role
 from hsfiq.annotate.owner import plots
 from hsfiq.annotate.owner.login import LINK
-from hsfiq.db.engine import open_database
+from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant, Response
 from tests.annotate.axe import faults
 from tests.annotate.conftest import running
-from tests.annotate.drawn_frames import note_frames, wait_until_at_rest
-from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner, watched_study
-from tests.annotate.reused_study import ReusedStudy
-from tests.annotate.served_studies import Place, ThreadServer
+from tests.annotate.owner.studies_in_progress import PASSWORD
+from tests.annotate.question_page import note_frames, wait_until_at_rest
+from tests.annotate.served_studies import Place, ReusedStudy, ThreadServer, count, the_one
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    place = Place(tmp_path_factory.mktemp("watched"))
-    database = watched_study(place)
-    set_owner(database)
-    database.close()
-    return place
-
-
-@pytest.fixture(scope="module")
-def reused_watched(template: Place, tmp_path_factory: pytest.TempPathFactory) -> ReusedStudy:
-    return ReusedStudy(template, tmp_path_factory.mktemp("reused"))
-
-
 @pytest.fixture
-def server(reused_watched: ReusedStudy) -> Iterator[ThreadServer]:
-    reused_watched.restore()
+def server(reused_watched: ReusedStudy, watched: Database) -> Iterator[ThreadServer]:
     with running(reused_watched.server()) as server:
         yield server
 
@@ -70,34 +54,15 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
         expect(page.locator(".tile").first).to_contain_text("15 of 24")
 
 
-def stored(server: ThreadServer, query: Select[tuple[Any]]) -> Any:
-    """The one value that the query reads."""
-    database = open_database(server.place.url)
-    with database.reading() as session:
-        value = session.scalars(query).one()
-    database.close()
-    return value
-
-
-def status_of(server: ThreadServer, name: str) -> str:
-    return str(stored(server, select(Participant.status).where(Participant.name == name)))
-
-
-def number_of_participants(server: ThreadServer) -> int:
-    return int(stored(server, select(func.count()).select_from(Participant)))
-
-
 def click_twice_while_sending(page: Page, server: ThreadServer, button: Locator) -> None:
     """Click again while the server waits for a lock. The page's own clicks would wait for it."""
     box = button.bounding_box()
     assert box is not None
-    database = open_database(server.place.url)
-    with database.writing() as session:
+    with closing(open_database(server.place.url)) as database, database.writing() as session:
         session.execute(select(Participant.id))  # begins the transaction
         with page.expect_request(lambda request: request.method == "POST"):
             page.mouse.click(box["x"] + 5, box["y"] + 5)
         page.mouse.click(box["x"] + 5, box["y"] + 5)
-    database.close()
 
 
 def test_the_owner_logs_in_sees_the_numbers_and_pauses_a_participant(
@@ -113,21 +78,27 @@ def test_the_owner_logs_in_sees_the_numbers_and_pauses_a_participant(
 
     row.get_by_role("button").press("Enter")
     expect(page.get_by_label("Click or type a name or a platform id")).to_have_value("p1")
+    status = select(Participant.status).where(Participant.name == "p1")
     page.get_by_role("button", name="Pause").first.click()
-    expect(page.locator(".asking .ask")).to_contain_text("Pause p1? They can answer nothing")
-    assert status_of(server, "p1") == "active"
+    expect(page.locator(".asking .ask")).to_contain_text("Pause p1?")
+    assert the_one(server.database, status) == "active"
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#confirmation").first).to_be_hidden()
     page.get_by_role("button", name="Pause").first.click()
     page.get_by_role("button", name="Yes, pause p1").click()
-    expect(page.locator(".notice .done")).to_contain_text(
-        "Done. p1: active \N{RIGHTWARDS ARROW} paused"
-    )
+    done = "p1: active \N{RIGHTWARDS ARROW} paused"
+    expect(page.locator(".notice .done")).to_contain_text(done)
     expect(row).to_contain_text("paused")
-    assert status_of(server, "p1") == "paused"
+    assert the_one(server.database, status) == "paused"
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Scores (hs) .zip").click()
+    assert download.value.suggested_filename.startswith("telltale-study-hs-")
+    page.set_viewport_size({"width": 1280, "height": 500})
+    page.locator(".people .pick", has_text="p2").click()  # shows the form that it is copied to
+    expect(page.get_by_label("Reason, kept with the change")).to_be_in_viewport()
 
 
-def test_a_study_action_is_confirmed_beside_its_buttons(page: Page, server: ThreadServer) -> None:
+def test_a_study_action_is_confirmed_beside_its_buttons(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     log_in(page)
     opening = page.locator("#study-open")
@@ -147,57 +118,13 @@ def test_a_study_action_is_confirmed_beside_its_buttons(page: Page, server: Thre
     expect(opening).to_be_enabled()
 
 
-def test_a_clicked_name_shows_the_form_that_it_is_copied_to(page: Page) -> None:
-    page.set_viewport_size({"width": 1280, "height": 500})
-    log_in(page)
-    page.locator(".people .pick", has_text="p1").click()
-    expect(page.get_by_label("Reason, kept with the change")).to_be_in_viewport()
-
-
-@pytest.mark.parametrize("width", [1280, 1440])
-def test_no_column_of_the_participants_is_cut(page: Page, server: ThreadServer, width: int) -> None:
-    database = open_database(server.place.url)
-    with database.writing() as session:
-        for number, person in enumerate(session.scalars(select(Participant))):
-            person.source, person.category = "prolific", "shirt"
-            person.external_id = f"5f8e0c1d5f8e0c1d5f8e0c{number:02}"
-        session.execute(update(Response).values(active_seconds=0.0))
-    database.close()
-    page.set_viewport_size({"width": width, "height": 800})
-    log_in(page)
-    expect(page.get_by_role("columnheader", name="To look at")).to_be_visible()
-    for table in page.locator(".people .scroll, .latest .scroll").all():
-        assert table.evaluate("(each) => each.scrollWidth <= each.clientWidth")
-
-
-def test_no_label_of_an_axis_is_cut(page: Page) -> None:
-    log_in(page)
-    column = plots.Column("5", (1.0, 0.0), "5: set 1 20, set 2 0")
-    for drawn in (
-        plots.columns([column], "Scores", as_percent=True),
-        plots.columns([plots.Column("12:00", (60_000,), "60,000")], "Answers"),
-    ):
-        lefts = page.evaluate(
-            """(svg) => {
-                document.querySelector('.cards .card').innerHTML = svg;
-                const texts = document.querySelectorAll('.cards .card:first-child text');
-                return [...texts].map((text) => text.getBBox().x);
-            }""",
-            str(drawn),
-        )
-        assert len(lefts) > 2
-        assert min(lefts) >= 0
-
-
 def test_platform_ids_are_a_column_that_can_be_hidden(page: Page, server: ThreadServer) -> None:
     log_in(page)
     choice = page.get_by_label("Show platform ids")
     expect(choice).to_be_hidden()  # nobody has one
-    database = open_database(server.place.url)
-    with database.writing() as session:
+    with server.database.writing() as session:
         person = session.scalars(select(Participant).where(Participant.name == "p2")).one()
         person.source, person.external_id = "prolific", "5f8e0c1d"
-    database.close()
     page.get_by_role("button", name="Refresh").click()
     head, cell = page.get_by_role("columnheader", name="Platform id"), page.get_by_text("5f8e0c1d")
     expect(head).to_be_visible()
@@ -227,13 +154,6 @@ def test_a_history_shows_text_as_text(page: Page) -> None:
     assert page.locator(".history script, .history b").count() == 0
     page.locator(".latest .pick", has_text="p1.form_2.2").click()
     expect(page.locator(".history .id")).to_have_text("p1.form_2.2")
-
-
-def test_an_export_is_downloaded(page: Page) -> None:
-    log_in(page)
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Scores (hs) .zip").click()
-    assert download.value.suggested_filename.startswith("telltale-study-hs-")
 
 
 def test_an_expired_login_leads_to_the_login_page(page: Page) -> None:
@@ -276,26 +196,22 @@ def test_the_page_still_works_after_a_restart_of_the_server(
 
 def test_a_form_that_is_clicked_twice_is_sent_once(page: Page, server: ThreadServer) -> None:
     log_in(page)
-    before = number_of_participants(server)
+    before = count(server.database)
     page.goto(f"{server.url}/owner/invitations/1")
     button = page.get_by_role("button", name="Make links")
     click_twice_while_sending(page, server, button)
     expect(page.get_by_role("heading", name="1 new link")).to_be_visible()
-    assert number_of_participants(server) == before + 1
+    assert count(server.database) == before + 1
 
     page.go_back()
     button.click()
     expect(page.get_by_role("heading", name="1 new link")).to_be_visible()
-    assert number_of_participants(server) == before + 2
+    assert count(server.database) == before + 2
 
 
-def test_a_link_that_is_clicked_twice_leads_to_the_dashboard(
-    page: Page, server: ThreadServer
-) -> None:
-    database = open_database(server.place.url)
-    with database.writing() as session:
+def test_link_that_is_clicked_twice_leads_to_dashboard(page: Page, server: ThreadServer) -> None:
+    with server.database.writing() as session:
         token = invite(session, "kim", Role.ANALYST, datetime.now(UTC) + timedelta(days=1))
-    database.close()
     page.goto(f"{server.url}{LINK}/{token}")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("The same again").fill(PASSWORD)
@@ -304,12 +220,13 @@ def test_a_link_that_is_clicked_twice_leads_to_the_dashboard(
     expect(page.locator(".tile").first).to_contain_text("15 of 24")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "dark")])
-def test_the_page_fits_and_follows_the_colour_scheme(page: Page, width: int, scheme: str) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_and_follows_the_colour_scheme(page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     log_in(page)
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == {"light": "rgb(246, 245, 242)", "dark": "rgb(23, 23, 22)"}[scheme]
 
@@ -338,3 +255,34 @@ def test_axe_finds_nothing_at_any_width(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("p2")
     violations += faults(page, looks[::3])
     assert violations == [], "\n".join(violations)
+
+
+def test_no_column_of_the_participants_and_no_label_of_an_axis_is_cut(
+    page: Page, server: ThreadServer
+) -> None:
+    with server.database.writing() as session:
+        for number, person in enumerate(session.scalars(select(Participant))):
+            person.source, person.category = "prolific", "shirt"
+            person.external_id = f"5f8e0c1d5f8e0c1d5f8e0c{number:02}"
+        session.execute(update(Response).values(active_seconds=0.0))
+    log_in(page)
+    expect(page.get_by_role("columnheader", name="To look at")).to_be_visible()
+    for width in (1280, 1440):
+        page.set_viewport_size({"width": width, "height": 800})
+        for table in page.locator(".people .scroll, .latest .scroll").all():
+            assert table.evaluate("(each) => each.scrollWidth <= each.clientWidth")
+    column = plots.Column("5", (1.0, 0.0), "5: set 1 20, set 2 0")
+    for drawn in (
+        plots.columns([column], "Scores", as_percent=True),
+        plots.columns([plots.Column("12:00", (60_000,), "60,000")], "Answers"),
+    ):
+        lefts = page.evaluate(
+            """(svg) => {
+                document.querySelector('.cards .card').innerHTML = svg;
+                const texts = document.querySelectorAll('.cards .card:first-child text');
+                return [...texts].map((text) => text.getBBox().x);
+            }""",
+            str(drawn),
+        )
+        assert len(lefts) > 2
+        assert min(lefts) >= 0

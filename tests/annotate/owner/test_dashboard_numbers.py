@@ -1,8 +1,11 @@
-"""The dashboard's numbers equal those counted by hand."""
+"""The dashboard's numbers equal those counted by hand, and are computed once for many pages."""
 
 from __future__ import annotations
 
 import math
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,16 +13,23 @@ from random import Random
 
 import pytest
 
+from hsfiq.actors import Role, User
 from hsfiq.analysis.data.release import read_release
 from hsfiq.analysis.people.reliability import overlap
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.sequential import DRIFT, watch_preferences
 from hsfiq.analysis.statistics.preference import exact_proportion
+from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner import cards, plots, tables
+from hsfiq.annotate.owner import cards as card
+from hsfiq.annotate.owner.dashboard import KEPT_SECONDS, MOST_KEPT, PAUSE, Dashboard, SharedOutputs
+from hsfiq.annotate.owner.login import Identities
 from hsfiq.annotate.owner.plots import line, seconds, since
 from hsfiq.collect import participants
 from hsfiq.collect.checks import check_results
 from hsfiq.collect.history import question_history
 from hsfiq.collect.leases import end_lease
+from hsfiq.collect.participants import may_compare_systems
 from hsfiq.collect.progress import (
     AnswerRow,
     Headline,
@@ -28,6 +38,7 @@ from hsfiq.collect.progress import (
     headline_of,
     participants_of,
 )
+from hsfiq.collect.review import WinShares, win_shares
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.releases.export import export_releases
@@ -69,7 +80,7 @@ def test_the_headline(watched: Database, answers: list[AnswerRow]) -> None:
     assert later.late == ("p3",)
 
 
-def test_the_headline_after_a_reassignment(tmp_path: object, database: Database) -> None:
+def test_the_headline_after_a_reassignment(database: Database) -> None:
     now = datetime.now(UTC)
     with database.writing() as session:
         study = list_studies(session)[0]
@@ -267,3 +278,216 @@ def test_formatted_times_and_durations() -> None:
     ago = [since(NOW - timedelta(seconds=s), NOW) for s in (-5, 3, 61, 7300, 200_000)]
     assert ago == ["now", "now", "1 min ago", "2 h ago", "2 d ago"]
     assert [seconds(value) for value in (None, 12.4, 240.0)] == ["\N{EN DASH}", "12 s", "4.0 min"]
+
+
+def test_plots_and_tables_are_of_those_seen_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = watched_study(Place(tmp_path), NOW)
+    services = Services.of(database)
+    dashboard = Dashboard(Identities(database, services.signer), services.images)
+    with database.reading() as session:
+        study = list_studies(session)[0]
+        assert participants.people_shown(session, study) is None
+        everybody = {row.participant: row for row in participants_of(session, study)}
+        last = sorted(everybody, key=lambda name: everybody[name].seen_at or NOW)[-2:]
+        monkeypatch.setattr(participants, "MOST_ANSWERS", 12)
+        shown = participants.people_shown(session, study)
+        rows = participants_of(session, study, shown)
+        assert {row.participant: row for row in rows} == {name: everybody[name] for name in last}
+        answers = answers_of(session, study, shown)
+        own = [answer for answer in answers_of(session, study) if answer.participant in last]
+        assert answers == own
+        checks = list(check_results(session, study, shown))
+        keys = set(shown or ())
+        assert checks == [
+            each for each in check_results(session, study) if each.participant_id in keys
+        ]
+        owner = User("owner", Role.OWNER, 1)
+        updated, tiles, *_ = dashboard.study_outputs(session, study.name, owner)
+        assert may_compare_systems(session, study)
+        monkeypatch.setattr(participants, "MOST_COMPARED", 12)
+        assert not may_compare_systems(session, study)
+        _, _, cards, *_ = dashboard.study_outputs(session, study.name, owner)
+    assert f"Too many answers: run hsfiq study status --study {study.name}" in str(cards)
+    assert "are of the 2 participants seen last, of 4;" in str(updated)
+    assert "15" in str(tiles)  # the answers of all
+    assert "seen last: " in str(tiles)
+    database.close()
+
+
+def test_the_card_of_a_study_in_progress(watched: Database) -> None:
+    """p1 and p2 have finished; three pairs of systems have an interval each."""
+    with watched.reading() as session:
+        study = list_studies(session)[0]
+        shown = cards.preferences_card(session, study)
+        shares = win_shares(session, study)
+    asked = [own for own in shares.by_pair.values() if own]
+    assert (shown.name, len(shown.lines)) == (cards.PREFERENCE, 3)
+    undecided = sum("2 finished, undecided" in line.note for line in shown.lines)
+    assert undecided == sum(len(own) == 2 for own in asked)
+    assert "Not finished, so not counted yet: 1." in shown.notes
+    page = cards.cards([], [], NOW, further=[shown])
+    assert cards.PREFERENCE in page
+    assert "any of the 3 intervals" in page
+
+
+def shown_card(
+    monkeypatch: pytest.MonkeyPatch,
+    by_pair: dict[tuple[str, str], list[tuple[float, int]]],
+    *numbers: int,
+) -> cards.Card:
+    """The card of these shares; `numbers` are the further ones of `WinShares`."""
+    monkeypatch.setattr(card, "win_shares", lambda *_: WinShares(by_pair, *numbers))
+    return cards.preferences_card(None, None)  # type: ignore[arg-type]
+
+
+def test_one_pair_has_a_chart_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = [(0.8, 25)] * 20
+    shown = shown_card(monkeypatch, {("a", "b"): own}, 20, 0, 500, 0)
+    (watched,) = watch_preferences({("a", "b"): own})
+    (line,) = shown.lines
+    assert line.value == "80.0 %"
+    assert f"decided after {watched.decided_after}: a is preferred" in line.note
+    (points,) = re.findall(r'<polygon class="band" points="([^"]*)"', line.plot)
+    assert len(points.split()) == 2 * (20 + 1)
+    tooltips = re.findall(r"<title>after (\d+): ([\d.]+) to ([\d.]+)</title>", line.plot)
+    assert [float(low) for _, low, _ in tooltips] == pytest.approx(list(watched.low), abs=1e-3)
+    assert 'class="decided"' in line.plot
+
+
+def test_a_chart_of_many_participants_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = [(0.75, 4), (0.5, 4)] * 2000
+    (line,) = shown_card(monkeypatch, {("a", "b"): own}, 4000, 0, 500, 0).lines
+    (points,) = re.findall(r'<polygon class="band" points="([^"]*)"', line.plot)
+    assert len(points.split()) == 2 * (cards.MOST_STEPS + 1)
+    (watched,) = watch_preferences({("a", "b"): own})
+    last = re.findall(r"<title>after ([\d,]+): ([\d.]+) to", line.plot)[-1]
+    assert last == ("4,000", f"{watched.low[-1]:.3f}")
+
+
+def test_many_pairs_have_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_pair = {(f"s{i}", "z"): [(0.5 + i / 30, 2)] * 30 for i in range(12)}
+    shown = shown_card(monkeypatch, by_pair, 30, 0, 9, 0)
+    assert [line.value for line in shown.lines[:2]] == ["86.7 %", "83.3 %"]
+    assert len(shown.lines) == cards.MOST_LINES
+    assert "polygon" not in shown.lines[0].plot
+    assert shown.notes[0] == "6 more pairs: see hsfiq study status."
+
+
+def test_a_drift_is_shown_up_to_where_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = [(1.0, 5)] * 40 + [(0.0, 5)] * 40
+    (line,) = shown_card(monkeypatch, {("a", "b"): own}, 80, 0, 9, 0).lines
+    assert DRIFT in line.note
+    assert "nan" not in line.plot
+
+
+def test_nothing_to_show_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no two systems" in shown_card(monkeypatch, {}, 0, 0, 0, 0).empty
+    nobody = shown_card(monkeypatch, {("a", "b"): []}, 0, 2, 0, 0)
+    assert nobody.empty == "Nobody has finished yet"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+class Work:
+    """Computes its number, which takes `seconds`."""
+
+    def __init__(self, clock: Clock, seconds: float = 0.0) -> None:
+        self.clock, self.seconds, self.n = clock, seconds, 0
+
+    def __call__(self) -> list[int]:
+        self.n += 1
+        self.clock.time += self.seconds
+        return [self.n]
+
+
+def test_a_timer_gets_what_was_computed_a_moment_ago() -> None:
+    clock = Clock()
+    outputs, work = SharedOutputs(clock), Work(clock)
+    assert outputs.recent("study", work) == [1]
+    clock.time += KEPT_SECONDS - 0.1
+    assert outputs.recent("study", work) == [1]
+    clock.time += 0.2
+    assert outputs.recent("study", work) == [2]
+    assert outputs.now("study", work) == [3]
+    assert outputs.recent("study", work) == [3]
+    assert outputs.recent("another", work) == [4]
+
+
+def test_what_takes_long_is_computed_less_often() -> None:
+    clock = Clock()
+    outputs, work = SharedOutputs(clock), Work(clock, seconds=30)
+    outputs.now("study", work)
+    clock.time += PAUSE * 30 - 1
+    assert outputs.recent("study", work) == [1]
+    clock.time += 2
+    assert outputs.recent("study", work) == [2]
+
+
+def test_pages_wait_for_the_computation_under_way() -> None:
+    outputs, clock = SharedOutputs(), Clock()
+    work, begun, may_end = Work(clock), threading.Event(), threading.Event()
+
+    def slow() -> list[int]:
+        begun.set()
+        may_end.wait()
+        return work()
+
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(outputs.recent, "study", slow)
+        begun.wait()
+        others = [pool.submit(outputs.recent, "study", slow) for _ in range(3)]
+        may_end.set()
+        assert [each.result() for each in (first, *others)] == [[1]] * 4
+    assert work.n == 1
+
+
+def test_a_failed_computation_is_not_kept() -> None:
+    clock = Clock()
+    outputs = SharedOutputs(clock)
+
+    def fail() -> list[int]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        outputs.recent("study", fail)
+    assert outputs.recent("study", Work(clock)) == [1]
+
+
+def test_names_that_somebody_makes_up_take_no_memory() -> None:
+    clock = Clock()
+    outputs = SharedOutputs(clock)
+    for number in range(3 * MOST_KEPT):
+        outputs.now(f"study-{number}", Work(clock))
+    assert len(outputs.latest) == MOST_KEPT
+
+
+def test_no_role_gets_what_another_may_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = watched_study(Place(tmp_path))
+    services = Services.of(database)
+    dashboard = Dashboard(Identities(database, services.signer), services.images)
+    with database.reading() as session:
+        name = list_studies(session)[0].name
+    users = [User(role.value, role, 1) for role in Role]
+    asking: list[User] = []
+    monkeypatch.setattr(Dashboard, "require", lambda *_: asking[-1])
+    for user in users:
+        asking.append(user)
+        own = dashboard.computed(name, user)
+        first, again = (
+            dashboard.ticked(name, *("", False, 1), None)[: len(own)]  # type: ignore[arg-type]
+            for _ in range(2)
+        )
+        assert list(map(id, first)) == list(map(id, again))
+        shown = first
+        # Numbers of the last hour may differ.
+        assert [bool(each) for each in shown] == [bool(each) for each in own]
+        assert shown[-1] == own[-1]
+    database.close()

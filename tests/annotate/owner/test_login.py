@@ -1,9 +1,8 @@
-"""The owner's login: throttling, cookies, and the routes that need them."""
+"""The owner's login: passwords, throttling, cookies, and the routes that need them."""
 
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from hsfiq.access import LOGIN_DURATION, matches, new_hash, set_owner_password
+from hsfiq.access import LOGIN_DURATION, matches, new_hash, owner_password, set_owner_password
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import COOKIE as PARTICIPANT_COOKIE
 from hsfiq.annotate.cookies import Signer, signer_of
@@ -26,13 +25,15 @@ from hsfiq.annotate.owner import login
 from hsfiq.annotate.owner import login as login_throttle
 from hsfiq.annotate.owner.login import COOKIE, LoginThrottle, is_owner_path
 from hsfiq.annotate.serving.proxy import network_of
+from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Login, LoginAttempts
 from hsfiq.db.types import digest_of
+from hsfiq.errors import UnreadableInput
 from hsfiq.live.client import certificates
 from tests.annotate.owner.studies_in_progress import PASSWORD, log_in, set_owner
-from tests.annotate.served_studies import Place, ThreadServer, enrol, gradio_page
-from tests.annotate.test_cross_site import FOREIGN_HEADERS, OWN_HEADERS
+from tests.annotate.served_studies import Place, ThreadServer, all_of, enrol
+from tests.annotate.test_security import FOREIGN_HEADERS, FORGERIES, OWN_HEADERS
 
 HTML = {"Accept": "text/html"}
 
@@ -59,23 +60,6 @@ def owner(locked: TestClient) -> TestClient:
     return locked
 
 
-def gradio_paths(routes: list[Any]) -> set[str]:
-    """The paths of these routes and of the routers among them, parameters filled in."""
-    paths: set[str] = set()
-    for route in routes:
-        if hasattr(route, "original_router"):
-            paths |= gradio_paths(route.original_router.routes)
-        else:
-            paths.add("/owner/board" + re.sub(r"\{.*?\}", "x", route.path))
-    return paths
-
-
-def board_paths(client: TestClient) -> set[str]:
-    app: Any = client.app
-    (mount,) = [route for route in app.routes if getattr(route, "path", "") == "/owner/board"]
-    return gradio_paths(gradio_page(mount).app.routes)
-
-
 # ------------------------------------------------------------------------------------ no password
 
 
@@ -95,38 +79,17 @@ def test_without_a_password_only_instructions_are_shown(new_browser: TestClient)
 
 def test_the_right_password_logs_in(locked: TestClient) -> None:
     page = locked.get("/owner/login")
-    assert page.status_code == 200
-    assert 'type="password"' in page.text
+    assert (page.status_code, 'type="password"' in page.text) == (200, True)
+    over_tls = locked.post("https://testserver/owner/login", data={"password": PASSWORD})
+    assert "secure" in over_tls.headers["set-cookie"].lower()
     answer = log_in(locked)
-    assert answer.status_code == 303
-    assert answer.headers["location"] == "../owner/board/"
+    assert (answer.status_code, answer.headers["location"]) == (303, "../owner/board/")
     cookie = answer.headers["set-cookie"].lower()
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
-    assert f"max-age={12 * 3600}" in cookie
-    assert locked.get("/owner/board/").status_code == 200
-    assert locked.get("/owner/board/config").status_code == 200
+    for part in ("httponly", "samesite=strict", f"max-age={12 * 3600}"):
+        assert part in cookie
+    for path in ("/owner/board/", "/owner/board/config"):
+        assert locked.get(path).status_code == 200
     assert locked.get("/owner").headers["location"] == "owner/board/"
-
-
-@pytest.mark.parametrize("password", ["", "wrong", PASSWORD[:-1], PASSWORD + "x", "x" * 20_000])
-def test_a_wrong_password_does_not(locked: TestClient, password: str) -> None:
-    answer = log_in(locked, password)
-    assert answer.status_code == 401
-    assert "Wrong name or password." in answer.text
-    assert COOKIE not in locked.cookies
-    assert locked.get("/owner/board/").status_code == 401
-
-
-def test_a_malformed_login_is_refused(locked: TestClient) -> None:
-    for body in (b"", b"password", b"\xff\xfe", b"password=%ff%00", b"{}"):
-        assert locked.post("/owner/login", content=body).status_code == 401
-    assert COOKIE not in locked.cookies
-
-
-def test_the_cookie_of_an_https_login_is_secure(locked: TestClient) -> None:
-    answer = locked.post("https://testserver/owner/login", data={"password": PASSWORD})
-    assert "secure" in answer.headers["set-cookie"].lower()
 
 
 class Clock:
@@ -160,12 +123,6 @@ def test_each_failed_attempt_waits_longer(throttle: LoginThrottle) -> None:
         assert wait < login.LONGEST_QUEUE
 
 
-def test_right_passwords_do_not_wait(throttle: LoginThrottle) -> None:
-    for _ in range(5):
-        assert throttle.delay_for(HOME, NAME) == 0
-        throttle.succeeded(HOME)
-
-
 def test_a_right_password_does_not_end_the_wait_after_wrong_ones(
     throttle: LoginThrottle, clock: Clock
 ) -> None:
@@ -181,29 +138,34 @@ def test_a_right_password_does_not_end_the_wait_after_wrong_ones(
 
 
 @pytest.mark.parametrize("longest_delay", [1.0, 1000.0])
-def test_delays_double_up_to_the_longest(
+def test_delays_double_up_to_the_longest_unless_passwords_are_right(
     throttle: LoginThrottle, monkeypatch: pytest.MonkeyPatch, longest_delay: float
 ) -> None:
     monkeypatch.setattr(login_throttle, "LONGEST_DELAY", longest_delay)
     monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", math.inf)
+    for _ in range(5):
+        assert throttle.delay_for(AWAY, NAME) == 0
+        throttle.succeeded(AWAY)
     waits = [throttle.delay_for(HOME, NAME) or 0.0 for _ in range(15)]
     gaps = [later - earlier for earlier, later in pairwise(waits)]
     doubled = [login.FIRST_DELAY * 2**n for n in range(14)]
     assert gaps == [min(delay, longest_delay) for delay in doubled]
 
 
-def test_a_refused_client_can_try_again_after_the_wait_that_it_is_told(
+def test_a_refused_client_delays_no_other_and_can_try_again_after_its_wait(
     throttle: LoginThrottle, clock: Clock
 ) -> None:
     while throttle.delay_for(HOME, NAME) is not None:
         pass
+    assert throttle.delay_for(AWAY, NAME) == 0
+    throttle.succeeded(AWAY)
+    assert throttle.delay_for(HOME, NAME) is None
     clock.pass_seconds(login.RETRY_AFTER)
     assert throttle.delay_for(HOME, NAME) == login.LONGEST_DELAY
 
 
 def attempts_in(database: Database) -> list[LoginAttempts]:
-    with database.reading() as session:
-        return list(session.scalars(select(LoginAttempts)))
+    return all_of(database, select(LoginAttempts))
 
 
 @pytest.mark.parametrize("passed", [timedelta(minutes=11), timedelta(days=1), timedelta(days=-1)])
@@ -216,14 +178,6 @@ def test_old_failures_are_forgotten_and_those_of_a_wrong_clock(
     clock.now += passed
     assert throttle.delay_for(HOME, NAME) == 0
     assert len(attempts_in(database)) == 1
-
-
-def test_one_clients_attempts_do_not_delay_another(throttle: LoginThrottle) -> None:
-    while throttle.delay_for(HOME, NAME) is not None:
-        pass
-    assert throttle.delay_for(AWAY, NAME) == 0
-    throttle.succeeded(AWAY)
-    assert throttle.delay_for(HOME, NAME) is None
 
 
 @pytest.mark.parametrize("name", ["owner", "nobody"])
@@ -288,9 +242,8 @@ def test_behind_a_proxy_a_header_names_the_client(
     database: Database, monkeypatch: pytest.MonkeyPatch, peer: str, owner_gets: int
 ) -> None:
     """As uvicorn serves the app: it trusts only a proxy on its own machine."""
-    monkeypatch.setattr(
-        login_throttle, "LONGEST_QUEUE", 0.1
-    )  # the second try of a client is too many
+    # The second try of a client is too many.
+    monkeypatch.setattr(login_throttle, "LONGEST_QUEUE", 0.1)
     set_owner(database)
     app: Any = ProxyHeadersMiddleware(build_app(database))  # type: ignore[arg-type]
     with TestClient(app, follow_redirects=False, client=(peer, 4)) as client:
@@ -345,32 +298,7 @@ def test_the_owner_can_log_in_during_a_flood_from_other_addresses(
     assert send(HOME, "wrong") == 401
 
 
-def test_logout(owner: TestClient) -> None:
-    assert owner.post("/owner/logout").headers["location"] == "../owner/login"
-    assert COOKIE not in owner.cookies
-    assert owner.get("/owner/board/").status_code == 401
-
-
 # ---------------------------------------------------------------------------------------- cookies
-
-
-def test_every_route_requires_the_login(locked: TestClient) -> None:
-    paths = board_paths(locked)
-    for expected in ("config", "gradio_api/queue/join", "gradio_api/upload", "gradio_api/run/x"):
-        assert f"/owner/board/{expected}" in paths, expected
-    owner_paths = ["/owner", "/owner/", "/owner/board", "/owner/board//", "/owner/export/1/hs",
-            "/owner/export/x/y", "/owner/logout", "/owner/board/gradio_api/file=/etc/passwd",
-            "/owner/board/%2e%2e/config", "/owner/login/", "/owner/nothing"]  # fmt: skip
-    for path in [*paths, *owner_paths]:
-        for method in ("GET", "POST"):
-            answer = locked.request(method, path)
-            assert answer.status_code == 401, f"{method} {path}: {answer.status_code}"
-
-
-def test_a_browser_is_shown_the_login_page(locked: TestClient) -> None:
-    answer = locked.get("/owner/board/", headers=HTML)
-    assert answer.status_code == 401
-    assert 'action="../../owner/login"' in answer.text
 
 
 def test_unused_routes_are_refused_even_to_the_owner(owner: TestClient) -> None:
@@ -382,20 +310,14 @@ def test_unused_routes_are_refused_even_to_the_owner(owner: TestClient) -> None:
             assert answer.status_code == 404, path
 
 
-@pytest.mark.parametrize("forge", [
-    lambda cookie: cookie[:-1] + ("0" if cookie[-1] != "0" else "1"),
-    lambda cookie: "9" + cookie,
-    lambda cookie: cookie.rpartition(".")[0],
-    lambda cookie: cookie.rpartition(".")[0] + ".",
-    lambda cookie: cookie[:0],
-])  # fmt: skip
-def test_a_forged_owner_cookie_is_refused(owner: TestClient, forge: Any) -> None:
+def test_a_forged_owner_cookie_is_refused(owner: TestClient) -> None:
     cookie = owner.cookies[COOKIE]
     owner.cookies.clear()
     for path in ("/owner/board/", "/owner/board/config", "/owner/export/1/hs"):
         assert owner.get(path, headers={"Cookie": f"{COOKIE}={cookie}"}).status_code != 401
-        forged = {"Cookie": f"{COOKIE}={forge(cookie)}"}
-        assert owner.get(path, headers=forged).status_code == 401
+        for forge in FORGERIES:
+            forged = {"Cookie": f"{COOKIE}={forge(cookie)}"}
+            assert owner.get(path, headers=forged).status_code == 401
 
 
 def test_a_login_ends_after_half_a_day(owner: TestClient, database: Database) -> None:
@@ -410,17 +332,15 @@ def test_a_login_ends_after_half_a_day(owner: TestClient, database: Database) ->
 
 def test_a_logout_ends_the_login_on_the_server(owner: TestClient, database: Database) -> None:
     headers = {"Cookie": f"{COOKIE}={owner.cookies[COOKIE]}"}
-    assert owner.post("/owner/logout").status_code == 303
-    owner.cookies.clear()
+    assert owner.post("/owner/logout").headers["location"] == "../owner/login"
+    assert COOKIE not in owner.cookies
     assert owner.get("/owner/board/config", headers=headers).status_code == 401
-    with database.reading() as session:
-        assert session.scalars(select(Login)).all() == []
+    assert all_of(database, select(Login)) == []
 
 
 def test_the_database_holds_no_token_of_a_login(owner: TestClient, database: Database) -> None:
     token = owner.cookies[COOKIE].strip('"').rpartition(".")[0]
-    with database.reading() as session:
-        stored = session.scalars(select(Login.token_hash)).all()
+    stored = all_of(database, select(Login.token_hash))
     assert stored == [digest_of(token)]
 
 
@@ -453,11 +373,8 @@ def test_requests_from_other_sites_are_refused(owner: TestClient) -> None:
             answer = owner.post(path, data={"password": PASSWORD}, headers=headers)
             assert answer.status_code == 403, (path, headers)
         assert owner.get("/owner/export/1/hs", headers=headers).status_code == 403
-
-
-def test_requests_from_the_same_site_are_accepted(locked: TestClient) -> None:
     for headers in OWN_HEADERS:
-        answer = locked.post("/owner/login", data={"password": PASSWORD}, headers=headers)
+        answer = owner.post("/owner/login", data={"password": PASSWORD}, headers=headers)
         assert answer.status_code == 303, headers
 
 
@@ -475,3 +392,91 @@ def test_which_paths_belong_to_the_owner() -> None:
     assert is_owner_path("/owner/x")
     assert not is_owner_path("/owners")
     assert not is_owner_path("/study/owner")
+
+
+SCRYPT_HASH = (
+    "scrypt$32768$8$1$000102030405060708090a0b0c0d0e0f$"
+    "c72e940880b3f15bff3fa26a3a49140f80ce9a1c4dd2d5d27bab10014071ba94"
+)
+"""Of `PASSWORD`, as revisions before 0033 stored it."""
+
+
+def test_a_password_is_kept_as_a_salted_hash_only() -> None:
+    hashes = [new_hash(PASSWORD) for _ in range(2)]
+    assert hashes[0] != hashes[1]
+    for stored in hashes:
+        assert stored.startswith("$argon2id$")
+        assert PASSWORD not in stored
+        assert matches(stored, PASSWORD)
+        assert not matches(stored, PASSWORD + " ")
+        assert not matches(stored, "")
+
+
+def test_a_password_from_before_accounts_is_still_right() -> None:
+    assert matches(SCRYPT_HASH, PASSWORD)
+    assert not matches(SCRYPT_HASH, PASSWORD + " ")
+
+
+def test_no_password_matches_where_none_is_stored() -> None:
+    for password in ("", PASSWORD, "x" * 2000):
+        assert not matches(None, password)
+
+
+def test_composed_and_decomposed_characters_are_the_same_password() -> None:
+    assert matches(new_hash("pass-w\u00f6rd-1234"), "pass-wo\u0308rd-1234")
+    assert matches(new_hash("o\u0308" * 1000), "o\u0308" * 1000)
+
+
+@pytest.mark.parametrize("password", ["", "123456789", "x" * 1001])
+def test_short_and_very_long_passwords_are_refused(password: str) -> None:
+    with pytest.raises(UnreadableInput, match="characters"):
+        new_hash(password)
+
+
+def test_the_command_takes_it_from_a_file(
+    database: Database, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, url = tmp_path / "password.txt", str(database.engine.url)
+    file.write_text(f"{PASSWORD}\r\n", encoding="utf-8")
+    assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 0
+    assert "log in at /owner" in capsys.readouterr().out
+    with database.reading() as session:
+        assert matches(owner_password(session), PASSWORD)
+    file.write_text("short\n", encoding="utf-8")
+    assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 2
+    assert "5 characters" in capsys.readouterr().err
+    assert run(["owner", "password", "--from-file", str(tmp_path / "no"), "--database", url]) == 2
+
+
+def test_the_command_asks_twice_and_shows_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompts: list[dict[str, Any]] = []
+
+    def prompt(_text: str, **options: Any) -> str:
+        prompts.append(options)
+        return PASSWORD
+
+    monkeypatch.setattr("typer.prompt", prompt)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert run(["owner", "password", "--database", str(database.engine.url)]) == 0
+    assert prompts == [{"hide_input": True, "confirmation_prompt": "Repeat it"}]
+    assert PASSWORD not in capsys.readouterr().out
+
+
+def test_a_wrong_or_malformed_login_is_refused(locked: TestClient) -> None:
+    for password in ("", "wrong", PASSWORD[:-1], PASSWORD + "x", "x" * 20_000):
+        answer = log_in(locked, password)
+        assert answer.status_code == 401
+        assert "Wrong name or password." in answer.text
+    for body in (b"", b"password", b"\xff\xfe", b"password=%ff%00", b"{}"):
+        assert locked.post("/owner/login", content=body).status_code == 401
+    assert COOKIE not in locked.cookies
+    assert locked.get("/owner/board/").status_code == 401
+    shown = locked.get("/owner/board/", headers=HTML)
+    assert (shown.status_code, 'action="../../owner/login"' in shown.text) == (401, True)
+    for path in ("/owner/board//", "/owner/export/x/y", "/owner/board/%2e%2e/config",
+                 "/owner/board/gradio_api/file=/etc/passwd", "/owner/login/",
+                 "/owner/nothing"):  # fmt: skip
+        for method in ("GET", "POST"):
+            assert locked.request(method, path).status_code == 401, f"{method} {path}"

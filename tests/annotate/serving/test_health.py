@@ -44,6 +44,7 @@ from tests.annotate.served_studies import (
     browser_of,
     enrol,
     make_study,
+    the_one,
 )
 from tests.databases import PostgresServer
 
@@ -326,11 +327,10 @@ def test_a_lost_server_is_answered_with_503_until_it_is_back(
 @pytest.mark.postgres
 @pytest.mark.parametrize("kind", ["postgresql"])
 def test_the_servers_statements_have_limits(open_study: Database) -> None:
-    with open_study.reading() as session:
-        shown = [
-            session.scalar(text(f"SHOW {name}"))
-            for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
-        ]
+    shown = [
+        the_one(open_study, text(f"SHOW {name}"))
+        for name in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+    ]
     assert shown == ["1s", "30s", "1min"]
 
 

@@ -109,34 +109,25 @@ def test_rows_are_counted_again_after_some_seconds(
     assert counted["hsfiq_participants_active", ""] == 1
 
 
-@pytest.mark.parametrize(
-    "headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}]
-)
-def test_without_the_token_nothing_is_told(client: TestClient, headers: dict[str, str]) -> None:
-    answer = client.get("/metrics", headers=headers)
-    assert (answer.status_code, answer.text) == (401, "")
-    assert answer.headers["www-authenticate"] == "Bearer"
-
-
-def test_a_server_without_a_token_has_no_metrics(new_browser: TestClient) -> None:
+def test_without_the_token_nothing_is_told(client: TestClient, new_browser: TestClient) -> None:
+    wrong: list[dict[str, str]] = [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}]
+    for headers in wrong:
+        answer = client.get("/metrics", headers=headers)
+        assert (answer.status_code, answer.text) == (401, "")
+        assert answer.headers["www-authenticate"] == "Bearer"
+    # A server without a token has no metrics.
     assert new_browser.get("/metrics", headers=BEARER).status_code == 404
 
 
 def test_no_label_tells_of_a_person(client: TestClient, database: Database) -> None:
-    token = newcomer_token(client, database)
+    token = newcomer_of(database)
+    assert client.get(f"/start/{token}").status_code in (200, 303)
     client.get(f"/{token}/x?participant={token}")
     client.request("TELLTALE", "/")
     shown = client.get("/metrics", headers=BEARER).text
     assert "/start/{token}" in shown
     told = [word for word in (token, "telltale", "TELLTALE", "testclient") if word in shown]
     assert told == []
-
-
-def newcomer_token(client: TestClient, database: Database) -> str:
-    """The token of somebody who has followed their link."""
-    token = newcomer_of(database)
-    assert client.get(f"/start/{token}").status_code in (200, 303)
-    return token
 
 
 def newcomer_of(database: Database) -> str:
@@ -187,7 +178,7 @@ def test_metrics_of_servers_that_were_killed_are_deleted(
 
 
 def test_each_request_is_a_line_with_its_id(
-    client: TestClient, database: Database, caplog: pytest.LogCaptureFixture
+    client: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, REQUESTS):
         answer = client.get("/healthz")
@@ -221,34 +212,24 @@ def test_a_record_with_a_traceback_is_one_line() -> None:
     assert "ValueError: first\nsecond" in facts["traceback"]
 
 
-def test_a_slow_statement_is_logged_without_values(
+def test_a_slow_or_failing_statement_is_logged_without_values(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = connect(database.engine.url.render_as_string(hide_password=False))
     log_slow_statements(engine, 0.0)
     with engine.connect() as connection:
         connection.execute(text("SELECT :value AS\n a"), {"value": REASON})
+        with pytest.raises(Exception, match="no such"):
+            connection.execute(text("SELECT telltale_function(:value)"), {"value": REASON})
     engine.dispose()
-    assert "slow statement, 0.0" in caplog.text
-    assert "SELECT ? AS a" in caplog.text
+    for words in ("slow statement, 0.0", "SELECT ? AS a", "SELECT telltale_function(?)"):
+        assert words in caplog.text
     assert REASON not in caplog.text
     caplog.clear()
     log_slow_statements(database.engine, 3600.0)
     with database.reading() as session:
         session.execute(text("SELECT 1"))
     assert caplog.records == []
-
-
-def test_a_statement_that_fails_late_is_logged(
-    database: Database, caplog: pytest.LogCaptureFixture
-) -> None:
-    engine = connect(database.engine.url.render_as_string(hide_password=False))
-    log_slow_statements(engine, 0.0)
-    with engine.connect() as connection, pytest.raises(Exception, match="no such"):
-        connection.execute(text("SELECT telltale_function(:value)"), {"value": REASON})
-    engine.dispose()
-    assert "SELECT telltale_function(?)" in caplog.text
-    assert REASON not in caplog.text
 
 
 @pytest.mark.slow
@@ -292,15 +273,12 @@ def test_the_log_of_a_process_is_json_and_tells_of_nobody(copied: Place, tmp_pat
 # --------------------------------------------------------------------------------- token
 
 
-@pytest.mark.parametrize(
-    ("content", "mode", "words"),
-    [
-        (None, 0o600, "cannot be read"),
-        ("short", 0o600, "holds no token of 16"),
-        ("é" * 20, 0o600, "holds no token"),
-        (TOKEN, 0o644, "others can read"),
-    ],
-)
+@pytest.mark.parametrize(("content", "mode", "words"), [
+    (None, 0o600, "cannot be read"),
+    ("short", 0o600, "no token of 16"),
+    ("é" * 20, 0o600, "no token"),
+    (TOKEN, 0o644, "others can read"),
+])  # fmt: skip
 def test_a_token_file_that_cannot_be_used_is_told_in_one_line(
     tmp_path: Path, content: str | None, mode: int, words: str
 ) -> None:
@@ -309,23 +287,23 @@ def test_a_token_file_that_cannot_be_used_is_told_in_one_line(
         file.write_text(content)
         file.chmod(mode)
     for options in (["--metrics-token-file"], ["--auth-header", "X-User", "--auth-secret-file"]):
-        result = hsfiq("serve", *options, file, "--database", "sqlite:///x.db")
-        assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-        assert words in result.err
+        refuse(words, *options, file, "--database", "sqlite:///x.db")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--auth-header", "X-Remote-User"], "--auth-header: needs --auth-secret-file FILE"),
-        (["--auth-secret-file", "absent"], "--auth-secret-file: needs --auth-header"),
-        (["--auth-header", "X-Auth-Secret"], "is no header for a user's name"),
-    ],
-)
-def test_a_header_with_names_needs_a_secret(options: list[str], words: str) -> None:
-    result = hsfiq("serve", *options, "--database", "sqlite:///x.db")
+def refuse(words: str, *options: str | Path) -> None:
+    """`hsfiq serve` says in one line what is wrong."""
+    result = hsfiq("serve", *options)
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert words in result.err
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (["--auth-header", "X-Remote-User"], "needs --auth-secret-file"),
+    (["--auth-secret-file", "absent"], "needs --auth-header"),
+    (["--auth-header", "X-Auth-Secret"], "no header for a user's name"),
+])  # fmt: skip
+def test_a_header_with_names_needs_a_secret(options: list[str], words: str) -> None:
+    refuse(words, *options, "--database", "sqlite:///x.db")
 
 
 def test_a_server_says_where_it_is_once_it_can_be_reached(place: Place) -> None:
@@ -333,9 +311,9 @@ def test_a_server_says_where_it_is_once_it_can_be_reached(place: Place) -> None:
     with closing(listening("127.0.0.1", 0)) as taken:
         accept_connections(taken)
         port = str(taken.getsockname()[1])
-        result = hsfiq("serve", "--port", port, "--database", place.url)
-    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert "cannot be used" in result.err
+        refuse(f"127.0.0.1:{port}: cannot be used", "--port", port, "--database", place.url)
+    refuse("--host: 192.0.2.1 is no", "--host", "192.0.2.1", "--database", place.url)
+    refuse("--host: 999.1.1.1 is no", "--host", "999.1.1.1", "--database", place.url)
     server = Server(place)
     server.start()
     server.kill()

@@ -21,13 +21,7 @@ from tests.annotate.page_requests import answer_body, stored
 from tests.annotate.question_page import answer as answer_by_keys
 from tests.annotate.question_page import expect_step
 from tests.annotate.served_studies import Place, ThreadServer, newcomer
-from tests.annotate.serving.proxies import (
-    SERVER,
-    documented,
-    free_port,
-    make_certificate,
-    nginx,
-)
+from tests.annotate.serving.proxies import SERVER, documented, free_port, make_certificate, nginx
 from tests.browser import new_context_of
 from tests.conftest import QUIET, installed_chromium
 

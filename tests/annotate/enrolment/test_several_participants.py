@@ -9,10 +9,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from playwright.sync_api import BrowserContext
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from hsfiq.annotate.app import plain_app
-from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Query
@@ -20,26 +19,21 @@ from hsfiq.db.tables import Participant, Response, Study
 from hsfiq.study.config import config_of
 from hsfiq.study.design import draw_study
 from tests.annotate.page_requests import answer_body, answer_until, begin_form, view
-from tests.annotate.served_studies import TITLE, Place, ThreadServer, enrol, newcomer
+from tests.annotate.served_studies import (
+    TITLE,
+    Place,
+    ThreadServer,
+    Visit,
+    browser_of,
+    count,
+    enrol,
+    newcomer,
+    plain_browser,
+    update_all,
+)
 
 TEXT = entry_texts("en")
 PROLIFIC = {"PROLIFIC_PID": "5f8e", "STUDY_ID": "64ab", "SESSION_ID": "77cd"}
-
-
-@pytest.fixture
-def app(database: Database) -> FastAPI:
-    """The app without Gradio, which is slow to mount."""
-    return plain_app(Services.of(database))
-
-
-def count(database: Database) -> int:
-    with database.reading() as session:
-        return session.scalar(select(func.count(Participant.id))) or 0
-
-
-def answers_of(database: Database) -> int:
-    with database.reading() as session:
-        return session.scalar(select(func.count(Response.id))) or 0
 
 
 def second_study(database: Database, **recruitment: object) -> int:
@@ -67,30 +61,28 @@ def test_a_different_person_begins_anew_and_no_answer_is_lost(
     form = begin_form(annotator, different="true")
     assert annotator.post("/enrol", data=form).status_code == 303
     assert view(annotator)["step"] == "consent"
-    assert (count(database), answers_of(database)) == (2, 1)
+    assert (count(database), count(database, Response)) == (2, 1)
     annotator.post("/consent", json={"agrees": True})
     annotator.post("/practice", json={})
     annotator.post("/submit", json=answer_body(view(annotator)))
     assert annotator.post("/continue", data={"participant": 1}).status_code == 303
     assert view(annotator)["number"] == 2
     annotator.post("/submit", json=answer_body(view(annotator), "another-key-12345"))
-    assert answers_of(database) == 3
+    assert count(database, Response) == 3
     assert view(annotator)["number"] == 3
 
 
-def test_begin_continues_as_the_same_person(annotator: TestClient, database: Database) -> None:
-    assert annotator.post("/enrol", data={"study": 1}).status_code == 303
-    assert view(annotator)["step"] == "question"
-    assert count(database) == 1
-
-
-def test_nobody_continues_as_a_participant_of_another_browser(
+def test_begin_continues_as_the_same_person_and_as_nobody_elses(
     annotator: TestClient, app: FastAPI, database: Database
 ) -> None:
-    with TestClient(app, follow_redirects=False) as other:
-        enrol(other, database)
-        assert other.post("/continue", data={"participant": 1}).status_code == 401
-        assert annotator.post("/continue", data={"participant": 2}).status_code == 401
+    cookie = annotator.cookies[COOKIE]
+    enrol(annotator, database)
+    assert annotator.cookies[COOKIE] == cookie
+    assert view(annotator)["step"] == "question"
+    assert count(database) == 1
+    other = enrol(browser_of(app), database)
+    assert other.post("/continue", data={"participant": 1}).status_code == 401
+    assert annotator.post("/continue", data={"participant": 2}).status_code == 401
 
 
 def test_a_forgotten_participant_is_not_offered(annotator: TestClient, database: Database) -> None:
@@ -153,9 +145,7 @@ def test_a_platform_link_does_not_replace_a_participant_silently(
     assert count(database) == 2
 
 
-def test_the_same_person_of_a_platform_is_not_asked(
-    new_browser: TestClient, database: Database
-) -> None:
+def test_same_person_of_platform_is_not_asked(new_browser: TestClient, database: Database) -> None:
     """Two studies on Prolific, one after the other, in one browser."""
     second_study(database, mode="prolific", platform_study_id="64ab")
     with database.writing() as session:
@@ -168,9 +158,7 @@ def test_the_same_person_of_a_platform_is_not_asked(
     assert count(database) == 2
 
 
-def test_who_has_finished_is_not_asked(
-    annotator: TestClient, copied: Place, database: Database
-) -> None:
+def test_who_has_finished_is_not_asked(annotator: TestClient, copied: Place) -> None:
     answer_until(annotator, "done")
     assert annotator.get(f"/start/{newcomer(copied)}").status_code == 303
     assert view(annotator)["step"] == "question"
@@ -203,31 +191,30 @@ def test_a_full_study_is_not_offered(
     assert TEXT["begin"] in new_browser.get("/").text
     form = begin_form(new_browser)
     for _ in range(2):  # twelve questions, six for each
-        with TestClient(app, follow_redirects=False) as other:
-            enrol(other, database)
+        other = enrol(browser_of(app), database)
     page = new_browser.get("/").text
     assert f"<h1>{TITLE}</h1>" in page
     assert TEXT["full"] in page
     assert TEXT["begin"] not in page
-    answer = new_browser.post("/enrol", data=form)
-    assert answer.status_code == 410
-    assert TEXT["places_taken_title"] in answer.text
+    for study in (1, 999, 10**30):
+        answer = new_browser.post("/enrol", data=form | {"study": study})
+        assert answer.status_code == 410
+        assert TEXT["full"] in answer.text
+        assert (TEXT["places_taken_title"] in answer.text) == (study == 1)
+        assert COOKIE not in new_browser.cookies
     assert TEXT["different_person"] not in other.get("/").text
     with database.writing() as session:
         session.get_one(Participant, 1).seen_at = datetime.now(UTC) - timedelta(days=1)
     assert TEXT["begin"] in new_browser.get("/").text
     assert TEXT["different_person"] in other.get("/").text
     enrol(new_browser, database)
+    update_all(database, Study, status="closed")
+    assert f">{TEXT['begin']}</button>" not in new_browser.get("/").text
 
 
-def test_a_study_with_all_its_participants_is_not_offered(
-    new_browser: TestClient, app: FastAPI, database: Database
-) -> None:
-    with database.writing() as session:
-        study = session.get_one(Study, 1)
-        study.design = study.design | {"recruitment": {"participants": 1}}
-    form = begin_form(new_browser)
-    with TestClient(app, follow_redirects=False) as other:
-        enrol(other, database)
-    assert TEXT["full"] in new_browser.get("/").text
-    assert new_browser.post("/enrol", data=form).status_code == 410
+def test_a_study_with_all_its_participants_is_not_offered(visit: Visit) -> None:
+    client, database = visit(recruitment={"participants": 1})
+    form = begin_form(client)
+    enrol(plain_browser(database), database)
+    assert TEXT["full"] in client.get("/").text
+    assert client.post("/enrol", data=form).status_code == 410
