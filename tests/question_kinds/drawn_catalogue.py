@@ -9,6 +9,8 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.orm import Session
+
 from hsfiq.actors import Role, User
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.handlers import Services
@@ -16,6 +18,7 @@ from hsfiq.annotate.owner.dashboard import Dashboard
 from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
+from hsfiq.db.tables import Study
 from hsfiq.demo.study import IMAGE_FOLDER, draw_catalogue, draw_queries, ruled_lists, store_queries
 from hsfiq.drawn.pictures import write_images
 from hsfiq.releases.content import Release, build
@@ -97,17 +100,12 @@ class Catalogue:
         summary = json.loads(command.out)
         assert command.code == 0, command.err
         assert (summary["finished"], summary["skipped"], summary["refused"]) == (2, 0, 0)
-        self.hsfiq("study", "close", "--study", name)
+        self.close(name)
         return name
 
     def unplotted(self, study: str, results: Mapping[str, Any]) -> list[str]:
         """The figures of an analysis that the dashboard's plots of the study lack."""
-        services = Services.of(self.database)
-        dashboard = Dashboard(Identities(services.database, services.signer), services.images)
-        with self.database.reading() as session:
-            plots = unescape(
-                dashboard.study_outputs(session, study, User("owner", Role.OWNER, 1))[2]
-            )
+        plots = unescape(self.plots(study))
         lacking = []
         for name, table in results.items():
             if name in ("release", "correlation", "measures", "metrics"):
@@ -123,8 +121,35 @@ class Catalogue:
                     lacking += [] if text in plots else [f"{name}: {text}"]
         return lacking
 
+    @staticmethod
+    def study(session: Session, name: str) -> Study:
+        study = find_study(session, name)
+        assert study is not None
+        return study
+
+    def close(self, study: str) -> None:
+        self.hsfiq("study", "close", "--study", study)
+
+    def plots(self, study: str) -> str:
+        """The plots of a study on its owner's dashboard."""
+        services = Services.of(self.database)
+        dashboard = Dashboard(Identities(services.database, services.signer), services.images)
+        with self.database.reading() as session:
+            return dashboard.study_outputs(session, study, User("owner", Role.OWNER, 1))[2]
+
     def release(self, study: str, kind: str) -> Release:
         with self.database.reading() as session:
-            row = find_study(session, study)
-            assert row is not None
+            row = self.study(session, study)
             return build(session, row, kind, Filters(), schema_revision="test")
+
+    def exported(self, study: str, kind: str, folder: Path, *options: str) -> dict[str, Any]:
+        """Export a release, and analyse it: the results."""
+        self.hsfiq("export", "--study", study, "--release", kind, "--out", folder)
+        return self.analysed(folder, *options)
+
+    @staticmethod
+    def analysed(folder: Path, *options: str | Path) -> dict[str, Any]:
+        command = hsfiq("analyze", folder, "--resamples", "50", "--json", *options)
+        assert command.code == 0, command.err
+        result: dict[str, Any] = command.result
+        return result

@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
-from hsfiq.collect.studies import find_study
 from hsfiq.db.source_tables import Image
 from hsfiq.live.client import certificates
+from hsfiq.live.protocol import RankRequest
 from tests.annotate.page_requests import begin_form
 from tests.drawn_retriever import DrawnRetriever
 from tests.question_kinds.drawn_catalogue import Catalogue
@@ -41,6 +41,14 @@ RIVAL = """\
 name = "telltale-{number}"
 url = "{url}"
 """
+
+
+class Listener(DrawnRetriever):
+    """Remembers what it is asked."""
+
+    def rank(self, body: bytes) -> dict[str, object]:
+        self.last = RankRequest.model_validate_json(body)
+        return super().rank(body)
 
 
 def arena_queries(retrievers: Sequence[DrawnRetriever]) -> str:
@@ -89,9 +97,7 @@ class SearchPage:
     def __init__(self, catalogue: Catalogue, study: str) -> None:
         self.http = httpx.Client(base_url=catalogue.server.url, timeout=20, verify=certificates())
         with catalogue.database.reading() as session:
-            row = find_study(session, study)
-            assert row is not None
-            key = row.id
+            key = catalogue.study(session, study).id
         assert self.http.post("/enrol", data=begin_form(self.http, key)).status_code == 303
         self.view = self.post("/consent", {"agrees": True})
         self.keys = 0

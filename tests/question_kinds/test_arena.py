@@ -12,11 +12,12 @@ from sqlalchemy import func, select
 
 from hsfiq.db.search_tables import SearchEnding, SearchFeedback, SearchList
 from hsfiq.drawn.garments import garment_of
-from hsfiq.live.protocol import RankRequest
+from tests.annotate.served_studies import the_one
 from tests.drawn_retriever import DrawnRetriever
 from tests.hsfiq.samples import hsfiq
 from tests.question_kinds.drawn_catalogue import STUDY, Catalogue
 from tests.question_kinds.search_pages import (
+    Listener,
     SearchPage,
     arena_queries,
     at,
@@ -27,22 +28,6 @@ from tests.question_kinds.search_pages import (
 PRIVATE = "is red like my grandmother's curtains"
 
 
-class Listener(DrawnRetriever):
-    """Remembers what it is asked."""
-
-    def rank(self, body: bytes) -> dict[str, object]:
-        self.last = RankRequest.model_validate_json(body)
-        return super().rank(body)
-
-
-@pytest.fixture(scope="module")
-def rivals(catalogue: Catalogue) -> Iterator[list[Listener]]:
-    made = [Listener(image_names(catalogue), noise=noise) for noise in (0.0, 0.5)]
-    yield made
-    for retriever in made:
-        retriever.stop()
-
-
 @pytest.fixture
 def page(
     catalogue: Catalogue, rivals: list[Listener], request: pytest.FixtureRequest
@@ -51,12 +36,11 @@ def page(
     study = create_arena(catalogue, rivals, request.node.name.replace("_", "-"))
     with closing(SearchPage(catalogue, study)) as made:
         yield made
-    catalogue.hsfiq("study", "close", "--study", study)
+    catalogue.close(study)
 
 
 def n_lists(catalogue: Catalogue) -> int:
-    with catalogue.database.reading() as session:
-        return session.scalar(select(func.count()).select_from(SearchList)) or 0
+    return the_one(catalogue.database, select(func.count()).select_from(SearchList)) or 0
 
 
 def test_both_systems_are_asked_the_same(page: SearchPage, rivals: list[Listener]) -> None:
@@ -173,9 +157,7 @@ def test_nothing_sent_names_a_system_and_no_text_reaches_others(
     assert not [text for text in seen if "grandmother" in text]
 
 
-def test_the_systems_of_an_arena_search_the_same_images(
-    catalogue: Catalogue, rivals: list[Listener]
-) -> None:
+def test_systems_of_arena_search_same_images(catalogue: Catalogue, rivals: list[Listener]) -> None:
     names = image_names(catalogue)
     other = next(name for name in names if garment_of(name).category != "dress")
     fewer = DrawnRetriever([name for name in names if name != other])

@@ -60,7 +60,7 @@ def searching(catalogue: Catalogue, retriever: DrawnRetriever, name: str) -> Ite
     study = create_search(catalogue, retriever, name)
     with closing(SearchPage(catalogue, study)) as page:
         yield page
-    catalogue.hsfiq("study", "close", "--study", study)
+    catalogue.close(study)
 
 
 @contextmanager

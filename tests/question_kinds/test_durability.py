@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,24 +17,9 @@ from hsfiq.collect.steps import steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Check, Participant, Question
-from tests.annotate.page_requests import images_body, stored, view
+from tests.annotate.page_requests import judged_body, stored, view
 from tests.annotate.private_texts import quoted_in
 from tests.annotate.served_studies import Place, Server, make_study, newcomer
-
-
-def judged_body(question: dict[str, Any], judgement: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "assignment": question["assignment"],
-        "submit_key": "0123456789abcdef",
-        "answer": {
-            "judgement": judgement,
-            "irrelevant": False,
-            "reason": None,
-            "active_seconds": 1.0,
-            "seconds_since_first_interaction": None,
-        },
-        "images": images_body(question),
-    }
 
 
 @pytest.mark.slow

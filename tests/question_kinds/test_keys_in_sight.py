@@ -15,7 +15,7 @@ from tests.annotate.test_layout import first_question, shown_with
 from tests.browser import TIMEOUT_MS
 from tests.drawn_retriever import DrawnRetriever
 from tests.question_kinds.drawn_catalogue import Catalogue
-from tests.question_kinds.search_pages import create_arena, create_search, image_names
+from tests.question_kinds.search_pages import create_arena, create_search
 from tests.question_kinds.test_search_browser import expect_list, opened
 
 expect.set_options(timeout=TIMEOUT_MS)
@@ -158,13 +158,6 @@ def test_typing_on_the_page_presses_no_shortcut(page: Page) -> None:
 
 
 # ------------------------------------------------------------------------------ searches
-
-
-@pytest.fixture(scope="module")
-def retriever(catalogue: Catalogue) -> Iterator[DrawnRetriever]:
-    made = DrawnRetriever(image_names(catalogue))
-    yield made
-    made.stop()
 
 
 @pytest.mark.parametrize("kind", ["search", "arena"])

@@ -15,20 +15,7 @@ from hsfiq.demo.study import IMAGE_FOLDER
 from tests.drawn_retriever import VERSION, DrawnRetriever
 from tests.hsfiq.samples import hsfiq
 from tests.question_kinds.drawn_catalogue import STUDY, Catalogue
-from tests.question_kinds.search_pages import (
-    SEARCHES,
-    SearchPage,
-    at,
-    create_search,
-    image_names,
-)
-
-
-@pytest.fixture(scope="module")
-def retriever(catalogue: Catalogue) -> Iterator[DrawnRetriever]:
-    made = DrawnRetriever(image_names(catalogue))
-    yield made
-    made.stop()
+from tests.question_kinds.search_pages import SEARCHES, SearchPage, at, create_search, image_names
 
 
 @contextmanager
@@ -39,7 +26,7 @@ def searching(
     study = create_search(catalogue, retriever, name, task, more)
     with closing(SearchPage(catalogue, study)) as page:
         yield page
-    catalogue.hsfiq("study", "close", "--study", study)
+    catalogue.close(study)
 
 
 @pytest.fixture
@@ -81,8 +68,11 @@ def test_a_turn_is_stored_before_its_list(page: SearchPage, catalogue: Catalogue
     assert (first["satisfaction"], first["nearest"]) == (5, at(2))
     assert (second["text"], second["reference"], second["lists"]) == ("is  red ", nearest, None)
     assert view["awaits_list"]
+    stale = page.turn("is blue")  # of another tab, from an earlier list
     page.view = view
     assert page.list()["turns"][1]["lists"] is not None
+    page.post("/search/turn", stale, 409)
+    assert [turn["text"] for turn in page.current()["turns"]][1:] == ["is  red "]
     with catalogue.database.reading() as session:
         turns = session.scalars(select(SearchTurn).order_by(SearchTurn.id.desc()).limit(2)).all()
         feedback = session.get_one(SearchFeedback, turns[1].id)
@@ -107,14 +97,6 @@ def test_other_turns_are_refused(page: SearchPage) -> None:
     assert page.current() == page.view
 
 
-def test_another_tab_cannot_go_on_from_an_earlier_list(page: SearchPage) -> None:
-    page.list()
-    stale = page.turn("is blue")
-    page.ask("is red")
-    page.post("/search/turn", stale, 409)
-    assert [turn["text"] for turn in page.current()["turns"]][1:] == ["is red"]
-
-
 def test_a_search_that_was_set_back_says_so(page: SearchPage, catalogue: Catalogue) -> None:
     page.list()
     page.ask("is red")
@@ -130,9 +112,7 @@ def test_a_search_that_was_set_back_says_so(page: SearchPage, catalogue: Catalog
     assert len(page.current()["turns"]) == 1
 
 
-def test_the_server_decides_whether_the_target_was_found(
-    page: SearchPage, catalogue: Catalogue
-) -> None:
+def test_server_decides_whether_target_was_found(page: SearchPage, catalogue: Catalogue) -> None:
     page.list()
     place = page.view["turns"][0]["lists"][0].index(page.view["target"]) + 1
     view = page.stop(place)
@@ -160,6 +140,14 @@ def test_the_server_decides_whether_the_target_was_found(
 def test_a_retriever_that_is_down_loses_no_text(
     page: SearchPage, retriever: DrawnRetriever
 ) -> None:
+    retriever.stop()
+    try:
+        assert page.list()["is_unavailable"]
+        assert page.stop()["ending"] == "stopped"
+    finally:
+        retriever.start()
+    page.post("/submit", page.judgement(), 422)  # why is missing
+    assert page.judge(why="technical")["number"] == 2
     page.list()
     retriever.stop()
     try:
@@ -172,22 +160,7 @@ def test_a_retriever_that_is_down_loses_no_text(
     assert not page.view["is_unavailable"]
 
 
-def test_a_search_whose_list_does_not_come_can_be_stopped(
-    page: SearchPage, retriever: DrawnRetriever
-) -> None:
-    retriever.stop()
-    try:
-        assert page.list()["is_unavailable"]
-        assert page.stop()["ending"] == "stopped"
-    finally:
-        retriever.start()
-    page.post("/submit", page.judgement(), 422)  # why is missing
-    assert page.judge(why="technical")["number"] == 2
-
-
-def test_nothing_sent_names_a_system_an_image_or_a_rank(
-    page: SearchPage, catalogue: Catalogue
-) -> None:
+def test_nothing_sent_names_system_image_or_a_rank(page: SearchPage, catalogue: Catalogue) -> None:
     texts = [json.dumps(page.view), json.dumps(page.list()), json.dumps(page.ask("is red"))]
     names = [*image_names(catalogue), "telltale"]
     assert not [name for text in texts for name in names if name in text]

@@ -30,21 +30,21 @@ from hsfiq.annotate.searches import (
     Uploads,
 )
 from hsfiq.collect import owner
-from hsfiq.collect.studies import find_study
 from hsfiq.db.search_tables import SearchTurn, SearchUpload
 from hsfiq.db.tables import Participant, Question
 from hsfiq.ids import question_id
 from hsfiq.images.decode import BUDGET
 from hsfiq.kinds.search import RECORDS_FILE
-from hsfiq.live.protocol import RankRequest
 from hsfiq.releases.folder import read_lists
 from hsfiq.sessions.record import read
 from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner
+from tests.annotate.served_studies import all_of, the_one
 from tests.drawn_retriever import DrawnRetriever
 from tests.hsfiq.samples import hsfiq, rows
 from tests.question_kinds.drawn_catalogue import STUDY, Catalogue
 from tests.question_kinds.search_pages import (
     SEARCHES,
+    Listener,
     SearchPage,
     arena_queries,
     create_search,
@@ -54,14 +54,6 @@ from tests.question_kinds.search_pages import (
 
 ORIENTATION, GPS, MAKE = 0x0112, 0x8825, 0x010F
 SECRET = "telltale-camera"
-
-
-class Listener(DrawnRetriever):
-    """Remembers what it is asked."""
-
-    def rank(self, body: bytes) -> dict[str, object]:
-        self.last = RankRequest.model_validate_json(body)
-        return super().rank(body)
 
 
 def photo(colour: str = "red") -> bytes:
@@ -90,19 +82,10 @@ def picture_of(page: SearchPage) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def rivals(catalogue: Catalogue) -> Iterator[list[Listener]]:
-    names = image_names(catalogue)
-    made = [Listener(names, noise=noise, accepts_images=True) for noise in (0.0, 0.5)]
-    yield made
-    for retriever in made:
-        retriever.stop()
-
-
-@pytest.fixture(scope="module")
 def study(catalogue: Catalogue, rivals: list[Listener]) -> Iterator[str]:
     made = create_search(catalogue, rivals[0], "uploads", "own-wish", "uploads = true")
     yield made
-    catalogue.hsfiq("study", "close", "--study", made)
+    catalogue.close(made)
 
 
 @pytest.fixture
@@ -115,15 +98,13 @@ def page(catalogue: Catalogue, study: str) -> Iterator[SearchPage]:
 
 def forget_all(catalogue: Catalogue, study: str) -> None:
     with catalogue.database.writing() as session:
-        row = find_study(session, study)
-        assert row is not None
+        row = catalogue.study(session, study)
         for person in session.scalars(select(Participant).where(Participant.study_id == row.id)):
             owner.forget(session, person)
 
 
 def n_uploads(catalogue: Catalogue) -> int:
-    with catalogue.database.reading() as session:
-        return session.scalar(select(func.count()).select_from(SearchUpload)) or 0
+    return the_one(catalogue.database, select(func.count()).select_from(SearchUpload)) or 0
 
 
 def test_the_first_text_is_about_the_picture(
@@ -355,15 +336,14 @@ def test_a_release_has_no_picture(
         page.judge()
         name = page.view.get("step")
     assert name == "done"
-    catalogue.hsfiq("study", "close", "--study", study)
+    catalogue.close(study)
     folder = tmp_path / "release"
     catalogue.hsfiq("export", "--study", study, "--release", "search", "--out", folder)
     release = catalogue.release(study, "search")
     sessions, turns = rows(release, "sessions"), rows(release, "turns")
     assert [row["uploaded"] for row in sessions] == [True, False]
     assert [turn["reference_id"] is None for turn in turns] == [True, False, False]
-    with catalogue.database.reading() as session:
-        digests = session.scalars(select(SearchUpload.sha256)).all()
+    digests = all_of(catalogue.database, select(SearchUpload.sha256))
     for path in folder.iterdir():
         content = path.read_bytes()
         assert b"JFIF" not in content
@@ -406,7 +386,7 @@ def test_an_arena_takes_pictures_and_says_so(catalogue: Catalogue, rivals: list[
         assert "not published, and no other participant sees it" in guidelines
         assert not [text for text in public if "upload/" in text or "JFIF" in text]
         assert page.http.post("/language", json={"language": "en", "number": None}).is_success
-    catalogue.hsfiq("study", "close", "--study", study)
+    catalogue.close(study)
 
 
 def test_a_study_without_uploads_takes_none(catalogue: Catalogue, rivals: list[Listener]) -> None:
@@ -418,7 +398,7 @@ def test_a_study_without_uploads_takes_none(catalogue: Catalogue, rivals: list[L
         opening = json.dumps(page.http.get("/opening").json()["study"])
         assert "picture of your own" not in opening
     assert n_uploads(catalogue) == before
-    catalogue.hsfiq("study", "close", "--study", study)
+    catalogue.close(study)
 
 
 def test_every_retriever_must_accept_pictures(catalogue: Catalogue) -> None:
