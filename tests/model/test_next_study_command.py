@@ -60,9 +60,6 @@ def next_study(answered: Answered, url: str, *words: str | Path) -> CommandResul
     return hsfiq("study", "next", "--database", url, "--cache", answered.cache, "--n", "12", *words)
 
 
-# ---------------------------------------------------------------------------------------- opinions
-
-
 def test_a_sample_without_dropout_is_the_sets_score(answered: Answered) -> None:
     loaded = load_scorer(answered.init, None, CPU)
     sets = read_sets(answered.release)[:40]
@@ -102,10 +99,7 @@ def test_masks_drop_a_share_and_rescale_the_rest() -> None:
     assert fmean(masks.flatten().tolist()) == pytest.approx(1, abs=0.02)
 
 
-# -------------------------------------------------------------------------------------- the prior
-
-
-def test_prior_of_a_retrained_scorer_is_its_fitted_answer_model(
+def test_prior_of_a_retrained_scorer_is_its_answer_model(
     answered: Answered, retrained: Path
 ) -> None:
     prior = prior_of(load_scorer(retrained, None, CPU))
@@ -117,8 +111,17 @@ def test_prior_of_a_retrained_scorer_is_its_fitted_answer_model(
     assert before.slope == pytest.approx(1 / 0.07)
 
 
-@pytest.mark.parametrize("content", [None, "{}", "[]", '{"after": {"slope": {"value": "much"}}}'])
-def test_missing_or_broken_answer_model_is_refused(
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        "{}",
+        "[]",
+        '{"after": {"slope": {"value": "much"}}}',
+        pytest.param("[" * 100_000, id="deep"),
+    ],
+)
+def test_broken_answer_models_are_refused(
     retrained: Path, tmp_path: Path, content: str | None
 ) -> None:
     copy = shutil.copytree(retrained, tmp_path / "copy")
@@ -130,12 +133,7 @@ def test_missing_or_broken_answer_model_is_refused(
         prior_of(load_scorer(copy, None, CPU))
 
 
-# ------------------------------------------------------------------------------------- the command
-
-
-def test_opinions_of_one_scorer_come_from_dropout(
-    answered: Answered, retrained: Path, study: str
-) -> None:
+def test_one_scorer_samples_by_dropout(answered: Answered, retrained: Path, study: str) -> None:
     words = ("--scorer", retrained, "--release", answered.release, "--json")
     command = next_study(answered, study, *words)
     assert command.code == 0
@@ -169,9 +167,7 @@ def test_an_ensemble_chooses_the_same_pairs_again(
     assert f"(ensemble; {FITTED})" in text.out
 
 
-def test_ensembles_of_different_kinds_are_refused(
-    answered: Answered, retrained: Path, study: str
-) -> None:
+def test_ensembles_of_mixed_kinds_refused(answered: Answered, retrained: Path, study: str) -> None:
     command = next_study(answered, study, "--scorer", retrained, "--scorer", answered.init)
     assert (command.code, command.out) == (2, "")
     assert "retrain all scorers of an ensemble, or none" in command.err
