@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from hsfiq.errors import UnreadableInput
-from hsfiq.model.active import prior_of
-from hsfiq.model.scorer.loading import load_scorer
 from tests.model.preference.helpers import Answered
-from tests.model.scorer.helpers import CPU, CommandResult, files_below, hsfiq
+from tests.model.release_scores.scored_release import assert_refused
+from tests.model.scorer.helpers import CommandResult, files_below, hsfiq
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("retrained scorer")]
 
@@ -27,14 +25,6 @@ def train(answered: Answered, out: Path, *options: str | Path) -> CommandResult:
     )  # fmt: skip
 
 
-def assert_refused(command: CommandResult, message: str, code: int = 2) -> None:
-    """Check for one error line, this exit code, and an empty stdout."""
-    assert (command.code, command.out) == (code, "")
-    assert len(command.err.splitlines()) == 1
-    assert command.err.startswith("hsfiq: ")
-    assert message in command.err
-
-
 def test_retraining_through_the_command_line(answered: Answered, tmp_path: Path) -> None:
     """Train on the answers, score their release with the retrained scorer, and analyse it."""
     command = train(answered, tmp_path / "out", "--json")
@@ -45,9 +35,7 @@ def test_retraining_through_the_command_line(answered: Answered, tmp_path: Path)
     assert result["held_out"]["figures"]
     text = train(answered, tmp_path / "out")
     assert text.out.splitlines()[0].startswith("The answers come from simulated annotators")
-    assert text.out.splitlines()[-1] == (
-        f"next: hsfiq score RELEASE --scorer {result['checkpoint']} --name preference"
-    )
+    assert f"--scorer {result['checkpoint']} --name preference" in text.out.splitlines()[-1]
     release = shutil.copytree(answered.release, tmp_path / "hp")
     scored = hsfiq(
         "score", release, "--scorer", tmp_path / "out", "--name", "preference",
@@ -103,11 +91,9 @@ def test_only_the_held_out_part_is_analysed(retrained: Path) -> None:
     assert ours != analyze(retrained)["metrics"]["after"]["spearman"]["rho"]
 
 
-def test_analysis_notes_that_the_scorer_was_trained_on_the_answers(
-    answered: Answered, retrained: Path
-) -> None:
+def test_analysis_notes_training_on_the_same_answers(answered: Answered, retrained: Path) -> None:
     (note,) = analyze(retrained)["notes"]
-    assert note.startswith('metric "after" comes from a scorer that was retrained on answers of th')
+    assert note.startswith('metric "after" comes from a scorer that was retrained')
     assert analyze(retrained, "--part", "test")["notes"] == []
     assert score(answered, retrained, answered.init, "--name", "before").code == 0
     assert analyze(retrained, "--metric", "before")["notes"] == [note]
@@ -158,34 +144,6 @@ def test_next_command_analyses_only_the_held_out_part(
     assert follows(tmp_path, retrained / "out") == ""
 
 
-def test_a_scorer_retrained_twice(answered: Answered, retrained: Path, tmp_path: Path) -> None:
-    """The second retraining and the analysis keep its first release."""
-    first = shutil.copytree(retrained / "hp", tmp_path / "hp")
-    second = shutil.copytree(retrained / "hp", tmp_path / "later")
-    path = second / "manifest.json"
-    manifest = json.loads(path.read_bytes())
-    later = {**manifest, "name": "later-hp", "content_sha256": "of other answers"}
-    path.write_text(json.dumps(later))
-    words = ("--release", second, "--init", retrained / "out")
-    for _ in range(2):  # trained, and found trained
-        text = train(answered, tmp_path / "out", *words)
-        assert text.code == 0
-        assert text.out.splitlines()[1].startswith("Figures on the held-out part may be too good")
-    assert train(answered, tmp_path / "out", *words, "--json").result["notes"] == [
-        text.out.splitlines()[1]
-    ]
-    assert score(answered, tmp_path).code == 0
-    content = json.loads((tmp_path / "hp.scores" / "after.json").read_bytes())
-    names = ("name", "version", "content_sha256")
-    assert content["trained_on"] == [
-        {key: source[key] for key in names} for source in (manifest, later)
-    ]
-    own_note, other_note = analyze(tmp_path)["notes"]
-    assert own_note.endswith("use --part test")
-    assert "later-hp 1.0.0, which is not what is analysed" in other_note
-    assert files_below(first) == files_below(retrained / "hp")
-
-
 def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:
     words = ("--data", "drawn", "--limit", "60", "--set", "mix=0.5", "--json")
     command = train(answered, tmp_path / "out", *words)
@@ -222,23 +180,13 @@ def test_invalid_options(
         (("preference",), "preference: needs --release"),
         (("preference", "--release", "."), "preference: needs --init"),
         (("qure-cirr",), "--data: qure-cirr needs it"),
-        (
-            ("qure-cirr", "--data", "drawn", "--release", "."),
-            "--release: cannot be used with qure-c",
-        ),
+        (("qure-cirr", "--data", "drawn", "--release", "."), "--release: cannot be used with"),
     ],
 )
 def test_options_that_belong_to_a_recipe(
     tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     assert_refused(hsfiq("train", *words, "--out", tmp_path / "out"), message)
-
-
-def test_another_runs_folder(answered: Answered, tmp_path: Path) -> None:
-    run = shutil.copytree(answered.init, tmp_path / "run")
-    before = files_below(run)
-    assert_refused(train(answered, run), "holds a run with other")
-    assert files_below(run) == before
 
 
 def test_incomplete_releases_are_refused(answered: Answered, tmp_path: Path) -> None:
@@ -257,18 +205,8 @@ def test_incomplete_releases_are_refused(answered: Answered, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
-NESTED = "[" * 100_000
-
-
 def test_a_report_nested_too_deeply(answered: Answered, retrained: Path, tmp_path: Path) -> None:
     out = shutil.copytree(retrained / "out", tmp_path / "out")
-    (out / "report.json").write_text(NESTED)
+    (out / "report.json").write_text("[" * 100_000)
     command = train(answered, out, "--release", retrained / "hp")
     assert_refused(command, f"{out / 'report.json'}: cannot be read; name another --out")
-
-
-def test_answer_model_nested_too_deeply(retrained: Path, tmp_path: Path) -> None:
-    out = shutil.copytree(retrained / "out", tmp_path / "out")
-    (out / "answer_model.json").write_text(NESTED)
-    with pytest.raises(UnreadableInput, match="is not the answer model of a retraining"):
-        prior_of(load_scorer(out, None, CPU))
