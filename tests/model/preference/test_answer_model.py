@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
 from random import Random
 
 import numpy as np
@@ -39,12 +40,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 logits = st.floats(-20, 20)
 preferences = st.sampled_from((1, 2))
 rising = st.tuples(st.floats(-5, 5), *(st.floats(0.05, 3) for _ in range(3))).map(
-    lambda values: [
-        values[0],
-        values[0] + values[1],
-        values[0] + values[1] + values[2],
-        values[0] + values[1] + values[2] + values[3],
-    ]
+    lambda values: list(accumulate(values))
 )
 
 
@@ -93,9 +89,7 @@ def test_ties_reduce_both_sets_in_proportion(margin: float, log_tie: float) -> N
 
 
 @given(st.floats(-8, 8), st.integers(1, 5), rising)
-def test_a_score_is_between_two_thresholds(
-    latent: float, level: int, thresholds: list[float]
-) -> None:
+def test_scores_are_between_thresholds(latent: float, level: int, thresholds: list[float]) -> None:
     edges = [-math.inf, *thresholds, math.inf]
     above, below = (
         0.0 if edge == -math.inf else 1.0 if edge == math.inf else sigmoid(edge - latent)
@@ -260,15 +254,8 @@ def test_side_bias_distorts_the_naive_rate_but_not_the_fitted_one() -> None:
 def test_fit_equals_a_slow_reference_fit() -> None:
     sets, answers, _ = simulated(seed=5, n_people=3, n_questions=15, tie_width=0.5)
     model = fit_answers(sets, answers, 0.7)
-    rows = list(
-        zip(
-            sets.tolist(),
-            answers.preferred.tolist(),
-            answers.scores.tolist(),
-            answers.people.tolist(),
-            strict=True,
-        )
-    )
+    columns = (sets, answers.preferred, answers.scores, answers.people)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
 
     def of_preferences(values: np.ndarray) -> float:
         slope, bias, log_tie = values
@@ -287,11 +274,8 @@ def test_fit_equals_a_slow_reference_fit() -> None:
         total += 0.5 * ((offsets / 0.7) ** 2).sum() - BARRIER * np.log(np.diff(edges)).sum()
         for worths, _, levels, person in rows:
             for worth, level in zip(worths, levels, strict=True):
-                cumulative = [
-                    0.0,
-                    *(1 / (1 + np.exp(slope * worth + offsets[person] - edges))),
-                    1.0,
-                ]
+                below = 1 / (1 + np.exp(slope * worth + offsets[person] - edges))
+                cumulative = [0.0, *below, 1.0]
                 total -= math.log(cumulative[level] - cumulative[level - 1])
         return float(total)
 
@@ -310,17 +294,15 @@ SLOWLY = {"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-6, "fatol": 1e-9, "ad
 def test_weight_two_equals_answering_twice() -> None:
     sets, answers, _ = simulated(seed=6, n_people=2, n_questions=20)
     weights = torch.where(answers.people == 0, 2.0, 1.0).double()
-    weighted = AnswerTensors(
-        answers.preferred, answers.scores, answers.people, weights, answers.participants
-    )
+    weighted = replace(answers, weights=weights)
     rows = torch.cat([torch.arange(40), (answers.people == 0).nonzero().flatten()])
     ones = torch.ones(len(rows), dtype=torch.float64)
-    repeated = AnswerTensors(
-        answers.preferred[rows],
-        answers.scores[rows],
-        answers.people[rows],
-        ones,
-        answers.participants,
+    repeated = replace(
+        answers,
+        preferred=answers.preferred[rows],
+        scores=answers.scores[rows],
+        people=answers.people[rows],
+        weights=ones,
     )
     first_fit, second_fit = fit_answers(sets, weighted, 1.0), fit_answers(sets[rows], repeated, 1.0)
     torch.testing.assert_close(first_fit.preferences.values, second_fit.preferences.values)
@@ -349,16 +331,6 @@ def test_nan_scores_are_refused() -> None:
     _, answers, _ = simulated(seed=8, n_people=2)
     with pytest.raises(Diverged):
         fit_answers(torch.full((80, 2), torch.nan), answers, OFFSET_SD)
-
-
-def test_newton_minimises_a_quadratic() -> None:
-    matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
-    model = minimise(lambda x: x @ matrix @ x / 2 - x.sum(), torch.zeros(2, dtype=torch.float64))
-    torch.testing.assert_close(model.values, torch.linalg.solve(matrix, torch.ones(2).double()))
-    torch.testing.assert_close(model.errors, torch.linalg.inv(matrix).diagonal().sqrt())
-
-
-# ------------------------------------------------------------------------------- many participants
 
 
 def reference_score_objective(
@@ -410,10 +382,8 @@ def test_arrowhead_fit_of_scores_equals_the_dense_fit(n_people: int, n_questions
 def test_arrowhead_fit_at_the_minimum_slope_equals_the_dense_fit(n_people: int) -> None:
     sets, answers = weighted(11, n_people, 20)
     model = fit_answers(-sets, answers, 0.7).scores
-    objective, minimum_slope = (
-        reference_score_objective(-sets, answers, 0.7),
-        torch.tensor([MIN_SLOPE]).double(),
-    )
+    objective = reference_score_objective(-sets, answers, 0.7)
+    minimum_slope = torch.tensor([MIN_SLOPE]).double()
     slow = minimise(lambda free: objective(torch.cat([minimum_slope, free])), start(n_people)[1:])
     assert model.values[0] == MIN_SLOPE
     assert model.errors[0].isnan()
@@ -424,15 +394,12 @@ def test_score_derivatives_equal_autograd() -> None:
     """Also far from the minimum: with nearly equal thresholds and with unlikely answers."""
     sets, answers = weighted(12, 4, 10)
     rng = torch.Generator().manual_seed(0)
-    fast, slow = (
-        score_derivatives(sets, answers, 0.7),
-        dense_derivatives(reference_score_objective(sets, answers, 0.7)),
-    )
+    fast = score_derivatives(sets, answers, 0.7)
+    slow = dense_derivatives(reference_score_objective(sets, answers, 0.7))
     for edges in ([-1.5, -0.5, 0.5, 1.5], [0.0, 1e-3, 0.2, 9.0], [-12.0, -8.0, 8.0, 12.0]):
         parameters = 3 * torch.randn(5, generator=rng, dtype=torch.float64)
-        values = torch.cat(
-            [parameters[:1], torch.tensor(edges, dtype=torch.float64), parameters[1:]]
-        )
+        middle = torch.tensor(edges, dtype=torch.float64)
+        values = torch.cat([parameters[:1], middle, parameters[1:]])
         (gradient, hessian), (slow_gradient, slow_hessian) = fast(values), slow(values)
         torch.testing.assert_close(gradient, slow_gradient)
         torch.testing.assert_close(hessian.solve(gradient), slow_hessian.solve(gradient))
@@ -448,9 +415,8 @@ def test_thousands_of_participants() -> None:
     difference = model.values - torch.tensor([*truth["scores"], *truth["offsets"]])
     assert (difference[:5].abs() < FAR * model.errors[:5]).all()
     # Offsets drawn from the prior: as many lie within one standard error as of a normal.
-    assert (difference[5:].abs() < model.errors[5:]).double().mean() == pytest.approx(
-        0.683, abs=0.04
-    )
+    share = (difference[5:].abs() < model.errors[5:]).double().mean()
+    assert share == pytest.approx(0.683, abs=0.04)
 
 
 @pytest.mark.parametrize(("common", "people"), [(1, 1), (5, 1), (5, 30)])
@@ -460,9 +426,8 @@ def test_arrowhead_hessian_equals_the_dense_matrix(common: int, people: int) -> 
     cross, diagonal = root[:, common:], 1 + root[0, common:] ** 2
     corner = root[:, :common] @ root[:, :common].T + (cross / diagonal) @ cross.T
     corner = corner + torch.eye(common)
-    dense = torch.cat(
-        [torch.cat([corner, cross], dim=1), torch.cat([cross.T, diagonal.diag()], dim=1)]
-    )
+    upper, lower = torch.cat([corner, cross], dim=1), torch.cat([cross.T, diagonal.diag()], dim=1)
+    dense = torch.cat([upper, lower])
     hessian, gradient = ArrowheadHessian(corner, cross, diagonal), torch.arange(n).double()
     torch.testing.assert_close(hessian.solve(gradient), torch.linalg.solve(dense, gradient))
     torch.testing.assert_close(hessian.inverse_diagonal(), torch.linalg.inv(dense).diagonal())
