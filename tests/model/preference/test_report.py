@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from hsfiq.analysis.data.release import Release
@@ -24,6 +22,7 @@ from hsfiq.model.preference.report_statistics import (
     measure_recall,
     worst_first,
 )
+from tests.analysis.studies import Question, make_release
 
 N = 60
 
@@ -31,48 +30,14 @@ N = 60
 @pytest.fixture(scope="module")
 def release() -> Release:
     rng = np.random.default_rng(1)
-    names = [f"q{i:02}" for i in range(N)]
-    scores = rng.integers(1, 6, (N, 2))
-    preferences = pd.DataFrame(
-        {
-            "question_id": names,
-            "participant_id": [f"p{i % 4}" for i in range(N)],
-            "query_id": names,
-            "set_1": [f"{name}.1" for name in names],
-            "set_2": [f"{name}.2" for name in names],
-            "score_1": scores[:, 0],
-            "score_2": scores[:, 1],
-            "preferred": rng.integers(0, 3, N),
-        }
-    )
-    sets = pd.DataFrame(
-        [
-            {
-                "set_id": f"{row.question_id}.{side}",
-                "question_id": row.question_id,
-                "participant_id": row.participant_id,
-                "query_id": row.query_id,
-                "image_ids": ["i"],
-                "score": getattr(row, f"score_{side}"),
-            }
-            for row in preferences.itertuples()
-            for side in (1, 2)
-        ]
-    )
-    queries = pd.DataFrame({"query_id": names, "target_id": "i"})
-    return Release(
-        folder=Path("hp"), name="hp", version="1.0.0", kind="hp", study="s", simulated=True,
-        preferences=preferences, sets=sets, queries=queries,
-    )  # fmt: skip
+    return make_release([Question(int(rng.integers(3)), participant=f"p{i % 4}") for i in range(N)])
 
 
 def test_calibration_is_counted_over_answers_that_prefer(release: Release) -> None:
     rng = np.random.default_rng(2)
     predicted = dict(zip(release.preferences["question_id"], rng.random(N), strict=True))
-    predictions = Predictions(scores={}, shares=predicted)
-    result = calibration(
-        release, {"before": predictions, "after": predictions}, Bootstrap.of_release(release)
-    )
+    both = dict.fromkeys(("before", "after"), Predictions(scores={}, shares=predicted))
+    result = calibration(release, both, Bootstrap.of_release(release))
     answers = [
         (predicted[row.question_id], float(row.preferred == 1))
         for row in release.preferences.itertuples()
@@ -88,24 +53,19 @@ def test_calibration_is_counted_over_answers_that_prefer(release: Release) -> No
     low, high = ece["after"]["ci"]
     assert 0 <= low < high
     assert ece["difference"] == {"value": 0.0, "ci": [0.0, 0.0]}
-    assert sum(calibration_bin["n"] for calibration_bin in bins) == len(answers)
-    for calibration_bin in bins:
-        inside = [
-            (p, y) for p, y in answers if calibration_bin["low"] <= p < calibration_bin["high"]
-        ]
-        assert calibration_bin["n"] == len(inside)
-        assert calibration_bin["said"] == pytest.approx(fmean(p for p, _ in inside))
-        assert calibration_bin["preferred"] == pytest.approx(fmean(y for _, y in inside))
-        assert round((calibration_bin["high"] - calibration_bin["low"]) * BINS) == 1
+    assert sum(each["n"] for each in bins) == len(answers)
+    for each in bins:
+        inside = [(p, y) for p, y in answers if each["low"] <= p < each["high"]]
+        assert each["n"] == len(inside)
+        assert each["said"] == pytest.approx(fmean(p for p, _ in inside))
+        assert each["preferred"] == pytest.approx(fmean(y for _, y in inside))
+        assert round((each["high"] - each["low"]) * BINS) == 1
 
 
 def test_a_probability_of_1_is_in_the_last_bin(release: Release) -> None:
-    predictions = Predictions(
-        scores={}, shares=dict.fromkeys(release.preferences["question_id"], 1.0)
-    )
-    result = calibration(
-        release, {"before": predictions, "after": predictions}, Bootstrap.of_release(release)
-    )
+    shares = dict.fromkeys(release.preferences["question_id"], 1.0)
+    both = dict.fromkeys(("before", "after"), Predictions(scores={}, shares=shares))
+    result = calibration(release, both, Bootstrap.of_release(release))
     (bin_,) = result["after"]["bins"]
     assert (bin_["low"], bin_["high"], bin_["said"]) == (0.9, 1.0, 1.0)
 
