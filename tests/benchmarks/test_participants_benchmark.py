@@ -23,15 +23,15 @@ from tests.hsfiq.collect.slow_progress import assert_counts
 
 
 def test_both_ways_find_the_same(tmp_path: Path) -> None:
-    url = make_database(tmp_path / "study.db", 300, seed=1)
+    url = make_database(tmp_path / "study.db", 150, seed=1)
     with closing(open_database(url)) as database, database.reading() as session:
         assert broken_references(database) == {}
         study = find_study(session, STUDY)
         assert study is not None
-        assert assert_counts(session, study).answered == 300 * ANSWERS
+        assert assert_counts(session, study).answered == 150 * ANSWERS
     ours = follow_in_blocks(url)
     assert ours == keep_everything(url)
-    assert "300" in str(show_dashboard(url))
+    assert "150" in str(show_dashboard(url))
 
 
 @pytest.mark.slow
