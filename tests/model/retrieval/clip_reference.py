@@ -56,23 +56,19 @@ def read_clip_reference() -> ClipReference:
     return ClipReference(weights, tensors["inputs/pixels"], *outputs, about)
 
 
-def empty_clip(reference: ClipReference) -> Clip:
-    """The small model with our code, its weights uninitialised."""
+def sizes_of(reference: ClipReference) -> tuple[ResNetSizes, TextSizes]:
     sizes = reference.about["sizes"]
     vision, text, dim = sizes["vision_cfg"], sizes["text_cfg"], sizes["embed_dim"]
-    return sized(
+    names = ("vocab_size", "context_length", "width", "heads", "layers")
+    return (
         ResNetSizes(vision["image_size"], vision["width"], tuple(vision["layers"]), dim),
-        TextSizes(
-            text["vocab_size"],
-            text["context_length"],
-            text["width"],
-            text["heads"],
-            text["layers"],
-            dim,
-        ),
-        tokenizer_of(read_merges(MERGES)),
-        None,
+        TextSizes(*(text[name] for name in names), dim),
     )
+
+
+def empty_clip(reference: ClipReference) -> Clip:
+    """The small model with our code, its weights uninitialised."""
+    return sized(*sizes_of(reference), tokenizer_of(read_merges(MERGES)), None)
 
 
 def filled_clip(reference: ClipReference) -> Clip:

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hsfiq.errors import UnreadableInput
 from hsfiq.model.retrieval.bi_blip4cir import BiBlip4cir, Direction, directed_text
 from hsfiq.model.retrieval.loading import new_system
 from hsfiq.model.retrieval.system import Batch
@@ -42,9 +41,6 @@ def built(stage: int = 1, **values: Any) -> BiBlip4cir:
 
 both_stages = pytest.mark.parametrize("stage", [1, 2])
 directions = pytest.mark.parametrize("direction", ["token", "backward-token", "code", "none"])
-
-
-# ------------------------------------------------------------------------------------- the losses
 
 
 def literal_reversed_loss(system: BiBlip4cir, batch: Batch) -> float:
@@ -128,23 +124,11 @@ def test_without_alpha_there_is_no_reversed_loss() -> None:
     assert list(built(2, alpha=(0.0, 0.5)).losses(BATCH).terms) == ["forward", "reversed"]
 
 
-def test_each_stage_has_its_alpha() -> None:
-    with pytest.raises(UnreadableInput, match=r"the stages differ in number: .*alpha=0\.4"):
-        small(alpha=(0.4,))
-
-
-# ------------------------------------------------------------------------------------ directions
-
-
 @pytest.mark.parametrize(
     ("text", "direction", "expected"),
     [
         ("is red", "forward", "[forward] is red"),
-        (
-            "is red and long and plain",
-            "backward",
-            "[backward] is red and [backward] long and [backward] plain",
-        ),
+        ("is red and plain", "backward", "[backward] is red and [backward] plain"),
         ("has sandals", "forward", "[forward] has sand [forward] als"),
         ("", "backward", "[backward]"),
     ],
@@ -186,9 +170,6 @@ def test_a_token_fits_before_the_longest_text() -> None:
     assert built().text_vectors(["red " * 60], "forward").isfinite().all()
 
 
-# --------------------------------------------------------------------------- what a stage trains
-
-
 def test_stage_1_trains_the_text_encoder_and_the_tokens() -> None:
     system = built()
     names = trained_names(system, BATCH)
@@ -228,9 +209,6 @@ def test_the_projection_has_its_own_learning_rate_in_stage_1() -> None:
     assert names == ["backbone.text.proj.weight", "backbone.text.proj.bias"]
     assert built(2, proj_lr=5e-3).own_lr() == {}
     assert built(proj_lr=None).own_lr() == {}
-
-
-# -------------------------------------------------------------------------------------- retrieval
 
 
 @both_stages
@@ -286,16 +264,11 @@ def test_stage_2_computes_no_text_twice(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(calls) == 3
 
 
-def test_images_are_read_as_their_vectors_in_both_stages() -> None:
-    for stage in (1, 2):
-        encoder = built(stage).training_encoder()
-        assert encoder.tokens_shape == (1, built().backbone.dim)
-
-
 @both_stages
 def test_cached_vectors_need_no_image_encoder(stage: int) -> None:
     system = built(stage)
     encoder = system.training_encoder()
+    assert encoder.tokens_shape == (1, system.backbone.dim)
     vectors = replace(
         BATCH,
         references=system.image_vectors(BATCH.references).unsqueeze(1),  # [B, 1, D]

@@ -22,12 +22,7 @@ from hsfiq.model.retrieval.blip import (
     sized,
     tokenizer_of,
 )
-from tests.model.retrieval.blip_reference import (
-    BlipReference,
-    empty_blip,
-    filled_blip,
-    read_blip_reference,
-)
+from tests.model.retrieval.blip_reference import BlipReference, filled_blip, read_blip_reference
 
 KINDS = (Blip, BlipCrossAttention)
 
@@ -91,15 +86,13 @@ def test_a_direction_acts_like_a_word_after_the_first_token(
         assert blip.text_vectors(["red " * 100], word).isfinite().all()  # the text's end is cut
 
 
-def test_fused_vectors_are_those_of_blips_code(
-    reference: BlipReference, cross: BlipCrossAttention
-) -> None:
+def test_fused_vectors_equal_blips(reference: BlipReference, cross: BlipCrossAttention) -> None:
     tokens = read_images(reference, cross.image_tokens(reference.pixels))
     vectors = cross.fused_vectors(tokens, reference.about["texts"])
     torch.testing.assert_close(vectors, reference.outputs["fused"], atol=1e-5, rtol=1e-5)
 
 
-def test_tokens_may_come_from_the_cache_in_half_precision(
+def test_tokens_may_have_half_precision(
     reference: BlipReference, cross: BlipCrossAttention
 ) -> None:
     tokens = cross.image_tokens(reference.pixels).half()
@@ -143,7 +136,6 @@ def test_gradients_reach_the_text_encoder_and_nothing_frozen(reference: BlipRefe
             if name.startswith("image."):
                 assert (parameter.requires_grad, parameter.grad) == (False, None), name
             else:
-                assert parameter.grad is not None, name
                 assert parameter.grad.any(), name
 
 
@@ -170,9 +162,7 @@ def test_the_frozen_id_follows_the_image_encoder_alone(reference: BlipReference)
     assert blip.frozen_id() != first
 
 
-def test_texts_and_images_must_be_as_many(
-    reference: BlipReference, cross: BlipCrossAttention
-) -> None:
+def test_texts_and_images_are_as_many(reference: BlipReference, cross: BlipCrossAttention) -> None:
     tokens = cross.image_tokens(reference.pixels)
     with pytest.raises(ValueError, match="2 images, but 1 texts"):
         cross.fused_vectors(tokens, ["is red"])
@@ -236,16 +226,6 @@ def test_the_same_seed_draws_the_same_weights(reference: BlipReference) -> None:
     name = "image.encoder.embeddings.patch_embedding.weight"
     assert not torch.equal(small[0][name], small[2][name])
     assert all(value.isfinite().all() for value in small[0].values())
-
-
-def test_an_empty_model_is_filled_completely_by_a_checkpoint(reference: BlipReference) -> None:
-    filled = filled_blip(reference, BlipCrossAttention)
-    empty = empty_blip(reference, BlipCrossAttention)
-    empty.load_state_dict(filled.state_dict())
-    tokens = filled.image_tokens(reference.pixels)
-    assert torch.equal(
-        empty.fused_vectors(tokens, ["is red", "a"]), filled.fused_vectors(tokens, ["is red", "a"])
-    )
 
 
 def test_a_missing_vocabulary_is_named_with_its_address(tmp_path: Path) -> None:
