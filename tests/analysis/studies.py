@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,7 @@ def make_release(
             "score_2": np.array(second, dtype=np.int64),
             "preferred": np.array([question.preferred for question in study], dtype=np.int64),
             "irrelevant": False,
-        },
+        }
     )
     sides = [(place, side) for place in range(len(study)) for side in (1, 2)]
     sets = _table(
@@ -94,14 +94,14 @@ def make_release(
             "score": np.array(
                 [study[place].scores[side - 1] for place, side in sides], dtype=np.int64
             ),
-        },
+        }
     )
     queries = _table(
         {
             "query_id": query_ids,
             "target_id": [question.target for question in study],
             "text": "is red",
-        },
+        }
     )
     return Release(
         folder=folder,
@@ -130,6 +130,20 @@ def values_of(study: Sequence[Question]) -> pd.Series:
     ids = [f"{name}.{side}" for name in question_ids(study) for side in (1, 2)]
     flat = [value for question in study for value in question.values]
     return pd.Series(flat, index=ids, dtype="float64")
+
+
+def with_sides_swapped(study: Sequence[Question]) -> list[Question]:
+    """The same answers with set 1 and set 2 exchanged."""
+    return [
+        replace(
+            question,
+            preferred={0: 0, 1: 2, 2: 1}[question.preferred],
+            scores=question.scores[::-1],
+            images=question.images[::-1],
+            values=question.values[::-1],
+        )
+        for question in study
+    ]
 
 
 def bootstrap_of(release: Release, n_resamples: int) -> Bootstrap:

@@ -34,6 +34,7 @@ from tests.analysis.studies import (
     make_release,
     studies,
     values_of,
+    with_sides_swapped,
 )
 
 RESAMPLES = 20
@@ -43,6 +44,13 @@ def margins_of(study: list[Question]) -> Margins:
     release = make_release(study)
     bootstrap = bootstrap_of(release, RESAMPLES)
     return margins(release.preferences, values_of(study), bootstrap)
+
+
+def rescaled(study: list[Question], factor: float, shift: float) -> list[Question]:
+    return [
+        replace(q, values=tuple(None if v is None else factor * v + shift for v in q.values))
+        for q in study
+    ]
 
 
 def told_apart(study: list[Question]) -> list[tuple[float, int, bool]]:
@@ -127,24 +135,9 @@ def test_the_trend_is_scipys_rho_over_pairs(study: list[Question]) -> None:
 @given(studies)
 def test_invariances_of_margins(study: list[Question]) -> None:
     plain = margins_of(study)
-    mirrored = margins_of(
-        [
-            replace(
-                q,
-                preferred={0: 0, 1: 2, 2: 1}[q.preferred],
-                scores=q.scores[::-1],
-                values=q.values[::-1],
-            )
-            for q in study
-        ]
-    )
+    mirrored = margins_of(with_sides_swapped(study))
     assert mirrored.to_json() == plain.to_json()
-    scaled = margins_of(
-        [
-            replace(q, values=tuple(None if v is None else 2 * v + 1 for v in q.values))
-            for q in study
-        ]
-    )
+    scaled = margins_of(rescaled(study, 2, 1))
     assert scaled.by_score.to_json() == plain.by_score.to_json()
     assert scaled.by_metric.trend == plain.by_metric.trend or not plain.by_metric.n
     for plain_bin, other_bin in zip(plain.by_metric.bins, scaled.by_metric.bins, strict=True):
@@ -335,23 +328,8 @@ def test_a_study_that_can_be_counted_by_hand() -> None:
 @given(studies)
 def test_invariances(study: list[Question]) -> None:
     plain = accuracies(study)
-    scaled = accuracies(
-        [
-            replace(q, values=tuple(None if v is None else 4 * v - 8 for v in q.values))
-            for q in study
-        ]
-    )
-    mirrored = accuracies(
-        [
-            replace(
-                q,
-                preferred={0: 0, 1: 2, 2: 1}[q.preferred],
-                scores=q.scores[::-1],
-                values=q.values[::-1],
-            )
-            for q in study
-        ]
-    )
+    scaled = accuracies(rescaled(study, 4, -8))
+    mirrored = accuracies(with_sides_swapped(study))
     for human, result in plain.items():
         expected = result.to_json()
         assert mirrored[human].to_json() == expected
@@ -437,20 +415,14 @@ def test_an_epsilon_from_other_participants_is_less_optimistic() -> None:
         (True, 1, None),
     ],
 )  # fmt: skip
-def test_forced_choices_have_no_accuracy(
-    ties_allowed: bool | None, preferred: int, reason: str | None
-) -> None:
+def test_forced_choices(ties_allowed: bool | None, preferred: int, reason: str | None) -> None:
     study = [
         replace(Question(choice, values=(1.0, 0.0)), participant=f"p{number}")
         for number, choice in enumerate([1, 2, preferred])
     ]
     release = make_release(study)
-    result = pairwise_accuracies(
-        release.preferences,
-        values_of(study),
-        Bootstrap.of_release(release, n_resamples=5),
-        ties_allowed=ties_allowed,
-    )
+    bootstrap, values = Bootstrap.of_release(release, n_resamples=5), values_of(study)
+    result = pairwise_accuracies(release.preferences, values, bootstrap, ties_allowed=ties_allowed)
     preference = result["preference"]
     assert preference.reason == reason
     assert result["score"].reason is None  # scores can always be the same
@@ -458,12 +430,8 @@ def test_forced_choices_have_no_accuracy(
     assert all(math.isnan(figure) == (reason is not None) for figure in figures)
     if reason is not None:
         assert math.isnan(preference.in_sample_base_rate)
-        assert preference.to_json()["in_sample"] == {
-            "accuracy": None,
-            "epsilon": None,
-            "base_rate": None,
-            "reason": reason,
-        }
+        missing = dict.fromkeys(("accuracy", "epsilon", "base_rate"))
+        assert preference.to_json()["in_sample"] == missing | {"reason": reason}
 
 
 def test_the_base_rate_out_of_sample_is_decided_on_the_other_folds() -> None:

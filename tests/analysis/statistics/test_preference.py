@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -42,6 +41,7 @@ from tests.analysis.studies import (
     participant_counts,
     studies,
     values_of,
+    with_sides_swapped,
 )
 
 
@@ -58,13 +58,6 @@ def test_equals_the_definition_and_scipy(answers: list[int]) -> None:
     assert result.rate == first / (first + second)
     assert result.p == pytest.approx(reference.binomial_p(first, first + second), rel=1e-9)
     assert result.p == stats.binomtest(first, first + second, 0.5).pvalue
-
-
-def test_swapping_the_sides_does_not_change_p() -> None:
-    first = position_bias(make_release([Question(1)] * 9 + [Question(2)]).preferences)
-    second = position_bias(make_release([Question(2)] * 9 + [Question(1)]).preferences)
-    assert (first.rate, second.rate) == (0.9, 0.1)
-    assert first.p == second.p == pytest.approx(22 / 1024)
 
 
 @few
@@ -91,7 +84,6 @@ def test_one_consistent_participant_is_no_evidence() -> None:
     result = position_bias(release.preferences, Bootstrap.of_release(release))
     assert result.p < 1e-9
     assert result.p_clustered == 1
-    assert result.ci is not None
     assert result.ci.reason
 
 
@@ -114,7 +106,6 @@ def test_the_interval_equals_that_of_repeated_participants() -> None:
             if question.participant == f"p{person}" and question.preferred
         ]
         rates.append(answers.count(1) / len(answers))
-    assert result.ci is not None
     ends = (result.ci.low, result.ci.high)
     assert ends == pytest.approx(expected_ends(rates, 7), abs=1e-12)
 
@@ -125,20 +116,6 @@ def rates_of(study: list[Question]) -> PreferenceRates:
 
 def figures(rate: Rate) -> tuple[object, int]:
     return pytest.approx(rate.rate, nan_ok=True), rate.n
-
-
-def swap_sides(study: list[Question]) -> list[Question]:
-    """The same answers with set 1 and set 2 exchanged."""
-    return [
-        replace(
-            question,
-            preferred={0: 0, 1: 2, 2: 1}[question.preferred],
-            scores=question.scores[::-1],
-            images=question.images[::-1],
-            values=question.values[::-1],
-        )
-        for question in study
-    ]
 
 
 def test_a_study_that_can_be_counted_by_hand() -> None:
@@ -167,7 +144,7 @@ def test_a_study_that_can_be_counted_by_hand() -> None:
 @given(studies)
 def test_equals_the_definitions(study: list[Question]) -> None:
     rates = rates_of(study)
-    swapped = swap_sides(study)
+    swapped = with_sides_swapped(study)
     assert figures(rates.ge) == reference.ge(study)
     assert figures(rates.gt) == reference.gt(study)
     assert figures(rates.symmetric) == reference.symmetric(study)
@@ -198,7 +175,7 @@ def test_given_tie_equals_the_definition(study: list[Question], k: int) -> None:
 @few
 @given(studies)
 def test_swapping_the_sides_mirrors_the_rates(study: list[Question]) -> None:
-    rates, mirror = rates_of(study), rates_of(swap_sides(study))
+    rates, mirror = rates_of(study), rates_of(with_sides_swapped(study))
     assert figures(mirror.ge) == (rates.ge_swapped.rate, rates.ge_swapped.n)
     assert figures(mirror.gt) == (rates.gt_swapped.rate, rates.gt_swapped.n)
     assert figures(mirror.symmetric) == (rates.symmetric.rate, rates.symmetric.n)
@@ -212,10 +189,7 @@ def test_swapping_the_sides_mirrors_the_rates(study: list[Question]) -> None:
 def test_a_monotone_transform_changes_nothing(study: list[Question]) -> None:
     preferences = make_release(study).preferences
     values = values_of(study)
-    plain, transformed = (
-        preference_rates(preferences, values),
-        preference_rates(preferences, values**3 + 7),
-    )
+    plain, transformed = (preference_rates(preferences, v) for v in (values, values**3 + 7))
     assert plain.to_json() == transformed.to_json()
     assert plain.pairs_to_json() == transformed.pairs_to_json()
 
@@ -241,29 +215,12 @@ def test_each_tie_enters_ge_twice(study: list[Question]) -> None:
     assert hits == right + rates.metric_ties
 
 
-def test_a_constant_metric_gets_the_base_rate() -> None:
-    study = [Question(preferred=1)] * 3 + [Question(preferred=2)]
-    rates = rates_of(study)
-    assert rates.ge == rates.base_rate == Rate(0.75, 4, 1.0)
-    assert rates.tie_half == Rate(0.5, 4, 1.0)
-    assert rates.symmetric.to_json() == {
-        "rate": None,
-        "n": 0,
-        "coverage": 0.0,
-        "reason": "no pair has m different",
-    }
-
-
 def test_no_questions_give_reasons() -> None:
     rates = preference_rates(make_release([]).preferences, pd.Series(dtype="float64"))
     for name in RATES:
         rate: Rate = getattr(rates, name)
-        assert rate.to_json() == {
-            "rate": None,
-            "n": 0,
-            "coverage": None,
-            "reason": "the release has no questions",
-        }
+        expected = {"rate": None, "n": 0, "coverage": None}
+        assert rate.to_json() == expected | {"reason": "the release has no questions"}
 
 
 def test_the_intervals_equal_those_of_repeated_participants() -> None:
@@ -298,10 +255,9 @@ def test_the_intervals_equal_those_of_repeated_participants() -> None:
         (rates.symmetric, reference.symmetric),
         (rates.tie_half, reference.tie_half),
         (rates.base_rate, reference.base_rate),
-        (rates.ge_swapped, lambda answers: reference.ge(swap_sides(answers))),
+        (rates.ge_swapped, lambda answers: reference.ge(with_sides_swapped(answers))),
         (tied, lambda answers: reference.given_recall_tie(answers, 5)),
     ):
-        assert rate.ci is not None
         ends = expected_ends([twin(answers)[0] for answers in resamples], 8)
         assert (rate.ci.low, rate.ci.high) == pytest.approx(tuple(ends), abs=1e-12)
         assert 2 <= rate.ci.n_clusters <= 8
@@ -315,7 +271,6 @@ def test_an_empty_rate_has_no_interval() -> None:
     written = rates.symmetric.to_json()
     assert written["ci"] == [None, None]
     assert written["reason"] == "no pair has m different"
-    assert rates.tie_half.ci is not None
     assert (rates.tie_half.ci.low, rates.tie_half.ci.high) == (0.5, 0.5)
     assert rates.tie_half.ci.note
 
