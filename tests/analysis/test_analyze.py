@@ -31,6 +31,7 @@ from tests.analysis.studies import (
     values_of,
     write_release,
 )
+from tests.analysis.test_details import nulls_without_reason
 
 STUDY = [Question(1, (4, 2)), Question(2, (1, 3), participant="p2")]
 
@@ -118,7 +119,6 @@ def test_each_category_is_a_release_of_its_own(drawn: tuple[Release, pd.Series])
             assert getattr(figures.preference["oracle"], rate).rate == getattr(plain, rate).rate
         assert figures.position_bias.rate == position_bias(preferences).rate
         ci = figures.spearman["oracle"].ci
-        assert ci is not None
         assert ci.n_clusters == 10
         assert ci.low < figures.spearman["oracle"].rho < ci.high
 
@@ -131,7 +131,7 @@ def test_each_category_is_a_release_of_its_own(drawn: tuple[Release, pd.Series])
         (["shirt", "shirt", None, ""], None),
     ],
 )
-def test_the_note_says_whether_participants_differ_too(
+def test_the_note_says_whether_participants_differ(
     named: list[str | None], note: str | None
 ) -> None:
     release = with_categories(named)
@@ -158,23 +158,7 @@ def strict(analysis: Analysis) -> dict[str, Any]:
     return written
 
 
-def nulls_without_reason(value: object, path: str = "") -> list[str]:
-    if not isinstance(value, dict):
-        return []
-    nulls = [f"{path}.{key}" for key in value if value[key] is None and not value.get("reason")]
-    return nulls + [
-        missing for key in value for missing in nulls_without_reason(value[key], f"{path}.{key}")
-    ]
-
-
-SAME = Question(
-    preferred=0,
-    scores=(5, 1),
-    images=("ebcda", "abcde"),
-    target="e",
-    participant="p1",
-    values=(None, None),
-)
+SAME = Question(0, (5, 1), ("ebcda", "abcde"), target="e", values=(None, None))
 
 
 @few

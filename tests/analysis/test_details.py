@@ -15,14 +15,8 @@ from tests.analysis.drawn_releases import BEST_FIRST
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
 KEYS = {
-    "systems",
-    "participants",
-    "categories",
-    "overlap",
-    "place_and_time",
-    "repeated_pairs",
-    "sensitivity",
-    "within_query",
+    *("systems", "participants", "categories", "overlap", "place_and_time"),
+    *("repeated_pairs", "sensitivity", "within_query"),
 }
 
 
