@@ -15,10 +15,8 @@ from fastapi import Request, Response
 from sqlalchemy.orm import Session
 
 from hsfiq.access import signing_keys
-from hsfiq.collect import participants
+from hsfiq.collect.rows import ParticipantRow, participant_row
 from hsfiq.db.engine import Database
-from hsfiq.db.rows import ParticipantRow, participant_row
-from hsfiq.db.tables import Participant
 from hsfiq.db.types import DIGEST_LENGTH, digest_of
 from hsfiq.errors import Forbidden, Refused
 
@@ -110,31 +108,31 @@ def required_tokens(cookies: Mapping[str, str], signer: Signer) -> list[str]:
 
 def participants_in(
     session: Session, cookies: Mapping[str, str], signer: Signer
-) -> list[Participant]:
+) -> list[ParticipantRow]:
     """The participants who have used this browser, the current one first."""
     return list(valid_participants(session, tokens_in(cookies, signer)))
 
 
 def participant_in(
     session: Session, cookies: Mapping[str, str], signer: Signer, *, lock: bool = False
-) -> Participant | None:
-    """The current participant of this browser, with `lock` after locking their row."""
+) -> ParticipantRow | None:
+    """The current participant of this browser, with `lock` after locking them."""
     return next(valid_participants(session, tokens_in(cookies, signer), lock=lock), None)
 
 
 def valid_participants(
     session: Session, tokens: Sequence[str], *, lock: bool = False
-) -> Iterator[Participant]:
+) -> Iterator[ParticipantRow]:
     """The participants with these tokens; tokens of people who were forgotten are left out."""
     for token in tokens:
-        participant = participants.by_token_hash(session, token, lock=lock)
+        participant = participant_row(session, token, lock=lock)
         if participant is not None:
             yield participant
 
 
 def required_participant(
     session: Session, cookies: Mapping[str, str], signer: Signer, *, lock: bool = False
-) -> Participant:
+) -> ParticipantRow:
     """The participant whose cookie this is, with `lock` locked; else `UnknownBrowser`."""
     participant = participant_in(session, cookies, signer, lock=lock)
     if participant is None:
@@ -143,32 +141,15 @@ def required_participant(
     return participant
 
 
-def locked_participant(
-    session: Session, cookies: Mapping[str, str], signer: Signer
-) -> ParticipantRow:
-    """The same as a row, after locking it."""
-    tokens = required_tokens(cookies, signer)
-    rows = (participant_row(session, token, lock=True) for token in tokens)
-    participant = next(filter(None, rows), None)
-    if participant is None:
-        raise UnknownParticipant(UNKNOWN_BROWSER)
-    return participant
-
-
 def set_participant_cookie(
-    response: Response,
-    participant: Participant,
-    request: Request,
-    signer: Signer,
+    response: Response, token_hash: str, request: Request, signer: Signer
 ) -> None:
     """Make somebody the current participant of a browser; it keeps those in its cookies.
 
     Scripts cannot read the cookie.
     """
-    others = [
-        token for token in tokens_in(request.cookies, signer) if token != participant.token_hash
-    ]
-    tokens = [participant.token_hash, *others][:MOST_PARTICIPANTS]
+    others = [token for token in tokens_in(request.cookies, signer) if token != token_hash]
+    tokens = [token_hash, *others][:MOST_PARTICIPANTS]
     response.set_cookie(
         COOKIE,
         signer.sign(COOKIE_PURPOSE, BETWEEN_PARTICIPANTS.join(tokens)),

@@ -49,6 +49,7 @@ from hsfiq.annotate.texts import (
 )
 from hsfiq.collect import participants
 from hsfiq.collect.participants import has_free_place
+from hsfiq.collect.rows import ParticipantRow, StudyRow, participant_row
 from hsfiq.collect.stages import UNFINISHED_STAGES, stage_of
 from hsfiq.collect.steps import steps_of
 from hsfiq.collect.studies import OtherPlatformStudy, list_studies
@@ -104,17 +105,17 @@ def add_open_enrolment(app: FastAPI, services: Services) -> None:
         """Enrol in a study, or continue in it; a `different` person begins as somebody new."""
         with services.database.reading() as session:
             held = participants_in(session, request.cookies, services.signer)
-        known = next((person for person in held if person.study_id == study), None)
+        token_hash = next((each.token_hash for each in held if each.study.id == study), None)
         try:
-            if known is None or different:
-                known = enrol_openly(request, services, study, language, proof)
+            if token_hash is None or different:
+                token_hash = enrol_openly(request, services, study, language, proof).token_hash
         except NotOpen:
             return refused_enrolment(request, services, study)
         except NotProven:
             return unproven_enrolment(request, services, study, "begin_again")
         except CookiesBlocked:
             return unproven_enrolment(request, services, study, "no_cookies")
-        return redirect_to_study(request, services, known, "study/")
+        return redirect_to_study(request, services, token_hash, "study/")
 
     @app.post("/continue")
     def continue_as(request: Request, participant: Annotated[int, Form()]) -> Response:
@@ -124,14 +125,14 @@ def add_open_enrolment(app: FastAPI, services: Services) -> None:
         chosen = next((person for person in held if person.id == participant), None)
         if chosen is None:
             raise UnknownBrowser("this browser is not known; begin at the welcome page")
-        return redirect_to_study(request, services, chosen, "study/")
+        return redirect_to_study(request, services, chosen.token_hash, "study/")
 
 
 def welcome_again(
     session: Session,
     request: Request,
     services: Services,
-    held: Sequence[Participant],
+    held: Sequence[ParticipantRow],
     notice: Notice | None = None,
     *,
     language: str = "",
@@ -179,7 +180,7 @@ def enrol_openly(
             session,
             study_id,
             now=now,
-            language=language_in(offered[study_id], request.headers, language),
+            language=language_in(config_of(offered[study_id]), request.headers, language),
             token=token,
             client=client_of(request, signer, study_id),
         )
@@ -207,8 +208,9 @@ def refused_enrolment(request: Request, services: Services, study_id: int) -> Re
         if full is None:
             page = welcome_again(session, request, services, [], "full")
         else:
-            language = language_in(full, request.headers)
-            page = HTMLResponse(not_open_page(session, full, language, was_sent=False))
+            row = StudyRow.of(full)
+            language = language_in(row.config, request.headers)
+            page = HTMLResponse(not_open_page(session, row, language, was_sent=False))
     page.status_code = NotOpen.status
     return page
 
@@ -322,7 +324,8 @@ def add_personal_links(app: FastAPI, services: Services) -> None:
     @app.api_route("/start/{token}", methods=["GET", "POST"])
     def personal_link(request: Request, token: str) -> Response:
         with services.database.reading() as session:
-            known = participants.by_token(session, token) if PLATFORM_ID.fullmatch(token) else None
+            is_token = PLATFORM_ID.fullmatch(token)
+            known = participant_row(session, digest_of(token)) if is_token else None
             if known is None:
                 return unknown_link(request, 404)
             if replaced := replaced_by_link(session, request, services, known):
@@ -330,12 +333,12 @@ def add_personal_links(app: FastAPI, services: Services) -> None:
         try:
             with services.database.writing() as session:
                 participant = session.get_one(Participant, known.id)
-                language = language_in(participant.study, request.headers)
+                language = language_in(known.study.config, request.headers)
                 now = datetime.now(UTC)
                 participants.enrol_invited(session, participant, now=now, language=language)
         except NotOpen:
-            return not_open(request, services, known.study_id)
-        return redirect_to_study(request, services, participant, "../study/")
+            return not_open(request, services, known.study.id)
+        return redirect_to_study(request, services, known.token_hash, "../study/")
 
 
 def add_platform_links(app: FastAPI, services: Services) -> None:
@@ -359,7 +362,8 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
             signature = request.query_params.get("signature", "")
             require_signed(services.signer, study, link.person, signature)
             if replaced := replaced_by_link(session, request, services, link):
-                texts = study_texts(session, study, language_in(study, request.headers))
+                row = StudyRow.of(study)
+                texts = study_texts(session, row, language_in(row.config, request.headers))
                 return question_link(session, replaced, texts, "")
         try:
             with services.database.writing() as session:
@@ -370,12 +374,12 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
                     source=link.platform,
                     external_id=link.person,
                     platform_study_id=link.platform_study,
-                    language=language_in(study, request.headers),
+                    language=language_in(config_of(study), request.headers),
                     client=client_of(request, services.signer, study.id),
                 )
         except NotOpen:
             return not_open(request, services, study.id)
-        return redirect_to_study(request, services, participant, "study/")
+        return redirect_to_study(request, services, participant.token_hash, "study/")
 
 
 def from_mturk(
@@ -390,8 +394,8 @@ def from_mturk(
 
 
 def replaced_by_link(
-    session: Session, request: Request, services: Services, link: Participant | PlatformLink
-) -> Participant | None:
+    session: Session, request: Request, services: Services, link: ParticipantRow | PlatformLink
+) -> ParticipantRow | None:
     """The unfinished participant of this browser whom a link would replace without a question.
 
     Any site can contain a link that makes this browser answer as somebody else. A form can only
@@ -400,15 +404,17 @@ def replaced_by_link(
     current = participant_in(session, request.cookies, services.signer)
     if current is None or request.method == "POST":
         return None
-    if isinstance(link, Participant):
+    if isinstance(link, ParticipantRow):
         is_same = link.id == current.id
     else:
         is_same = (link.platform, link.person) == (current.source, current.external_id)
-    stage = stage_of(session, current, steps_of(session, current))
+    stage = stage_of(session, current, steps_of(session, current.id))
     return current if not is_same and stage in UNFINISHED_STAGES else None
 
 
-def question_link(session: Session, current: Participant, other: StudyTexts, root: str) -> Response:
+def question_link(
+    session: Session, current: ParticipantRow, other: StudyTexts, root: str
+) -> Response:
     """The page that asks whether a link may replace the current participant."""
     page = other_participation_page(participant_texts(session, current), other, root)
     return HTMLResponse(page, headers={"Cache-Control": "no-store"})
@@ -417,8 +423,8 @@ def question_link(session: Session, current: Participant, other: StudyTexts, roo
 def not_open(request: Request, services: Services, study_id: int) -> Response:
     """What somebody is told whom a study cannot take although they were sent to it."""
     with services.database.reading() as session:
-        study = session.get_one(Study, study_id)
-        language = language_in(study, request.headers)
+        study = StudyRow.of(session.get_one(Study, study_id))
+        language = language_in(study.config, request.headers)
         page = not_open_page(session, study, language, was_sent=True)
     return HTMLResponse(page, status_code=NotOpen.status)
 

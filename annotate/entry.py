@@ -23,7 +23,8 @@ from hsfiq.annotate.pages import not_invited_page, too_many_page
 from hsfiq.annotate.serving.proxy import client_address, network_of
 from hsfiq.annotate.texts import language_for, language_in
 from hsfiq.collect.recruiting import NotInvited, TooManyEnrolments
-from hsfiq.db.tables import Participant, Study
+from hsfiq.collect.rows import StudyRow
+from hsfiq.db.tables import Study
 from hsfiq.errors import Forbidden
 from hsfiq.study.config import config_of
 
@@ -53,8 +54,8 @@ def add_limit_page(app: FastAPI, services: Services) -> None:
             is_told.set()
             logger.warning("%s", ADVICE)
         with services.database.reading() as session:
-            study = session.get_one(Study, error.study_id)
-            language = language_in(study, request.headers)
+            study = StudyRow.of(session.get_one(Study, error.study_id))
+            language = language_in(study.config, request.headers)
             page = too_many_page(session, study, language, minutes=ceil(error.seconds / 60))
         headers = {"Retry-After": str(error.seconds), "Cache-Control": "no-store"}
         of_frame = getattr(request.state, "headers", {})
@@ -69,11 +70,9 @@ def client_of(request: Request, signer: Signer, study_id: int) -> str:
     return signer.derive("client", f"{study_id}:{network}")
 
 
-def redirect_to_study(
-    request: Request, services: Services, participant: Participant, path: str
-) -> Response:
+def redirect_to_study(request: Request, services: Services, token_hash: str, path: str) -> Response:
     response = RedirectResponse(path, status_code=303, headers={"Cache-Control": "no-store"})
-    set_participant_cookie(response, participant, request, services.signer)
+    set_participant_cookie(response, token_hash, request, services.signer)
     return response
 
 

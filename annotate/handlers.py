@@ -19,7 +19,6 @@ from hsfiq.annotate.cookies import (
     Assignment,
     Signer,
     assigned_token,
-    locked_participant,
     read_assignment,
     required_participant,
     required_tokens,
@@ -51,6 +50,7 @@ from hsfiq.collect.protocol import (
     WithdrawalView,
 )
 from hsfiq.collect.retrievers import Asked, Retrievers, store_lists
+from hsfiq.collect.rows import ParticipantRow, participant_row, read_row
 from hsfiq.collect.searches import SearchState, Typed, state_of
 from hsfiq.collect.stages import (
     Position,
@@ -61,15 +61,11 @@ from hsfiq.collect.stages import (
     reconsider,
     store_answers,
 )
-from hsfiq.collect.steps import (
-    lock_asked_question,
-    lock_question,
-    require_reached,
-)
-from hsfiq.collect.withdrawal import consequences_of, lock_study_of
+from hsfiq.collect.steps import lock_question, require_reached
+from hsfiq.collect.studies import lock_study
+from hsfiq.collect.withdrawal import consequences_of
 from hsfiq.collect.withdrawal import withdraw as withdraw_from_study
 from hsfiq.db.engine import Database
-from hsfiq.db.rows import AnyParticipant
 from hsfiq.db.tables import Participant
 from hsfiq.errors import Forbidden, HsfiqError, Refused, SetBack
 from hsfiq.kinds import KINDS
@@ -102,12 +98,13 @@ class Services:
 
 
 def opening(services: Services, cookies: Cookies) -> Opening:
+    now = datetime.now(UTC)
     with services.database.writing() as session:
-        participant, now = (
-            required_participant(session, cookies, services.signer),
-            datetime.now(UTC),
-        )
-        participants.come_back(session, participant, now)
+        participant = required_participant(session, cookies, services.signer)
+        if participant.enrolled_at is None:
+            person = session.get_one(Participant, participant.id)
+            participants.come_back(session, person, now)
+            participant = read_row(session, participant.token_hash)
         position = current_position(session, participant, now)
     with services.database.reading() as session:
         return services.views.opening(session, participant, position)
@@ -129,7 +126,9 @@ def choose_language(services: Services, cookies: Cookies, payload: LanguagePaylo
     """The same question or step in another of the study's languages, from now on."""
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
-        participants.choose_language(participant, payload["language"])
+        participants.require_language(participant.study.config.study, payload["language"])
+        participant.language = payload["language"]
+        participant.store(session)
     return show(services, cookies, payload["number"])
 
 
@@ -140,11 +139,11 @@ def submit(
 ) -> SubmitReply:
     now = datetime.now(UTC)
     with services.database.writing() as session:
-        participant = locked_participant(session, cookies, services.signer)
+        participant = required_participant(session, cookies, services.signer, lock=True)
         assignment = read_assignment(
             services.signer, participant.token_hash, payload["assignment"], "question"
         )
-        question = lock_asked_question(session, assignment.key)
+        question = lock_question(session, assignment.key)
         if question.reassigned:
             raise Reassigned("this question has been reassigned to somebody else")
         answer = given_answer(question, participant.study, payload, now)
@@ -173,6 +172,7 @@ def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
         decide(session, participant, agrees=agrees, now=now)
+        participant = read_row(session, participant.token_hash)
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
 
@@ -182,6 +182,7 @@ def take_part_after_all(services: Services, cookies: Cookies) -> View:
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
         reconsider(session, participant, now)
+        participant = read_row(session, participant.token_hash)
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
 
@@ -291,7 +292,7 @@ def stop_search(services: Services, cookies: Cookies, payload: StopPayload) -> V
 
 def locked_search(
     session: Session, services: Services, cookies: Cookies, signed: str
-) -> tuple[Participant, Assignment]:
+) -> tuple[ParticipantRow, Assignment]:
     """The participant and the search of a signed page, both locked."""
     participant = required_participant(session, cookies, services.signer, lock=True)
     assignment = read_assignment(services.signer, participant.token_hash, signed, "search")
@@ -323,7 +324,7 @@ def withdrawal(services: Services, cookies: Cookies) -> WithdrawalView:
     """What withdrawing would delete, and what it cannot change."""
     with services.database.reading() as session:
         participant = required_participant(session, cookies, services.signer)
-        consequences = consequences_of(session, participant)
+        consequences = consequences_of(session, participant.id)
         assignment = Assignment("withdrawal", participant.id)
         return {
             "name": participant.name,
@@ -349,19 +350,19 @@ def withdraw(services: Services, cookies: Cookies, payload: WithdrawalPayload) -
     held = required_tokens(cookies, services.signer)
     token = assigned_token(services.signer, held, payload["assignment"], "withdrawal")
     with services.database.writing() as session:
-        known = participants.by_token_hash(session, token)
+        known = participant_row(session, token)
         if known is None:
             return
-        lock_study_of(session, known)
-        participant = participants.by_token_hash(session, token, lock=True)
-        if participant is not None:
-            withdraw_from_study(session, participant, datetime.now(UTC))
+        lock_study(session, known.study.id)  # a release of it may be about to be recorded
+        if participant_row(session, token, lock=True) is not None:
+            person = session.get_one(Participant, known.id)
+            withdraw_from_study(session, person, datetime.now(UTC))
 
 
 def see_messages(services: Services, cookies: Cookies, messages: Sequence[int]) -> None:
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
-        mark_seen(session, participant, messages, datetime.now(UTC))
+        mark_seen(session, participant.id, messages, datetime.now(UTC))
 
 
 def finish_practice(services: Services, cookies: Cookies) -> View:
@@ -369,7 +370,7 @@ def finish_practice(services: Services, cookies: Cookies) -> View:
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
         if current_position(session, participant, now).stage == "practice":
-            participants.finish_practice(participant, now=now)
+            participant.practised_at = now
         position = current_position(session, participant, now)
     return view_of(services, participant, position)
 
@@ -386,6 +387,6 @@ def check(services: Services, cookies: Cookies, payload: CheckPayload) -> CheckR
     return {"passed": passed, "view": view_of(services, participant, position)}
 
 
-def view_of(services: Services, participant: AnyParticipant, position: Position) -> View:
+def view_of(services: Services, participant: ParticipantRow, position: Position) -> View:
     with services.database.reading() as session:
         return services.views.view(session, participant, position)

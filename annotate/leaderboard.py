@@ -28,6 +28,7 @@ from hsfiq.annotate.owner.plots import DASH, percent
 from hsfiq.annotate.pages import message_page, render
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.texts import complete, language_for, language_in, study_texts
+from hsfiq.collect.rows import StudyRow
 from hsfiq.collect.searches import (
     FEWEST_PEOPLE,
     Vote,
@@ -42,7 +43,6 @@ from hsfiq.db.search_tables import StudyRetriever
 from hsfiq.db.source_tables import System
 from hsfiq.db.tables import Study
 from hsfiq.kinds import KINDS
-from hsfiq.study.config import config_of
 from hsfiq.study.languages import read
 
 if TYPE_CHECKING:
@@ -434,9 +434,10 @@ def shown_of(
     """The leaderboard of a study; None if the study is not an arena."""
     if study is None or KINDS[study.kind].n_live < 2:
         return None
-    visible, has_ended = config_of(study).searches.leaderboard, study.status == "closed"
+    row, has_ended = StudyRow.of(study), study.status == "closed"
+    visible = row.config.searches.leaderboard
     is_public = visible == "public" or (visible == "after-end" and has_ended)
-    texts = study_texts(session, study, language_in(study, headers, wanted))
+    texts = study_texts(session, row, language_in(row.config, headers, wanted))
     about = About(
         title=texts.title,
         language=texts.language,

@@ -20,9 +20,11 @@ from hsfiq.annotate.security import path_of, security_headers
 from hsfiq.annotate.texts import html_of, language_for, language_in, study_texts
 from hsfiq.collect import participants
 from hsfiq.collect.recruiting import NotInvited
+from hsfiq.collect.rows import StudyRow, read_row
 from hsfiq.collect.stages import HitChanged, HitRefused, work_on, works_on
-from hsfiq.db.tables import Participant, Study
+from hsfiq.db.tables import Study
 from hsfiq.errors import NotOpen
+from hsfiq.study.config import config_of
 from hsfiq.study.recruiting import SITES, Hit
 
 # Pages that Mechanical Turk may frame; a ticket in their address takes the place of the cookie.
@@ -48,9 +50,9 @@ HEADERS = security_headers(
 )
 
 
-def framed_study(participant: Participant, signer: Signer) -> str:
+def framed_study(token_hash: str, signer: Signer) -> str:
     """The participant's question page, relative to the app's root."""
-    return f"framed/{signer.sign(TICKET, participant.token_hash)}/study/"
+    return f"framed/{signer.sign(TICKET, token_hash)}/study/"
 
 
 def add_framed_addresses(app: FastAPI) -> None:
@@ -116,7 +118,7 @@ try {{
 """
 
 
-def preview_page(session: Session, study: Study, language: str) -> str:
+def preview_page(session: Session, study: StudyRow, language: str) -> str:
     """For a worker who has not accepted the HIT yet: the task and its guidelines."""
     texts = study_texts(session, study, language)
     shown = texts.title, texts.entry["task"], texts.entry["preview"]
@@ -124,7 +126,7 @@ def preview_page(session: Session, study: Study, language: str) -> str:
     return message_page(texts.title, texts.language, *shown, guidelines=guidelines)
 
 
-def begin_page(session: Session, study: Study, language: str) -> str:
+def begin_page(session: Session, study: StudyRow, language: str) -> str:
     """For a worker who has accepted the HIT; its button sends the link again as a form."""
     texts = study_texts(session, study, language)
     shown = texts.title, texts.entry["task"], texts.entry["hit_accepted"]
@@ -132,7 +134,7 @@ def begin_page(session: Session, study: Study, language: str) -> str:
     return message_page(texts.title, texts.language, *shown, begin=begin, script=SEND_TICKET)
 
 
-def no_place_page(session: Session, study: Study, language: str) -> str:
+def no_place_page(session: Session, study: StudyRow, language: str) -> str:
     """For a worker whom the study cannot take now."""
     texts = study_texts(session, study, language)
     text = texts.entry
@@ -144,7 +146,7 @@ def no_place_page(session: Session, study: Study, language: str) -> str:
     return message_page(texts.title, texts.language, *shown, text["return_hit"])
 
 
-def hit_changed_page(session: Session, study: Study, language: str) -> str:
+def hit_changed_page(session: Session, study: StudyRow, language: str) -> str:
     """For a worker who has begun with another HIT, perhaps in another browser."""
     texts = study_texts(session, study, language)
     text = texts.entry
@@ -152,7 +154,7 @@ def hit_changed_page(session: Session, study: Study, language: str) -> str:
     return message_page(texts.title, texts.language, *shown)
 
 
-def hit_refused_page(session: Session, study: Study, language: str) -> str:
+def hit_refused_page(session: Session, study: StudyRow, language: str) -> str:
     """For a worker who has finished the study with another HIT."""
     texts = study_texts(session, study, language)
     text = texts.entry
@@ -191,17 +193,19 @@ def enter(request: Request, services: Services, study_id: int, worker: str, hit:
     request.state.headers = UNCACHED
     try:
         with services.database.writing() as session:
+            config = config_of(session.get_one(Study, study_id))
             participant = participants.enrol(
                 session,
                 study_id,
                 now=datetime.now(UTC),
                 source="mturk",
                 external_id=worker,
-                language=language_in(session.get_one(Study, study_id), request.headers),
+                language=language_in(config, request.headers),
                 client=client_of(request, services.signer, study_id),
             )
             has_ticket = holder == participant.token_hash
-            work_on(session, participant, hit, has_ticket=has_ticket)
+            row = read_row(session, participant.token_hash)
+            work_on(session, row, hit, has_ticket=has_ticket)
     except NotInvited as error:
         page = not_invited_page(language_for(request.headers))
         return HTMLResponse(page, status_code=error.status, headers=UNCACHED)
@@ -211,7 +215,7 @@ def enter(request: Request, services: Services, study_id: int, worker: str, hit:
         return explained(request, services, study_id, hit_refused_page, error.status)
     except NotOpen as error:
         return explained(request, services, study_id, no_place_page, error.status)
-    address = framed_study(participant, services.signer)
+    address = framed_study(participant.token_hash, services.signer)
     return RedirectResponse(address, status_code=303, headers=UNCACHED)
 
 
@@ -225,10 +229,10 @@ def explained(
     request: Request,
     services: Services,
     study_id: int,
-    make_page: Callable[[Session, Study, str], str],
+    make_page: Callable[[Session, StudyRow, str], str],
     status: int,
 ) -> Response:
     with services.database.reading() as session:
-        study = session.get_one(Study, study_id)
-        page = make_page(session, study, language_in(study, request.headers))
+        study = StudyRow.of(session.get_one(Study, study_id))
+        page = make_page(session, study, language_in(study.config, request.headers))
     return HTMLResponse(page, status_code=status, headers=UNCACHED)

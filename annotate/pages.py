@@ -23,10 +23,10 @@ from hsfiq.annotate.texts import (
     study_texts,
 )
 from hsfiq.collect.participants import has_free_place
+from hsfiq.collect.rows import ParticipantRow, StudyRow
 from hsfiq.collect.stages import STAGES_TO_CONTINUE, Stage, stage_of
 from hsfiq.collect.steps import steps_of
-from hsfiq.db.tables import Participant, Study
-from hsfiq.study.config import config_of
+from hsfiq.db.tables import Study
 from hsfiq.study.languages import direction
 from hsfiq.study.recruiting import completion_code, completion_url
 
@@ -55,7 +55,7 @@ def render(template: str, **values: object) -> str:
 def welcome_page(
     session: Session,
     studies: Sequence[Study],
-    held: Sequence[Participant],
+    held: Sequence[ParticipantRow],
     headers: Mapping[str, str],
     wanted: str = "",
     *,
@@ -72,17 +72,17 @@ def welcome_page(
     `proof` shows with the form that this page was open; `notice` is the text shown first.
     """
     with_place = {study.id for study in studies if has_free_place(session, study, now)}
-    known_studies = {known.study_id for known in held}
+    known_studies = {known.study.id for known in held}
     parts = {
-        "held": [known_of(session, known, known.study_id in with_place) for known in held],
+        "held": [known_of(session, known, known.study.id in with_place) for known in held],
         "offers": [
             offer_of(
                 session,
                 study,
-                language_in(study, headers, wanted),
+                language_in(study.config, headers, wanted),
                 is_full=study.id not in with_place,
             )
-            for study in studies
+            for study in map(StudyRow.of, studies)
             if study.id not in known_studies
         ],
     }
@@ -102,9 +102,9 @@ def welcome_page(
     )
 
 
-def known_of(session: Session, participant: Participant, takes_others: bool) -> dict[str, Any]:
+def known_of(session: Session, participant: ParticipantRow, takes_others: bool) -> dict[str, Any]:
     """A participant of this browser; `takes_others` if anybody may enrol in their study."""
-    study, progress = participant.study, steps_of(session, participant)
+    study, progress = participant.study, steps_of(session, participant.id)
     texts = participant_texts(session, participant)
     stage = stage_of(session, participant, progress)
     return {
@@ -133,8 +133,8 @@ def standing_text(texts: StudyTexts, stage: Stage) -> str:
     return f"{title}."
 
 
-def offer_of(session: Session, study: Study, language: str, *, is_full: bool) -> dict[str, Any]:
-    config = config_of(study)
+def offer_of(session: Session, study: StudyRow, language: str, *, is_full: bool) -> dict[str, Any]:
+    config = study.config
     design, checks = config.design, config.checks
     n_asked = design.questions_per_form + checks.gold + checks.repeated
     texts = study_texts(session, study, language)
@@ -149,13 +149,13 @@ def offer_of(session: Session, study: Study, language: str, *, is_full: bool) ->
     }
 
 
-def not_open_page(session: Session, study: Study, language: str, *, was_sent: bool) -> str:
+def not_open_page(session: Session, study: StudyRow, language: str, *, was_sent: bool) -> str:
     """For somebody whom the study cannot take now.
 
     A code is due to somebody who `was_sent` by the owner or a platform; others get one only if
     the owner has set it for them.
     """
-    texts, recruitment = study_texts(session, study, language), config_of(study).recruitment
+    texts, recruitment = study_texts(session, study, language), study.config.recruitment
     text = texts.entry
     if study.status in ("paused", "draft"):
         return message_page(texts.title, texts.language, text["paused_title"], text["paused"])
@@ -172,7 +172,7 @@ def not_open_page(session: Session, study: Study, language: str, *, was_sent: bo
     )
 
 
-def too_many_page(session: Session, study: Study, language: str, *, minutes: int) -> str:
+def too_many_page(session: Session, study: StudyRow, language: str, *, minutes: int) -> str:
     """For somebody from whose address too many have enrolled in the last hour."""
     texts = study_texts(session, study, language)
     text = texts.entry

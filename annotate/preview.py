@@ -31,7 +31,7 @@ from hsfiq.annotate.payloads import (
 )
 from hsfiq.annotate.question_page import add_question_page
 from hsfiq.collect.answers import Skip, given_answer, require_storable
-from hsfiq.collect.page import Preview, batch_to_preview, preview_of, token_of
+from hsfiq.collect.page import Preview, batch_to_preview, preview_of, token_hash_of
 from hsfiq.collect.participants import require_language
 from hsfiq.collect.protocol import (
     CheckPayload,
@@ -48,9 +48,7 @@ from hsfiq.collect.stages import Position
 from hsfiq.collect.steps import asked_question
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Study
-from hsfiq.db.types import digest_of
 from hsfiq.errors import Forbidden
-from hsfiq.study.config import config_of
 from hsfiq.study.instrument import read_answers
 
 # The signed link to a preview, and the cookie that says which preview a browser shows.
@@ -198,7 +196,8 @@ def choose_language(
     services: Services, place: PreviewPlace, payload: LanguagePayload
 ) -> tuple[View, PreviewPlace]:
     with visiting(services, place) as visit:
-        require_language(visit.preview.participant.study, payload["language"])
+        study = visit.preview.participant.study.config.study
+        require_language(study, payload["language"])
     return show(services, replace(place, language=payload["language"]), payload["number"])
 
 
@@ -269,7 +268,7 @@ def answer_questionnaire(
         read_assignment(
             services.signer, participant.token_hash, payload["assignment"], "questionnaire"
         )
-        questions = config_of(participant.study).questionnaire.at_end
+        questions = participant.study.config.questionnaire.at_end
         read_answers(questions, payload["answers"])
         after = visit.after(visit.preview.last)
         return visit.view_at(after), after
@@ -312,7 +311,7 @@ def add_preview_routes(app: FastAPI, services: Services) -> None:
 
     def participants_of(request: Request) -> list[str]:
         place = place_of(services, request)
-        return [digest_of(token_of(place.study_id, place.batch))]
+        return [token_hash_of(place.study_id, place.batch)]
 
     add_signed_images(app, f"{PREVIEW}/image", images, participants_of)
     add_view_routes(app, services)

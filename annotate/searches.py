@@ -25,6 +25,7 @@ from hsfiq.collect.protocol import (
     UploadPayload,
     VoteView,
 )
+from hsfiq.collect.rows import ParticipantRow
 from hsfiq.collect.searches import (
     LONGEST_SIDE,
     MAX_PIXELS,
@@ -46,7 +47,6 @@ from hsfiq.collect.steps import lock_question
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import Reason, SearchFeedback, SearchUpload
 from hsfiq.db.source_tables import Image
-from hsfiq.db.tables import Participant
 from hsfiq.errors import Refused
 from hsfiq.images.decode import UndecodableImage
 from hsfiq.images.display import Reencoded, reencoded
@@ -136,7 +136,7 @@ def counted(numbers: Counter[str], participants: Sequence[str], most: int) -> It
 
 def receive_upload(
     database: Database, signer: Signer, cookies: Mapping[str, str], payload: UploadPayload
-) -> tuple[Participant, Position]:
+) -> tuple[ParticipantRow, Position]:
     """Store the picture of a search; the participant, and where they are.
 
     Whether it may be stored is checked before it is decoded. No transaction lasts meanwhile.
@@ -259,10 +259,12 @@ def search_parts(
     }
 
 
-def upload_view(state: SearchState, signer: Signer, participant: Participant) -> ImageView | None:
+def upload_view(
+    state: SearchState, signer: Signer, participant: ParticipantRow
+) -> ImageView | None:
     """The uploaded picture, under an address that only this participant's browser can use.
 
-    A preview, whose participant has no row, does not show what somebody has uploaded.
+    A preview, whose participant is not stored, does not show what somebody has uploaded.
     """
     if state.upload is None:
         return None

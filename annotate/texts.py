@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from hsfiq.collect.participants import language_of
 from hsfiq.collect.protocol import LanguageView
 from hsfiq.collect.recruiting import counts_enrolments
-from hsfiq.db.tables import Participant, Study
+from hsfiq.collect.rows import ParticipantRow, StudyRow
 from hsfiq.kinds import DEFAULT_KIND, KINDS
 from hsfiq.kinds.single import lowest_good_score
 from hsfiq.study.capacity import duration_of
@@ -28,7 +28,6 @@ from hsfiq.study.config import (
     Questionnaire,
     StudyConfig,
     Translation,
-    config_of,
     n_sets_of,
     names_sets,
     query_form,
@@ -90,13 +89,13 @@ class StudyTexts:
     entry: dict[str, str]
 
 
-def study_texts(session: Session, study: Study, language: str | None = None) -> StudyTexts:
+def study_texts(session: Session, study: StudyRow, language: str | None = None) -> StudyTexts:
     """The texts of a study in one of its languages, by default the first.
 
     Every text of a study that participants read is resolved here. The owner's texts in the language
     come first, then those in `[study]`, then the standard ones in the language or in English.
     """
-    config, form = config_of(study), query_form(session, study)
+    config, form = study.config, query_form(session, study.id)
     language = language or config.study.language
     own = config.study.translations.get(language, Translation())
     worded = worded_texts(language, form, study.kind, own.texts)
@@ -105,14 +104,14 @@ def study_texts(session: Session, study: Study, language: str | None = None) -> 
     page = overlaid(page, own.texts.get("page", {}))
     explained = own.texts.get("practice", {}).get("explanation", config.practice.explanation)
     names = own.set_names or set_names(config, worded["sets"])
-    guidelines = own.guidelines.strip() or study.guidelines.strip()
+    guidelines = own.guidelines.strip() or config.study.guidelines.strip()
     file = guidelines_file(language, form, study.kind)
     return StudyTexts(
         language=language,
         title=own.title or study.title,
         set_names=names,
         guidelines=guidelines or standard_guidelines(file, config, names, page),
-        own_consent=own.consent.strip() or study.consent.strip(),
+        own_consent=own.consent.strip() or config.study.consent.strip(),
         standard_consent=standard_consent(language, config, worded["entry"], page),
         questionnaire=translated_questionnaire(config.questionnaire, own.texts),
         practice_explanation=explained,
@@ -121,7 +120,7 @@ def study_texts(session: Session, study: Study, language: str | None = None) -> 
     )
 
 
-def participant_texts(session: Session, participant: Participant) -> StudyTexts:
+def participant_texts(session: Session, participant: ParticipantRow) -> StudyTexts:
     return study_texts(session, participant.study, language_of(participant))
 
 
@@ -138,9 +137,9 @@ def languages_of(config: StudyConfig) -> list[LanguageView]:
     ]
 
 
-def language_in(study: Study, headers: Mapping[str, str], wanted: str = "") -> str:
+def language_in(config: StudyConfig, headers: Mapping[str, str], wanted: str = "") -> str:
     """The study's language for a browser: the one that is wanted, or that it prefers."""
-    languages = config_of(study).study.languages
+    languages = config.study.languages
     return wanted if wanted in languages else preferred(accepted(headers), languages)
 
 
@@ -271,7 +270,7 @@ def explanation_of_marked(texts: StudyTexts, expected: Mapping[str, Any]) -> lis
     return [sentence.format(**values)]
 
 
-def consent_text(session: Session, participant: Participant, n_questions: int) -> str:
+def consent_text(session: Session, participant: ParticipantRow, n_questions: int) -> str:
     """The study's own consent text, or the standard one, as Markdown, with the facts about it."""
     texts = participant_texts(session, participant)
     facts = facts_about(session, participant.study, texts, n_questions)
@@ -286,9 +285,12 @@ def consent_text(session: Session, participant: Participant, n_questions: int) -
     return f"{consent}\n\n---\n\n{lines}\n"
 
 
-def facts_about(session: Session, study: Study, texts: StudyTexts, n_questions: int) -> list[str]:
+def facts_about(
+    session: Session, study: StudyRow, texts: StudyTexts, n_questions: int
+) -> list[str]:
     """How many questions there are, about how long they take, and what failed checks lead to."""
-    duration, config = duration_of(session, study, n_questions), config_of(study)
+    config = study.config
+    duration = duration_of(session, study.id, config, n_questions)
     facts = [
         texts.entry["questions"].format(questions=n_questions),
         texts.entry[f"minutes_{duration.source}"].format(minutes=duration.minutes),
@@ -303,9 +305,10 @@ def facts_about(session: Session, study: Study, texts: StudyTexts, n_questions: 
     return facts
 
 
-def kept_of_address(study: Study, texts: StudyTexts) -> list[str]:
+def kept_of_address(study: StudyRow, texts: StudyTexts) -> list[str]:
     """What is stored of the addresses of people who do not enrol by a personal link."""
-    return [texts.entry["address_code_stored"]] if counts_enrolments(study) else []
+    is_kept = counts_enrolments(study.config, study.origin)
+    return [texts.entry["address_code_stored"]] if is_kept else []
 
 
 def kept_data(texts: StudyTexts) -> list[str]:

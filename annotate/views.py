@@ -50,6 +50,7 @@ from hsfiq.collect.protocol import (
     View,
     ViewBase,
 )
+from hsfiq.collect.rows import ParticipantRow, StudyRow
 from hsfiq.collect.searches import state_of
 from hsfiq.collect.stages import (
     STAGES_WITH_QUESTIONS,
@@ -60,11 +61,10 @@ from hsfiq.collect.stages import (
     may_reconsider,
 )
 from hsfiq.collect.steps import ShownQuestion, Step, Steps, shown_questions
-from hsfiq.db.rows import AnyParticipant, AnyStudy
-from hsfiq.db.tables import Check, Form, Participant, Question, Response
+from hsfiq.db.tables import Check, Form, Question, Response
 from hsfiq.images.folder import Fault
 from hsfiq.kinds import KINDS
-from hsfiq.study.config import config_of, expected_at_practice, query_form, rules_of, shows_garments
+from hsfiq.study.config import expected_at_practice, query_form, rules_of, shows_garments
 from hsfiq.study.instrument import ExtraQuestion
 from hsfiq.study.languages import direction
 from hsfiq.study.practice import practice_pair, sets_of
@@ -79,8 +79,8 @@ class ViewBuilder:
     images: ImageStore
     signer: Signer
 
-    def opening(self, session: Session, participant: Participant, position: Position) -> Opening:
-        study, config = participant.study, config_of(participant.study)
+    def opening(self, session: Session, participant: ParticipantRow, position: Position) -> Opening:
+        study, config = participant.study, participant.study.config
         texts = participant_texts(session, participant)
         return {
             "study": {
@@ -105,12 +105,12 @@ class ViewBuilder:
             "view": self.view(session, participant, position),
         }
 
-    def view(self, session: Session, participant: AnyParticipant, position: Position) -> View:
+    def view(self, session: Session, participant: ParticipantRow, position: Position) -> View:
         parts = page_parts(session, participant, position)
         return self.view_of_parts(session, participant, position, parts)
 
     def view_of_parts(
-        self, session: Session, participant: AnyParticipant, position: Position, parts: PageParts
+        self, session: Session, participant: ParticipantRow, position: Position, parts: PageParts
     ) -> View:
         """The view of what has been read; the session reads what only some pages need."""
         progress, step = position.progress, position.step
@@ -125,16 +125,15 @@ class ViewBuilder:
             ],
         }
         if step is None:
-            return self.stage_view(session, as_object(session, participant), position, base)
+            return self.stage_view(session, participant, position, base)
         if step.check_id is not None:
             return self.check_view(session, participant, position, step, base)
         if KINDS[participant.study.kind].is_live:
-            searcher = as_object(session, participant)
-            return self.search_view(session, position, step, searcher, base, parts)
+            return self.search_view(session, position, step, participant, base, parts)
         return self.question_view(session, participant, position, step, base, parts)
 
     def stage_view(
-        self, session: Session, participant: Participant, position: Position, base: ViewBase
+        self, session: Session, participant: ParticipantRow, position: Position, base: ViewBase
     ) -> ConsentView | PracticeView | QuestionnaireView | DoneView | FarewellView:
         stage, progress = position.stage, position.progress
         if stage == "consent":
@@ -185,7 +184,7 @@ class ViewBuilder:
     def check_view(
         self,
         session: Session,
-        participant: AnyParticipant,
+        participant: ParticipantRow,
         position: Position,
         step: Step,
         base: ViewBase,
@@ -204,13 +203,13 @@ class ViewBuilder:
     def question_view(
         self,
         session: Session,
-        participant: AnyParticipant,
+        participant: ParticipantRow,
         position: Position,
         step: Step,
         base: ViewBase,
         parts: PageParts,
     ) -> QuestionView:
-        config = config_of(participant.study)
+        config = participant.study.config
         following = position.question_step(step.number + 1)
         question, latest = parts.questions[step.question_id], parts.latest
         assignment = Assignment(
@@ -247,7 +246,7 @@ class ViewBuilder:
         session: Session,
         position: Position,
         step: Step,
-        participant: Participant,
+        participant: ParticipantRow,
         base: ViewBase,
         parts: PageParts,
     ) -> SearchView:
@@ -277,12 +276,12 @@ class ViewBuilder:
             "draft": assignment.draft(self.signer, participant.token_hash),
         }
 
-    def practice_question(self, session: Session, participant: Participant) -> PracticeParts:
+    def practice_question(self, session: Session, participant: ParticipantRow) -> PracticeParts:
         """The question that the owner has marked, or the drawn one."""
-        pair = practice_pair(session, participant.study)
+        pair = practice_pair(session, participant.study.id)
         if pair is None:
             return drawn_practice(session, participant)
-        config, reference = config_of(participant.study), pair.query.triplet.reference
+        config, reference = participant.study.config, pair.query.triplet.reference
         texts = participant_texts(session, participant)
         show = partial(self.image_view, session, participant)
         expected = expected_at_practice(config)
@@ -297,33 +296,32 @@ class ViewBuilder:
         }
 
     def image_view(
-        self, session: Session, participant: AnyParticipant, image: StoredImage
+        self, session: Session, participant: ParticipantRow, image: StoredImage
     ) -> ImageView:
         is_missing = isinstance(self.images.file_of(session, image), Fault)
         return {"token": self.address_of(session, participant, image), "missing": is_missing}
 
-    def address_of(self, session: Session, participant: AnyParticipant, image: StoredImage) -> str:
+    def address_of(self, session: Session, participant: ParticipantRow, image: StoredImage) -> str:
         digest = self.images.digest_of(session, image)
         return signed_address(self.signer, participant.token_hash, image.token, digest)
 
     def addresses_of(
-        self, session: Session, participant: AnyParticipant, question: ShownQuestion
+        self, session: Session, participant: ParticipantRow, question: ShownQuestion
     ) -> list[str]:
         return [self.address_of(session, participant, image) for image in question.images]
 
 
-def payment_of(participant: Participant) -> Literal["prolific", "mturk", "code"] | None:
+def payment_of(participant: ParticipantRow) -> Literal["prolific", "mturk", "code"] | None:
     """Where a participant is paid, as far as the study knows."""
     if participant.source == "prolific":
         return "prolific"
     if participant.source == "mturk":
         return "mturk"
-    return "code" if config_of(participant.study).recruitment.completion_code else None
+    return "code" if participant.study.config.recruitment.completion_code else None
 
 
-def questionnaire_of(participant: Participant) -> Assignment:
-    """A preview has no participant's row, whose key would be needed."""
-    return Assignment("questionnaire", participant.id or 0)
+def questionnaire_of(participant: ParticipantRow) -> Assignment:
+    return Assignment("questionnaire", participant.id)
 
 
 class PracticeParts(TypedDict):
@@ -336,10 +334,10 @@ class PracticeParts(TypedDict):
     explanation: list[str]
 
 
-def drawn_practice(session: Session, participant: Participant) -> PracticeParts:
+def drawn_practice(session: Session, participant: ParticipantRow) -> PracticeParts:
     """The practice question with drawn images, in the form of the study's queries."""
     study, texts = participant.study, participant_texts(session, participant)
-    form, config = query_form(session, study), config_of(study)
+    form, config = query_form(session, study.id), study.config
     rules, better = rules_of(config), practice.BETTER[form]
     text = "" if form == "image" else drawn_text(texts, config)
     images = practice.GARMENTS if shows_garments(config) else practice.SHAPES
@@ -353,13 +351,7 @@ def drawn_practice(session: Session, participant: Participant) -> PracticeParts:
     }
 
 
-def as_object(session: Session, participant: AnyParticipant) -> Participant:
-    if isinstance(participant, Participant):
-        return participant
-    return session.get_one(Participant, participant.id)
-
-
-def back_from(position: Position, participant: AnyParticipant) -> int | None:
+def back_from(position: Position, participant: ParticipantRow) -> int | None:
     """The number of the question that Back leads to, None if there is none to revise."""
     if position.stage not in STAGES_WITH_QUESTIONS or not may_answer(participant):
         return None
@@ -367,7 +359,7 @@ def back_from(position: Position, participant: AnyParticipant) -> int | None:
     return number - 1 or None
 
 
-def earlier_answer(response: Response, study: AnyStudy) -> EarlierAnswer:
+def earlier_answer(response: Response, study: StudyRow) -> EarlierAnswer:
     kind = KINDS[study.kind]
     return {
         "judgement": kind.judgement_in([getattr(response, name) for name in kind.stored_in]),
@@ -402,7 +394,7 @@ def minutes_left(progress: Steps) -> int | None:
     return max(1, ceil(median(pace) * left / 60))
 
 
-def totals(session: Session, participant: Participant) -> tuple[int, bool]:
+def totals(session: Session, participant: ParticipantRow) -> tuple[int, bool]:
     """Minutes spent, and whether others took over some of the questions."""
     own = (
         select(func.sum(Response.active_seconds))

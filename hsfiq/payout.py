@@ -23,6 +23,7 @@ from sqlalchemy.orm import Session
 from hsfiq.atomic_files import draft_folder, explained_write_errors, names_in_folder
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.progress import ParticipantProgress, participants_of
+from hsfiq.collect.rows import StudyRow
 from hsfiq.db.tables import Participant, Study, WorkedHit
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import config_of
@@ -189,9 +190,8 @@ def failed_question_checks(session: Session, study: Study) -> Counter[str]:
 
     Sums do not count: they are repeated until they are right.
     """
-    keys = Counter(
-        check.participant_id for check in question_checks(session, study) if not check.passed
-    )
+    checks = question_checks(session, StudyRow.of(study))
+    keys = Counter(check.participant_id for check in checks if not check.passed)
     return Counter({session.get_one(Participant, key).name: n for key, n in keys.items()})
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import Answer, ImageState, ImageStates, pair_values
 from hsfiq.collect import participants
 from hsfiq.collect.answers import Skip, Submitted, submit
 from hsfiq.collect.checks import answer_check
+from hsfiq.collect.rows import ParticipantRow, participant_row
 from hsfiq.collect.steps import Steps, lock_question, steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.rows import execute
@@ -175,6 +177,14 @@ def set_status(database: Database, study_id: int, status: str) -> None:
         session.get_one(Study, study_id).status = status
 
 
+def row_of(session: Session, participant: int, *, lock: bool = False) -> ParticipantRow:
+    """The participant with this key."""
+    own = select(Participant.token_hash).where(Participant.id == participant)
+    row = participant_row(session, session.scalars(own).one(), lock=lock)
+    assert row is not None
+    return row
+
+
 @dataclass(frozen=True)
 class Seat:
     """A participant of a study: each call is one transaction, as in the app."""
@@ -206,7 +216,7 @@ class Seat:
 
     def standing(self) -> Steps:
         with self.database.reading() as session:
-            return steps_of(session, session.get_one(Participant, self.participant_id))
+            return steps_of(session, self.participant_id)
 
     @property
     def question_ids(self) -> list[int]:
@@ -232,10 +242,9 @@ class Seat:
         key: str | None = None,
     ) -> Submitted:
         with self.database.writing() as session:
-            participant = session.get_one(Participant, self.participant_id)
-            participants.lock_participant(session, participant)
+            participant = row_of(session, self.participant_id, lock=True)
             lock_question(session, question_id)
-            return submit(
+            submitted = submit(
                 session,
                 participant,
                 question_id,
@@ -243,11 +252,15 @@ class Seat:
                 expected_revision=revision,
                 submit_key=key or secrets.token_hex(8),
             )
+            participant.store(session)
+            return submitted
 
     def try_check(self, check_id: int, attempt: str) -> bool:
         with self.database.writing() as session:
-            participant = session.get_one(Participant, self.participant_id)
-            return answer_check(session, participant, check_id, attempt, now=NOW)
+            participant = row_of(session, self.participant_id)
+            passed = answer_check(session, participant, check_id, attempt, now=NOW)
+            participant.store(session)
+            return passed
 
     def pass_check(self, check_id: int) -> None:
         with self.database.reading() as session:

@@ -56,12 +56,12 @@ def participant_page(session: Session, study_name: str, name: str) -> str:
         study=study,
         kind=KINDS[study.kind],
         row=row,
-        changes=[(change, rule_text(change)) for change in changes_of(session, person)],
+        changes=[(change, rule_text(change)) for change in changes_of(session, person.id)],
         patterns=patterns_of(answers, person.name),
         flags=flags_of(session, study, [person.id]).get(person.id, ()),
         checks=list(check_results(session, study, [person.id])),
         questions=[question_history(session, study, answer.question_id) for answer in own],
-        at_end=in_words(config_of(study).questionnaire.at_end, answers_at_end(session, person)),
+        at_end=in_words(config_of(study).questionnaire.at_end, answers_at_end(session, person.id)),
     )
 
 

@@ -106,7 +106,7 @@ def list_(
         if participant is not None:
             row = chosen_study(session, study)
             person = by_name_or_platform_id(session, row, participant)
-            only = [release.id for release in exports_with(session, person)]
+            only = [release.id for release in exports_with(session, person.id)]
             records = records_of(session, row, only)
         elif question is not None:
             row = chosen_study(session, study)

@@ -31,13 +31,14 @@ from hsfiq.collect.protocol import (
     SkipPayload,
     SubmitPayload,
 )
+from hsfiq.collect.rows import ANSWER_COUNTS, ParticipantRow, StudyRow
 from hsfiq.collect.stages import asks_reason
 from hsfiq.collect.steps import AskedQuestion, Steps, require_reached
-from hsfiq.db.rows import ANSWER_COUNTS, AnyParticipant, AnyStudy, execute
+from hsfiq.db.rows import execute
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 from hsfiq.errors import Conflict, Refused, SetBack
 from hsfiq.kinds import KINDS, Kind, Rules
-from hsfiq.study.config import StudyConfig, config_of, rules_of
+from hsfiq.study.config import StudyConfig, rules_of
 from hsfiq.study.instrument import read_answers
 from hsfiq.text import is_storable_text
 
@@ -49,7 +50,7 @@ from hsfiq.text import is_storable_text
 
 
 def count_answer(
-    participant: AnyParticipant, before: Response | None, stored: Mapping[str, Any]
+    participant: ParticipantRow, before: Response | None, stored: Mapping[str, Any]
 ) -> None:
     """Count the columns of a new revision instead of the revision `before` it."""
     if before is not None:
@@ -59,7 +60,7 @@ def count_answer(
     participant.n_revisions += stored["revision"]
 
 
-def add(participant: AnyParticipant, name: str, number: int) -> None:
+def add(participant: ParticipantRow, name: str, number: int) -> None:
     setattr(participant, name, getattr(participant, name) + number)
 
 
@@ -134,7 +135,7 @@ class Submitted:
 
 def submit(
     session: Session,
-    participant: AnyParticipant,
+    participant: ParticipantRow,
     question_id: int,
     answer: Answer | Skip,
     *,
@@ -145,7 +146,8 @@ def submit(
 ) -> Submitted:
     """Store an answer as the next revision, unless the same submit has been stored before.
 
-    The caller has locked the participant, then the question (`lock_participant`, `lock_question`).
+    The caller has locked the participant, then the question (`lock_question`), and stores the
+    participant's row afterwards.
     `expected_revision` is the revision that the page shows, 0 for an unanswered question;
     `submit_key` is the browser's random key of this press of Next; `text_version` is the version of
     the study's texts that the page shows, None if it is unknown.
@@ -228,10 +230,10 @@ def _latest_response() -> Select[Response]:
     )
 
 
-def require_storable(answer: Answer | Skip, study: AnyStudy) -> None:
+def require_storable(answer: Answer | Skip, study: StudyRow) -> None:
     if isinstance(answer, Skip):
         return
-    KINDS[study.kind].read(answer.values, rules_of(config_of(study)))
+    KINDS[study.kind].read(answer.values, rules_of(study.config))
     reason = answer.reason or ""
     if len(reason) > LONGEST_REASON:
         raise Refused(f"the reason is longer than {LONGEST_REASON:,} characters")
@@ -302,12 +304,12 @@ LONGEST_SECONDS = 24 * 3600.0
 
 def given_answer(
     question: AskedQuestion,
-    study: AnyStudy,
+    study: StudyRow,
     payload: SubmitPayload | SkipPayload,
     now: datetime,
 ) -> Answer | Skip:
     """What the page sends, if it fits the question and the study; else `Refused`."""
-    config = config_of(study)
+    config = study.config
     images = image_states(question, payload["images"], rules_of(config))
     if "skip" in payload:
         return Skip(images, served_at=known_served_at(question, now), submitted_at=now)

@@ -19,23 +19,23 @@ from hsfiq.collect.participants import (
     record_status_change,
     require_active,
 )
+from hsfiq.collect.rows import ParticipantRow, StudyRow
 from hsfiq.collect.steps import steps_of
-from hsfiq.db.rows import AnyParticipant, AnyStudy
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, Refused, SetBack
 from hsfiq.kinds import KINDS, Kind, ShownAnswer
-from hsfiq.study.config import config_of, rules_of
+from hsfiq.study.config import rules_of
 from hsfiq.text import is_storable_text
 
 
 def answer_check(
-    session: Session, participant: Participant, check_id: int, given: str, *, now: datetime
+    session: Session, participant: ParticipantRow, check_id: int, given: str, *, now: datetime
 ) -> bool:
     """Store an attempt at the participant's current check; return whether it is right.
 
     Raises `Forbidden`, `NotOpen` or `Refused` if it is not accepted.
     """
-    own = steps_of(session, participant)
+    own = steps_of(session, participant.id)
     if own.current is None or own.current.check_id != check_id:
         is_done = any(step.check_id == check_id and step.done for step in own.steps)
         raise (Forbidden if is_done else SetBack)("you cannot answer this check now")
@@ -66,7 +66,7 @@ def check_results(
     Those of all participants, or of those whose keys are `shown`.
     """
     yield from sum_tries(session, study, shown)
-    yield from question_checks(session, study, among(Form.participant_id, shown))
+    yield from question_checks(session, StudyRow.of(study), among(Form.participant_id, shown))
 
 
 SUM_TRIES = (
@@ -132,13 +132,13 @@ def all_question_checks(stored_in: tuple[str, ...]) -> Select[Any]:
 
 
 def question_checks(
-    session: Session, study: AnyStudy, whose: ColumnElement[bool] | None = None
+    session: Session, study: StudyRow, whose: ColumnElement[bool] | None = None
 ) -> Iterator[CheckResult]:
     """Gold questions and repeated ones; which answers pass is the question kind's rule.
 
     Those of all participants, or of those for whom the condition `whose` holds.
     """
-    kind, rules = KINDS[study.kind], rules_of(config_of(study))
+    kind, rules = KINDS[study.kind], rules_of(study.config)
     checks = all_question_checks(kind.stored_in)
     chosen = checks.where(Form.study_id == study.id, true() if whose is None else whose)
     n_columns = len(kind.stored_in) + N_OF_ORDER
@@ -168,20 +168,23 @@ def shown_answer(kind: Kind, columns: Sequence[Any]) -> ShownAnswer | None:
 STATUS_AFTER = {"pause": "paused", "exclude": "excluded"}
 
 
-def apply_check_rule(session: Session, participant: AnyParticipant, now: datetime) -> None:
+def apply_check_rule(session: Session, participant: ParticipantRow, now: datetime) -> None:
     """Apply the rule to a locked participant, in the transaction of an answer.
 
     It acts when more checks are failed than the limit, and more than when it acted before: a
     participant whom the owner has resumed goes on until the next failed check.
     """
-    config = config_of(participant.study)
+    config = participant.study.config
     status = STATUS_AFTER.get(config.checks.on_failure)
     if status is None or participant.status != "active":
         return
     checks = question_checks(session, participant.study, Participant.id == participant.id)
     failed = sum(not check.passed for check in checks)
     limit = config.recruitment.max_failed_checks
-    known = [change.rule["failed"] for change in changes_of(session, participant) if change.rule]
+    changes = changes_of(session, participant.id)
+    known = [change.rule["failed"] for change in changes if change.rule]
     if failed > max([limit, *known]):
         rule = {"on_failure": config.checks.on_failure, "limit": limit, "failed": failed}
-        record_status_change(session, participant, status, now, rule=rule)
+        change = participant.id, participant.status, status
+        record_status_change(session, *change, now, rule=rule)
+        participant.status = status

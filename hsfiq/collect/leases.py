@@ -16,8 +16,9 @@ from random import Random
 from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_, select
 from sqlalchemy.orm import Session
 
+from hsfiq.collect.rows import ParticipantRow
 from hsfiq.db.engine import added
-from hsfiq.db.rows import AnyParticipant, execute
+from hsfiq.db.rows import execute
 from hsfiq.db.source_tables import Query
 from hsfiq.db.tables import Check, Form, Pair, Participant, Question, Response, Study
 from hsfiq.errors import NotOpen
@@ -251,7 +252,7 @@ def never_begun(now: datetime, minutes: int) -> ColumnElement[bool]:
     return and_(Participant.consented_at.is_(None), has_waited)
 
 
-def extend_lease(participant: AnyParticipant, now: datetime) -> None:
+def extend_lease(participant: ParticipantRow, now: datetime) -> None:
     """Record activity: the lease runs from the latest. A lease that was ended stays ended."""
     if participant.seen_at is not None:
         is_set_back = participant.seen_at > now + CLOCK_CHANGE

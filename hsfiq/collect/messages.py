@@ -15,9 +15,10 @@ from sqlalchemy import Row, Select, bindparam, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.leases import DEPARTED_STATUSES
+from hsfiq.collect.rows import ParticipantRow
 from hsfiq.collect.studies import require_unfinished
 from hsfiq.db.engine import added
-from hsfiq.db.rows import AnyParticipant, ParticipantRow, rows_of
+from hsfiq.db.rows import rows_of
 from hsfiq.db.tables import Message, MessageRecipient, Participant, Study
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text
@@ -77,9 +78,9 @@ def require_message(text: str) -> None:
         raise Refused("the message has characters that cannot be stored")
 
 
-def unread_messages(session: Session, participant: AnyParticipant) -> Sequence[Row[int, str]]:
+def unread_messages(session: Session, participant: ParticipantRow) -> Sequence[Row[int, str]]:
     """The `id` and `text` of the messages that a participant has not closed yet, oldest first."""
-    if isinstance(participant, ParticipantRow) and not participant.has_unread_messages:
+    if not participant.has_unread_messages:
         return []
     return rows_of(session, _unread(), {"participant": participant.id}).all()
 
@@ -97,15 +98,13 @@ def _unread() -> Select[int, str]:
     )
 
 
-def mark_seen(
-    session: Session, participant: Participant, messages: Sequence[int], now: datetime
-) -> None:
+def mark_seen(session: Session, participant: int, messages: Sequence[int], now: datetime) -> None:
     """Record when a participant first closed these messages; those of others are left alone."""
     possible = [message for message in messages if 0 < message <= LARGEST_KEY]
     session.execute(
         update(MessageRecipient)
         .where(
-            MessageRecipient.participant_id == participant.id,
+            MessageRecipient.participant_id == participant,
             MessageRecipient.message_id.in_(possible),
             MessageRecipient.seen_at.is_(None),
         )

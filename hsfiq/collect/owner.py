@@ -16,9 +16,9 @@ from hsfiq.collect.leases import end_lease
 from hsfiq.collect.messages import forget_messages
 from hsfiq.collect.participants import WITHDREW, by_name, lock_participant, record_status_change
 from hsfiq.collect.recruiting import release_unbegun, require_signable, set_quotas
+from hsfiq.collect.rows import ANSWER_COUNTS
 from hsfiq.collect.studies import find_study, lock_study, require_unfinished
 from hsfiq.db.engine import Database
-from hsfiq.db.rows import ANSWER_COUNTS
 from hsfiq.db.search_tables import (
     ImportedSearch,
     PublishedLeaderboard,
@@ -63,9 +63,9 @@ from hsfiq.study.texts import (
 # Deleting what is recorded of a person in releases.
 
 
-def exports_with(session: Session, participant: Participant) -> Sequence[ExportedRelease]:
+def exports_with(session: Session, participant: int) -> Sequence[ExportedRelease]:
     """The recorded releases that have answers of a participant, kept or dropped; oldest first."""
-    forms = select(Form.id).where(Form.participant_id == participant.id)
+    forms = select(Form.id).where(Form.participant_id == participant)
     releases = select(ExportedForm.release_id).where(ExportedForm.form_id.in_(forms))
     return session.scalars(
         select(ExportedRelease).where(ExportedRelease.id.in_(releases)).order_by(ExportedRelease.id)
@@ -74,7 +74,7 @@ def exports_with(session: Session, participant: Participant) -> Sequence[Exporte
 
 def forget_exports(session: Session, participant: Participant) -> Sequence[ExportedRelease]:
     """Delete which of a participant's answers are in releases; return these releases."""
-    releases = exports_with(session, participant)
+    releases = exports_with(session, participant.id)
     forms = select(Form.id).where(Form.participant_id == participant.id)
     session.execute(delete(ExportedForm).where(ExportedForm.form_id.in_(forms)))
     for release in releases:
@@ -313,8 +313,9 @@ def perform_on_participant(
     if action.status_after is None:
         end_lease(participant)
     else:
-        now = datetime.now(UTC)
-        record_status_change(session, participant, action.status_after, now, reason=action.reason)
+        change = participant.id, participant.status, action.status_after
+        record_status_change(session, *change, datetime.now(UTC), reason=action.reason)
+        participant.status = action.status_after
     return Deleted()
 
 

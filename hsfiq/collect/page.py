@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
-from sqlalchemy.orm.attributes import set_committed_value
 
 from hsfiq.collect.answers import latest_response
 from hsfiq.collect.leases import next_unassigned_forms
 from hsfiq.collect.messages import unread_messages
+from hsfiq.collect.rows import ParticipantRow, StudyRow
 from hsfiq.collect.stages import Position, Stage, has_practice
 from hsfiq.collect.steps import ShownQuestion, Step, Steps, shown_questions
-from hsfiq.db.rows import AnyParticipant
-from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
+from hsfiq.db.tables import Check, Form, Question, Response, Study
+from hsfiq.db.types import digest_of
 from hsfiq.errors import Forbidden, Refused
 from hsfiq.kinds import KINDS
-from hsfiq.study.config import config_of
 
 # A study as its next participant would see it, with nobody enrolled and nothing stored.
 #
-# A preview is read in a session that never commits. Its participant has no row and no key, so no
-# stored answer is theirs, and where they are comes with each request.
+# A preview is read in a session that never commits. Its participant is not stored, so no stored
+# answer is theirs, and where they are comes with each request.
 
 
-def stages_before(study: Study) -> tuple[Stage, ...]:
+def stages_before(study: StudyRow) -> tuple[Stage, ...]:
     """The stages before the first question, each of which is one step of a preview."""
     return ("consent", "practice") if has_practice(study) else ("consent",)
 
@@ -45,13 +44,9 @@ def batch_to_preview(session: Session, study: Study) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A participant without a row, and what they are asked.
+    """A participant who is not stored, and what they are asked."""
 
-    `forms` are held because a session forgets objects that nobody holds, and their positions.
-    """
-
-    participant: Participant
-    forms: Sequence[Form]
+    participant: ParticipantRow
     steps: tuple[Step, ...]
 
     @property
@@ -65,7 +60,7 @@ class Preview:
 
     @property
     def has_questionnaire(self) -> bool:
-        return bool(config_of(self.participant.study).questionnaire.at_end)
+        return bool(self.participant.study.config.questionnaire.at_end)
 
     def position(self, reached: int) -> Position:
         """Where somebody is who has done so many steps."""
@@ -111,48 +106,41 @@ class Preview:
 
 
 def preview_of(session: Session, study: Study, batch: int, language: str | None = None) -> Preview:
-    """The preview of a batch in a language, in a session that never commits.
-
-    Values that the database does not have are set as if they came from it, so that they are not
-    written: the study is open, and the forms have the positions that a participant's would have.
-    """
-    set_committed_value(study, "status", "open")
+    """The preview of a batch in a language, as if its study were open."""
     forms = session.scalars(
-        select(Form).where(Form.study_id == study.id, Form.batch == batch).order_by(Form.number)
+        select(Form.id).where(Form.study_id == study.id, Form.batch == batch).order_by(Form.number)
     ).all()
-    for position, form in enumerate(forms, start=1):
-        set_committed_value(form, "position", position)
-    participant = Participant(
-        study=study,
+    row = StudyRow.of(study)
+    participant = ParticipantRow(
+        study=replace(row, status="open"),
+        id=0,
+        token_hash=token_hash_of(study.id, batch),
         name="",
-        token=token_of(study.id, batch),
+        source=row.config.recruitment.mode,
         status="active",
         language=language,
-        source=config_of(study).recruitment.mode,
     )
-    return Preview(participant, forms, tuple(steps_of_forms(session, forms)))
+    return Preview(participant, tuple(steps_of_forms(session, forms)))
 
 
-def token_of(study_id: int, batch: int) -> str:
+def token_hash_of(study_id: int, batch: int) -> str:
     """What a preview's participant has in place of a token; the same for all who see it."""
-    return f"preview of batch {batch} of study {study_id}"
+    return digest_of(f"preview of batch {batch} of study {study_id}")
 
 
-def steps_of_forms(session: Session, forms: Sequence[Form]) -> list[Step]:
+def steps_of_forms(session: Session, forms: Sequence[int]) -> list[Step]:
     """The questions with the sums before them; none is done, as nobody's answers are read."""
     steps: list[Step] = []
     number = 0
-    for form in forms:
+    for position, form in enumerate(forms, start=1):
         sums = session.execute(
-            select(Check.place, Check.id).where(
-                Check.form_id == form.id, Check.kind == "arithmetic"
-            )
+            select(Check.place, Check.id).where(Check.form_id == form, Check.kind == "arithmetic")
         )
-        step = partial(Step, done=False, form_position=form.position)
-        sum_at = {} if form is forms[0] else {row.place: row.id for row in sums}
+        step = partial(Step, done=False, form_position=position)
+        sum_at = {} if position == 1 else {row.place: row.id for row in sums}
         questions = session.execute(
             select(Question.place, Question.id)
-            .where(Question.form_id == form.id)
+            .where(Question.form_id == form)
             .order_by(Question.place)
         )
         for place, question_id in questions:
@@ -172,7 +160,7 @@ class PageParts:
     latest: Response | None
 
 
-def page_parts(session: Session, participant: AnyParticipant, position: Position) -> PageParts:
+def page_parts(session: Session, participant: ParticipantRow, position: Position) -> PageParts:
     """The parts of a page; it has no questions at a stage without any, and in a search."""
     messages, step = unread_messages(session, participant), position.step
     if step is None or step.check_id is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, true
-from sqlalchemy.orm import InstrumentedAttribute, Session, joinedload
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from hsfiq.actors import Action, Actor
 from hsfiq.audit import record
@@ -27,6 +27,7 @@ from hsfiq.collect.recruiting import (
     release_unbegun,
     require_on_list,
 )
+from hsfiq.collect.rows import CHANGED_BY_ANSWERS, ParticipantRow
 from hsfiq.collect.studies import (
     find_study,
     lock_study,
@@ -35,35 +36,21 @@ from hsfiq.collect.studies import (
     require_unfinished,
 )
 from hsfiq.db.engine import Database, added
-from hsfiq.db.rows import CHANGED_BY_ANSWERS, AnyParticipant
 from hsfiq.db.source_tables import Query
 from hsfiq.db.tables import Form, Pair, Participant, Question, StatusChange, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.capacity import capacity_of
-from hsfiq.study.config import config_of
+from hsfiq.study.config import Presentation, config_of
 from hsfiq.text import count_text, is_storable_text
 
 STATUSES = ("active", "paused", *DEPARTED_STATUSES)
 
 
-def by_token(session: Session, token: str, *, lock: bool = False) -> Participant | None:
-    """The participant of a link; see `by_token_hash`."""
-    return by_token_hash(session, digest_of(token), lock=lock)
-
-
-def by_token_hash(session: Session, digest: str, *, lock: bool = False) -> Participant | None:
-    """The participant with their study; with `lock`, their row is locked before it is read."""
-    statement = _by_token_hash()
-    if lock:
-        statement = statement.with_for_update(of=Participant)
-    return session.scalars(statement, {"digest": digest}).one_or_none()
-
-
-@cache  # building it takes as long as running it, and every request needs it
-def _by_token_hash() -> Select[Participant]:
-    study = joinedload(Participant.study, innerjoin=True)
-    return select(Participant).options(study).where(Participant.token_hash == bindparam("digest"))
+def by_token(session: Session, token: str) -> Participant | None:
+    """The participant of a link."""
+    known = select(Participant).where(Participant.token_hash == digest_of(token))
+    return session.scalars(known).one_or_none()
 
 
 def by_name(session: Session, study: Study, name: str) -> Participant:
@@ -141,7 +128,7 @@ def enrol(
         require_on_list(session, study, external_id)
     if token is not None and (known := by_token(session, token)) is not None:
         return with_place(session, study, known, now)
-    require_open(study)
+    require_open(study.status)
     release_unbegun(session, study, now)
     require_free_place(session, study, now)
     if client is not None:
@@ -169,7 +156,7 @@ def invite(
     """Add participants who get their forms when they first follow their links."""
     study = lock_study(session, study_id)
     if language is not None:
-        require_language(study, language)
+        require_language(config_of(study).study, language)
     first = next_number(session, study)
     invited = [
         Participant(
@@ -208,7 +195,7 @@ def with_place(
         NotOpen: they have none, and there is none left.
     """
     if participant.enrolled_at is None and participant.status not in DEPARTED_STATUSES:
-        require_open(study)
+        require_open(study.status)
         release_unbegun(session, study, now)
         require_free_place(session, study, now)
         assign_forms(session, study, participant, now, closed_categories(session, study, now))
@@ -222,32 +209,20 @@ def come_back(session: Session, participant: Participant, now: datetime) -> None
             enrol_invited(session, participant, now=now)
 
 
-def require_language(study: Study, language: str) -> None:
-    languages = config_of(study).study.languages
-    if language not in languages:
-        raise Refused(
-            f"study {study.name} has no texts in {language[:40]!r}: {', '.join(languages)}"
-        )
+def require_language(study: Presentation, language: str) -> None:
+    if language not in study.languages:
+        languages = ", ".join(study.languages)
+        raise Refused(f"study {study.name} has no texts in {language[:40]!r}: {languages}")
 
 
-def choose_language(participant: Participant, language: str) -> None:
-    """Show a participant's page in another of the study's languages from now on."""
-    require_language(participant.study, language)
-    participant.language = language
-
-
-def language_of(participant: AnyParticipant) -> str:
+def language_of(participant: ParticipantRow) -> str:
     """The language in which a participant reads the study."""
-    study = config_of(participant.study).study
+    study = participant.study.config.study
     return participant.language if participant.language in study.languages else study.language
 
 
 def consent(participant: Participant, *, now: datetime) -> None:
     participant.consented_at = participant.consented_at or now
-
-
-def finish_practice(participant: Participant, *, now: datetime) -> None:
-    participant.practised_at = participant.practised_at or now
 
 
 def require_free_place(session: Session, study: Study, now: datetime) -> None:
@@ -278,9 +253,9 @@ def _count_participants() -> Select[int]:
     return select(func.count(Participant.id)).where(Participant.study_id == bindparam("study"))
 
 
-def require_active(participant: AnyParticipant) -> None:
+def require_active(participant: ParticipantRow) -> None:
     """Raise `NotOpen` unless the study is open and the participant is active."""
-    require_open(participant.study)
+    require_open(participant.study.status)
     if participant.status != "active":
         raise NotOpen(f"your part in this study is {participant.status}")
 
@@ -484,36 +459,36 @@ WITHDREW = "withdrew on the page, and all data were deleted"
 
 def record_status_change(
     session: Session,
-    participant: AnyParticipant,
-    status: str,
+    participant: int,
+    before: str,
+    after: str,
     now: datetime,
     *,
     reason: str = "",
     rule: dict[str, Any] | None = None,
 ) -> None:
-    """Set a locked participant's status and record the change; without `rule` it is the owner's."""
+    """Record a change of a locked participant's status; without `rule` it is the owner's."""
     if len(reason) > LONGEST_REASON or not is_storable_text(reason):
         what = f"the reason must be text of {LONGEST_REASON:,} characters or fewer"
         raise Refused(what)
     session.add(
         StatusChange(
-            participant_id=participant.id,
+            participant_id=participant,
             changed_at=now,
-            before=participant.status,
-            after=status,
+            before=before,
+            after=after,
             reason=reason or None,
             rule=rule,
         )
     )
-    participant.status = status
     session.flush()
 
 
-def changes_of(session: Session, participant: AnyParticipant) -> Sequence[StatusChange]:
+def changes_of(session: Session, participant: int) -> Sequence[StatusChange]:
     """A participant's changes, oldest first."""
     return session.scalars(
         select(StatusChange)
-        .where(StatusChange.participant_id == participant.id)
+        .where(StatusChange.participant_id == participant)
         .order_by(StatusChange.id)
     ).all()
 
@@ -542,9 +517,9 @@ def withdrawn_participants() -> Select[int]:
     )
 
 
-def stopped_by_checks(session: Session, participant: AnyParticipant) -> bool:
+def stopped_by_checks(session: Session, participant: ParticipantRow) -> bool:
     """Whether the rule about checks gave the participant the status that they have."""
-    changes = changes_of(session, participant)
+    changes = changes_of(session, participant.id)
     if not changes:
         return False
     return changes[-1].rule is not None and changes[-1].after == participant.status

@@ -33,8 +33,8 @@ from hsfiq.collect.participants import (
     latest_changes,
     withdrawn_participants,
 )
+from hsfiq.collect.rows import ANSWER_COUNTS, StudyRow
 from hsfiq.collect.stages import asks_at_end, have_answered_at_end
-from hsfiq.db.rows import ANSWER_COUNTS
 from hsfiq.db.source_tables import Query
 from hsfiq.db.tables import (
     Check,
@@ -104,10 +104,10 @@ def participants_of(
     """The participants, or only those whose keys are `shown`."""
     answered, questions = counts(session, study, shown)
     checks: dict[int, list[bool]] = defaultdict(list)
-    for result in question_checks(session, study, among(Form.participant_id, shown)):
+    for result in question_checks(session, StudyRow.of(study), among(Form.participant_id, shown)):
         checks[result.participant_id].append(result.passed)
     medians, changes = medians_of(session, study, shown), latest_changes(session, study, shown)
-    asks, done = asks_at_end(study), have_answered_at_end(session, study)
+    asks, done = asks_at_end(StudyRow.of(study)), have_answered_at_end(session, study)
     people = session.scalars(
         select(Participant)
         .where(Participant.study_id == study.id, among(Participant.id, shown))
@@ -175,7 +175,7 @@ def count_standings(session: Session, study: Study, shown: Shown | None = None) 
         .subquery()
     )
     rows = session.execute(select(of_all, func.count()).group_by(*of_all.c))
-    asks, counted = asks_at_end(study), Counter[str]()
+    asks, counted = asks_at_end(StudyRow.of(study)), Counter[str]()
     for status, is_invited, has_questions, is_done, has_ended, has_withdrawn, number in rows:
         standing = standing_of(
             status,

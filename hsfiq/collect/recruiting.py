@@ -29,7 +29,7 @@ from hsfiq.errors import FileErrors, Forbidden, Refused, Unavailable, Unreadable
 from hsfiq.processes import repeated
 from hsfiq.readers.files import read_text
 from hsfiq.study.capacity import require_enough_forms
-from hsfiq.study.config import config_of, stored_recruitment
+from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.recruiting import PLATFORM_ID
 
 # A limit on how many enrol from one address in an hour: a script cannot take all places.
@@ -55,12 +55,12 @@ class TooManyEnrolments(Refused):
         self.study_id, self.seconds = study.id, seconds
 
 
-def counts_enrolments(study: Study) -> bool:
+def counts_enrolments(config: StudyConfig, origin: str) -> bool:
     """Whether the study limits how many enrol from one address.
 
     Simulated annotators all come from one, so that their study has no limit.
     """
-    return config_of(study).recruitment.enrolments_per_address > 0 and study.origin != "simulated"
+    return config.recruitment.enrolments_per_address > 0 and origin != "simulated"
 
 
 def count_enrolment(session: Session, study: Study, client: str, now: datetime) -> None:
@@ -68,9 +68,10 @@ def count_enrolment(session: Session, study: Study, client: str, now: datetime) 
 
     `client` is a digest of the address.
     """
-    if not counts_enrolments(study):
+    config = config_of(study)
+    if not counts_enrolments(config, study.origin):
         return
-    limit = config_of(study).recruitment.enrolments_per_address
+    limit = config.recruitment.enrolments_per_address
     of_client = select(EnrolmentByAddress.enrolled_at).where(
         EnrolmentByAddress.study_id == study.id,
         EnrolmentByAddress.client == client,

@@ -15,6 +15,7 @@ from hsfiq.answer_rules import Answer, ImageState, ImageStates
 from hsfiq.collect.answers import Skip
 from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.participants import require_active
+from hsfiq.collect.rows import ParticipantRow
 from hsfiq.collect.steps import require_reached
 from hsfiq.collect.studies import lock_study
 from hsfiq.db.search_tables import (
@@ -271,7 +272,7 @@ def begin(session: Session, question_id: int, now: datetime) -> SearchState:
 
 def ask(
     session: Session,
-    participant: Participant,
+    participant: ParticipantRow,
     state: SearchState,
     *,
     opinion: Opinion | None,
@@ -313,7 +314,7 @@ def ask(
 
 def stop(
     session: Session,
-    participant: Participant,
+    participant: ParticipantRow,
     state: SearchState,
     *,
     opinion: Opinion | None,
@@ -374,7 +375,7 @@ def judged(session: Session, question_id: int, answer: Answer | Skip, revision: 
     return replace(answer, times=replace(answer.times, active_seconds=seconds))
 
 
-def require_same(participant: Participant, state: SearchState, expected_turns: int) -> None:
+def require_same(participant: ParticipantRow, state: SearchState, expected_turns: int) -> None:
     """Raise unless the search stands as the page shows it, and may go on."""
     if state.question.reassigned:
         raise Forbidden("this search has been given to somebody else")
@@ -472,7 +473,7 @@ MAX_PIXELS = 25_000_000
 
 def add_upload(
     session: Session,
-    participant: Participant,
+    participant: ParticipantRow,
     state: SearchState,
     picture: Reencoded,
     *,
@@ -512,7 +513,7 @@ def add_upload(
 
 def require_uploadable(
     session: Session,
-    participant: Participant,
+    participant: ParticipantRow,
     state: SearchState,
     *,
     expected_turns: int,

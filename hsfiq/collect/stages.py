@@ -12,17 +12,17 @@ from sqlalchemy.orm import Session
 
 from hsfiq.collect import participants
 from hsfiq.collect.checks import question_checks
-from hsfiq.collect.leases import DEPARTED_STATUSES
+from hsfiq.collect.leases import DEPARTED_STATUSES, extend_lease
 from hsfiq.collect.participants import changes_of, stopped_by_checks
 from hsfiq.collect.protocol import Completion, FarewellKind, HitForm
 from hsfiq.collect.recruiting import release_place
+from hsfiq.collect.rows import ParticipantRow, StudyRow, read_row
 from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
 from hsfiq.collect.studies import lock_study
-from hsfiq.db.rows import AnyParticipant, AnyStudy
 from hsfiq.db.tables import Participant, QuestionnaireAnswers, Study, WorkedHit
 from hsfiq.errors import Conflict, Forbidden, Refused
 from hsfiq.kinds import KINDS
-from hsfiq.study.config import StudyConfig, config_of
+from hsfiq.study.config import StudyConfig
 from hsfiq.study.instrument import read_answers
 from hsfiq.study.recruiting import (
     SUBMIT_PATH,
@@ -37,7 +37,7 @@ from hsfiq.study.recruiting import (
 
 
 def hit_form(
-    session: Session, participant: Participant, outcome: Outcome, code: str
+    session: Session, participant: ParticipantRow, outcome: Outcome, code: str
 ) -> HitForm | None:
     """The form of the participant's HIT; None if they do not work on any.
 
@@ -45,7 +45,6 @@ def hit_form(
     """
     if participant.source != "mturk":
         return None
-    # In a preview, nobody is stored: the id is null.
     hit = session.scalars(
         select(WorkedHit).where(WorkedHit.participant_id == participant.id)
     ).one_or_none()
@@ -60,14 +59,14 @@ def hit_form(
 # The questions at the end: who still has to answer them, and storing the answers once.
 
 
-def asks_at_end(study: AnyStudy) -> bool:
+def asks_at_end(study: StudyRow) -> bool:
     """Whether participants must answer questions at the end; in a closed study nobody can."""
-    return study.status != "closed" and bool(config_of(study).questionnaire.at_end)
+    return study.status != "closed" and bool(study.config.questionnaire.at_end)
 
 
-def questionnaire_is_due(session: Session, participant: AnyParticipant) -> bool:
+def questionnaire_is_due(session: Session, participant: ParticipantRow) -> bool:
     """Whether this participant must still answer the study's questions at the end."""
-    return asks_at_end(participant.study) and answers_at_end(session, participant) is None
+    return asks_at_end(participant.study) and answers_at_end(session, participant.id) is None
 
 
 def have_answered_at_end(session: Session, study: Study) -> set[int]:
@@ -80,20 +79,20 @@ def have_answered_at_end(session: Session, study: Study) -> set[int]:
     return set(session.scalars(rows))
 
 
-def answers_at_end(session: Session, participant: AnyParticipant) -> dict[str, Any] | None:
+def answers_at_end(session: Session, participant: int) -> dict[str, Any] | None:
     """The answers by the question's name; None before they are given."""
     return session.scalars(
         select(QuestionnaireAnswers.answers).where(
-            QuestionnaireAnswers.participant_id == participant.id
+            QuestionnaireAnswers.participant_id == participant
         )
     ).one_or_none()
 
 
 def store_answers(
-    session: Session, participant: Participant, given: Mapping[str, Any], now: datetime
+    session: Session, participant: ParticipantRow, given: Mapping[str, Any], now: datetime
 ) -> None:
     """Store the answers; `Refused` if one is not valid or a required one is missing."""
-    questions = config_of(participant.study).questionnaire.at_end
+    questions = participant.study.config.questionnaire.at_end
     session.add(
         QuestionnaireAnswers(
             participant_id=participant.id,
@@ -140,41 +139,47 @@ class Position:
         return next((s for s in steps if s.number == number and s.check_id is None), None)
 
 
-def current_position(session: Session, participant: Participant, now: datetime) -> Position:
-    """The first step that is not done; a question is recorded as served."""
-    return current_of(session, participant, steps_of(session, participant), now)
+def current_position(session: Session, participant: ParticipantRow, now: datetime) -> Position:
+    """The first step that is not done; a question is recorded as served, and the row stored."""
+    position = current_of(session, participant, steps_of(session, participant.id), now)
+    participant.store(session)
+    return position
 
 
 def current_of(
-    session: Session, participant: AnyParticipant, progress: Steps, now: datetime
+    session: Session, participant: ParticipantRow, progress: Steps, now: datetime
 ) -> Position:
-    """The same for the participant's steps."""
+    """The same for the participant's steps; the caller stores the row."""
     stage = stage_of(session, participant, progress)
     step = progress.current if stage == "asking" else None
     return served(session, participant, Position(stage, progress, step), now)
 
 
-def position_at(session: Session, participant: Participant, number: int, now: datetime) -> Position:
+def position_at(
+    session: Session, participant: ParticipantRow, number: int, now: datetime
+) -> Position:
     """The question with this number, or what comes before or instead of all questions.
 
     `Forbidden` if there is no such question, or it comes after the current step.
     """
-    progress = steps_of(session, participant)
+    progress = steps_of(session, participant.id)
     position = Position(stage_of(session, participant, progress), progress)
     if position.stage not in STAGES_WITH_QUESTIONS or not may_answer(participant):
         return position
     step = position.question_step(number)
     if step is None or not (step.done or step == progress.current):
         raise Forbidden(f"question {number} cannot be shown now")
-    return served(session, participant, Position(position.stage, progress, step), now)
+    position = served(session, participant, Position(position.stage, progress, step), now)
+    participant.store(session)
+    return position
 
 
 def position_after(
-    session: Session, participant: AnyParticipant, progress: Steps, number: int, now: datetime
+    session: Session, participant: ParticipantRow, progress: Steps, number: int, now: datetime
 ) -> Position:
     """The question after this number if it has been answered already, else the current step.
 
-    `progress` has the participant's steps after the answer.
+    `progress` has the participant's steps after the answer. The caller stores the row.
     """
     current = current_of(session, participant, progress, now)
     if current.step is None:
@@ -186,14 +191,15 @@ def position_after(
 
 
 def served(
-    session: Session, participant: AnyParticipant, position: Position, now: datetime
+    session: Session, participant: ParticipantRow, position: Position, now: datetime
 ) -> Position:
     if position.step and position.step.check_id is None:
-        mark_served(session, participant, position.step.question_id, now)
+        mark_served(session, position.step.question_id, now)
+        extend_lease(participant, now)
     return position
 
 
-def stage_of(session: Session, participant: AnyParticipant, progress: Steps) -> Stage:
+def stage_of(session: Session, participant: ParticipantRow, progress: Steps) -> Stage:
     if participant.status in DEPARTED_STATUSES:
         return departed_stage(session, participant)
     if progress.current is None:
@@ -207,19 +213,19 @@ def stage_of(session: Session, participant: AnyParticipant, progress: Steps) -> 
     return "practice" if has_practice(participant.study) else "asking"
 
 
-def has_practice(study: AnyStudy) -> bool:
+def has_practice(study: StudyRow) -> bool:
     """Searches have no practice question: nothing answers before a study is served."""
     return not KINDS[study.kind].is_live
 
 
-def final_stage(session: Session, participant: AnyParticipant) -> Stage:
+def final_stage(session: Session, participant: ParticipantRow) -> Stage:
     """Of a participant who has answered every question."""
     if not questionnaire_is_due(session, participant):
         return "done"
     return "questionnaire" if may_answer(participant) else waiting_stage(session, participant)
 
 
-def departed_stage(session: Session, participant: AnyParticipant) -> Stage:
+def departed_stage(session: Session, participant: ParticipantRow) -> Stage:
     if has_declined(session, participant):
         return "declined"
     if participant.status != "excluded":
@@ -227,66 +233,64 @@ def departed_stage(session: Session, participant: AnyParticipant) -> Stage:
     return "checks-excluded" if stopped_by_checks(session, participant) else "excluded"
 
 
-def has_declined(session: Session, participant: AnyParticipant) -> bool:
+def has_declined(session: Session, participant: ParticipantRow) -> bool:
     """Whether the participant, and not the owner, has decided that they do not take part."""
     is_out = participant.status == "screened-out" and participant.consented_at is None
-    return is_out and not changes_of(session, participant)
+    return is_out and not changes_of(session, participant.id)
 
 
-def may_reconsider(session: Session, participant: Participant, now: datetime) -> bool:
+def may_reconsider(session: Session, participant: ParticipantRow, now: datetime) -> bool:
     """Whether a participant who declined could take part now."""
-    study = participant.study
-    return study.status == "open" and participants.has_free_place(session, study, now)
+    if participant.study.status != "open":
+        return False
+    return participants.has_free_place(session, session.get_one(Study, participant.study.id), now)
 
 
-def reconsider(session: Session, participant: Participant, now: datetime) -> None:
+def reconsider(session: Session, participant: ParticipantRow, now: datetime) -> None:
     """Let a participant who declined decide again; `NotOpen` if no place is free."""
-    study = lock_study(session, participant.study_id)
-    participants.lock_participant(session, participant)
-    if not has_declined(session, participant):
+    study = lock_study(session, participant.study.id)
+    person = session.get_one(Participant, participant.id, with_for_update=True)
+    if not has_declined(session, read_row(session, participant.token_hash)):
         return
-    participants.set_status(participant, "active")
-    participants.with_place(session, study, participant, now)
+    participants.set_status(person, "active")
+    participants.with_place(session, study, person, now)
 
 
-def waiting_stage(session: Session, participant: AnyParticipant) -> Stage:
+def waiting_stage(session: Session, participant: ParticipantRow) -> Stage:
     """Of a participant who can answer nothing now, but may later."""
     if participant.study.status == "closed":
         return "closed"
     return "checks-paused" if stopped_by_checks(session, participant) else "paused"
 
 
-def may_answer(participant: AnyParticipant) -> bool:
+def may_answer(participant: ParticipantRow) -> bool:
     """Whether their answers, and revisions of answers, are accepted now."""
     return participant.study.status == "open" and participant.status == "active"
 
 
-def decide(session: Session, participant: Participant, *, agrees: bool, now: datetime) -> None:
+def decide(session: Session, participant: ParticipantRow, *, agrees: bool, now: datetime) -> None:
     """Store the first decision on the consent page; a refusal after consent is a `Conflict`.
 
     Whoever declines gives their place back, and may `reconsider`.
     Whoever agrees so late that their place was given back gets one again, if there is one.
     """
-    lock_study(session, participant.study_id)  # as enrolments, which give places back
+    lock_study(session, participant.study.id)  # as enrolments, which give places back
     # The row lock puts decisions in two windows in order.
-    session.execute(
-        select(Participant.id).where(Participant.id == participant.id).with_for_update()
-    )
-    session.refresh(participant)
-    if participant.status != "active":
+    person = session.get_one(Participant, participant.id, with_for_update=True)
+    if person.status != "active":
         return
     if agrees:
-        participants.come_back(session, participant, now)
-        participants.consent(participant, now=now)
-    elif participant.consented_at is None:
-        release_place(session, participant)
-        participants.set_status(participant, "screened-out")
+        participants.come_back(session, person, now)
+        participants.consent(person, now=now)
+    elif person.consented_at is None:
+        release_place(session, person)
+        participants.set_status(person, "screened-out")
     else:
         raise Conflict("you have already agreed, in another window")
 
 
 def completion_of(
-    session: Session, participant: Participant, stage: Stage, answered: int
+    session: Session, participant: ParticipantRow, stage: Stage, answered: int
 ) -> Completion:
     """The completion code and address of the outcome, at the stages at which they are due.
 
@@ -294,7 +298,7 @@ def completion_of(
     having answered: platforms require the code, and the work was done. Who is paused by the rule
     about checks gets only a code of that outcome. On Mechanical Turk, a form sends the HIT instead.
     """
-    recruitment = config_of(participant.study).recruitment
+    recruitment = participant.study.config.recruitment
     is_out = participant.status == "screened-out"
     is_due = (
         stage in ("done", "closed")
@@ -367,7 +371,7 @@ def works_on(session: Session, study_id: int, worker: str, hit: Hit) -> bool:
 
 
 def work_on(
-    session: Session, participant: Participant, hit: Hit, *, has_ticket: bool = False
+    session: Session, participant: ParticipantRow, hit: Hit, *, has_ticket: bool = False
 ) -> None:
     """Record the HIT of a participant of a locked study.
 
@@ -394,21 +398,21 @@ def work_on(
     session.flush()
 
 
-def has_ended(session: Session, participant: Participant) -> bool:
+def has_ended(session: Session, participant: ParticipantRow) -> bool:
     """Whether nothing is left to answer, or the HIT that is recorded may be sent already."""
-    progress = steps_of(session, participant)
+    progress = steps_of(session, participant.id)
     stage = stage_of(session, participant, progress)
     completion = completion_of(session, participant, stage, progress.answered)
     return stage not in UNFINISHED_STAGES or bool(completion.get("hit"))
 
 
-def is_of_another(session: Session, participant: Participant, hit: Hit) -> bool:
+def is_of_another(session: Session, participant: ParticipantRow, hit: Hit) -> bool:
     """Whether somebody else in the study works on this HIT, or has sent it."""
     others = (
         select(WorkedHit.participant_id)
         .join(Participant, WorkedHit.participant_id == Participant.id)
         .where(
-            Participant.study_id == participant.study_id,
+            Participant.study_id == participant.study.id,
             Participant.id != participant.id,
             WorkedHit.assignment_id == hit.assignment_id,
         )

@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Select, Update, bindparam, select, update
 from sqlalchemy.orm import Session, aliased, joinedload
 
-from hsfiq.collect.leases import extend_lease
-from hsfiq.db.rows import AnyParticipant, execute, rows_of
+from hsfiq.collect.rows import ParticipantRow
+from hsfiq.db.rows import execute, rows_of
 from hsfiq.db.source_tables import Image, Query, Triplet
 from hsfiq.db.tables import (
     Check,
@@ -77,8 +77,8 @@ class Steps:
         return Steps.of(done if step is answered else step for step in self.steps)
 
 
-def steps_of(session: Session, participant: AnyParticipant) -> Steps:
-    rows = rows_of(session, _own_questions(), {"participant": participant.id}).all()
+def steps_of(session: Session, participant: int) -> Steps:
+    rows = rows_of(session, _own_questions(), {"participant": participant}).all()
     steps: list[Step] = []
     for number, row in enumerate(rows, start=1):
         question_id, position, answer_id, seconds, check_id, is_passed = row
@@ -89,7 +89,7 @@ def steps_of(session: Session, participant: AnyParticipant) -> Steps:
 
 
 def require_reached(
-    session: Session, participant: AnyParticipant, question_id: int
+    session: Session, participant: ParticipantRow, question_id: int
 ) -> tuple[Steps, Step]:
     """The participant's steps, and this question; `Forbidden` unless they may answer it now.
 
@@ -97,7 +97,7 @@ def require_reached(
     """
     if participant.consented_at is None:
         raise SetBack("the consent page comes before the first question")
-    own = steps_of(session, participant)
+    own = steps_of(session, participant.id)
     for step in own.steps:
         if step.question_id == question_id and step.check_id is None:
             return own, step
@@ -145,14 +145,9 @@ class Orders(Protocol):
     def image_orders(self) -> list[list[int]] | None: ...
 
 
-def lock_question(session: Session, question_id: int) -> Question:
-    """Lock and load a question; a concurrent enrolment that reassigns it has ended by then."""
-    return session.scalars(_locked_question(), {"question": question_id}).one()
-
-
-def lock_asked_question(session: Session, question_id: int) -> AskedQuestion:
-    """Lock a question as `lock_question` does, and read what its answer needs."""
-    row = rows_of(session, _locked_asked_question(), {"question": question_id}).one()
+def lock_question(session: Session, question_id: int) -> AskedQuestion:
+    """Lock and read a question; a concurrent enrolment that reassigns it has ended by then."""
+    row = rows_of(session, _locked_question(), {"question": question_id}).one()
     return AskedQuestion(*row)
 
 
@@ -166,11 +161,9 @@ def load_question(session: Session, question_id: int) -> Question:
     return session.scalars(_question_as_shown(), {"question": question_id}).one()
 
 
-def load_first_questions(
-    session: Session, participant: AnyParticipant, most: int
-) -> dict[int, Question]:
+def load_first_questions(session: Session, participant: int, most: int) -> dict[int, Question]:
     """A participant's first questions by their keys, as `load_question` loads each of them."""
-    values = {"participant": participant.id, "most": most}
+    values = {"participant": participant, "most": most}
     questions = session.scalars(_first_questions_as_shown(), values).all()
     return {question.id: question for question in questions}
 
@@ -205,12 +198,9 @@ def image_orders(question: Orders) -> Sequence[list[int] | None]:
     return question.image_orders or [None] * len(question.set_order)
 
 
-def mark_served(
-    session: Session, participant: AnyParticipant, question_id: int, now: datetime
-) -> None:
-    """Record when the participant's question was first served; this extends the lease."""
+def mark_served(session: Session, question_id: int, now: datetime) -> None:
+    """Record when a question was first served."""
     execute(session, _first_served(), {"question": question_id, "now": now})
-    extend_lease(participant, now)
 
 
 # Building these statements takes as long as running them, and every submit needs them: cache them.
@@ -258,18 +248,8 @@ def _asked_question() -> Select[int, int, int | None, bool, datetime | None, boo
 
 
 @cache
-def _locked_asked_question() -> Select[int, int, int | None, bool, datetime | None, bool]:
+def _locked_question() -> Select[int, int, int | None, bool, datetime | None, bool]:
     return _asked_question().with_for_update(of=Question)
-
-
-@cache
-def _locked_question() -> Select[Question]:
-    return (
-        select(Question)
-        .where(Question.id == bindparam("question"))
-        .with_for_update(of=Question)
-        .execution_options(populate_existing=True)
-    )
 
 
 @cache

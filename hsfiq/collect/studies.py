@@ -8,7 +8,6 @@ from functools import cache
 from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.rows import AnyStudy
 from hsfiq.db.tables import Study, StudyCreation
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.config import config_of
@@ -84,9 +83,9 @@ def platform_study_owner(session: Session, platform_study_id: str) -> Study | No
     return session.scalars(bound).one_or_none()
 
 
-def require_open(study: AnyStudy) -> None:
-    if study.status != "open":
-        raise NotOpen(f"this study is {study.status}")
+def require_open(status: str) -> None:
+    if status != "open":
+        raise NotOpen(f"this study is {status}")
 
 
 def is_finished(study: Study) -> bool:

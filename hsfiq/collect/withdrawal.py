@@ -16,7 +16,6 @@ from hsfiq.actors import Action, Actor
 from hsfiq.audit import record as record_action
 from hsfiq.collect.owner import PERSONAL_TABLES, exports_with, forget
 from hsfiq.collect.participants import WITHDREW, record_status_change
-from hsfiq.collect.studies import lock_study
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Setting
 from hsfiq.db.tables import ExportedRelease, Form, Participant, Question, Response
@@ -40,12 +39,12 @@ class Consequences:
     releases: Sequence[ExportedRelease]
 
 
-def consequences_of(session: Session, participant: Participant) -> Consequences:
+def consequences_of(session: Session, participant: int) -> Consequences:
     answered = (
         select(func.count(func.distinct(Response.question_id)))
         .join(Question, Response.question_id == Question.id)
         .join(Form, Question.form_id == Form.id)
-        .where(Form.participant_id == participant.id)
+        .where(Form.participant_id == participant)
     )
     return Consequences(session.scalar(answered) or 0, exports_with(session, participant))
 
@@ -54,17 +53,13 @@ def withdraw(session: Session, participant: Participant, now: datetime) -> None:
     """Forget a participant of a locked study, as they have asked, and let the owner see that."""
     name, study = participant.name, participant.study
     forget(session, participant)
-    record_status_change(session, participant, participant.status, now, reason=WITHDREW)
+    status = participant.status
+    record_status_change(session, participant.id, status, status, now, reason=WITHDREW)
     actor = Actor(f"participant {name}")
     record_action(session, actor, Action.PARTICIPANT_WITHDRAW, study=study.name, about=name)
     if session.get(Setting, ERASURE) is None:
         session.add(Setting(key=ERASURE, value=now.isoformat()))
         session.flush()
-
-
-def lock_study_of(session: Session, participant: Participant) -> None:
-    """A release of the study may be about to be recorded."""
-    lock_study(session, participant.study_id)
 
 
 def erase_withdrawn(database: Database, now: datetime) -> None:

@@ -15,10 +15,11 @@ from hsfiq.answer_rules import Answer, Times
 from hsfiq.collect import participants
 from hsfiq.collect.answers import submit
 from hsfiq.collect.checks import answer_check
+from hsfiq.collect.rows import ParticipantRow, read_row
 from hsfiq.collect.steps import load_first_questions, mark_served, shown_sets, steps_of
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Check, Participant, RetrievedSet
+from hsfiq.db.tables import Check, RetrievedSet
 from hsfiq.demo.study import NAME, SPLIT, Rank, make_study
 from hsfiq.drawn import (
     DrawnTriplet,
@@ -68,14 +69,16 @@ def make_answered_study(
             now = START + timedelta(hours=number)
             participant = participants.enrol(session, study.id, now=now)
             participants.consent(participant, now=now)
-            rng = generator(seed, "answers", participant.name)
-            left -= answer_all(session, participant, annotator, rng, triplets, now, left)
+            row = read_row(session, participant.token_hash)
+            rng = generator(seed, "answers", row.name)
+            left -= answer_all(session, row, annotator, rng, triplets, now, left)
+            row.store(session)
         study.status = "closed"
 
 
 def answer_all(
     session: Session,
-    participant: Participant,
+    participant: ParticipantRow,
     annotator: SimulatedAnnotator,
     rng: Random,
     triplets: dict[int, DrawnTriplet],
@@ -84,8 +87,8 @@ def answer_all(
 ) -> int:
     """Answer up to `most` questions of a participant; return how many were answered."""
     answered = 0
-    questions = load_first_questions(session, participant, most)
-    for step in steps_of(session, participant).steps:
+    questions = load_first_questions(session, participant.id, most)
+    for step in steps_of(session, participant.id).steps:
         if answered == most:
             break
         if step.check_id is not None:
@@ -93,7 +96,7 @@ def answer_all(
             answer_check(session, participant, step.check_id, expected, now=now)
             continue
         served_at = now
-        mark_served(session, participant, step.question_id, served_at)
+        mark_served(session, step.question_id, served_at)
         question = questions[step.question_id]
         triplet = triplets[question.pair.query_id]
         utilities = [utility_of(triplet, retrieved) for retrieved in shown_sets(question)]

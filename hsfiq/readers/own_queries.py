@@ -78,7 +78,7 @@ class RowReader:
     def query(self, row: Place) -> OwnQuery | None:
         """The query of a row; None if a cell is wrong."""
         query_id = self.sound(lambda: self.new_id(row), "")
-        captions = self.sound(lambda: read_captions(row), ())
+        captions: tuple[str, ...] = self.sound(lambda: read_captions(row), ())
         text = self.sound(lambda: read_text_of(row, captions), "")
         reference = self.sound(lambda: self.image(row, "reference"), None)
         target = self.sound(lambda: self.image(row, "target"), None)

@@ -151,23 +151,23 @@ class Duration:
     source: Literal["set", "measured", "estimated"]
 
 
-def duration_of(session: Session, study: Study, n_questions: int) -> Duration:
+def duration_of(session: Session, study_id: int, config: StudyConfig, n_questions: int) -> Duration:
     """The minutes that so many questions take, rounded up, with what comes before them."""
-    stated = config_of(study).study.minutes
+    stated = config.study.minutes
     if stated:
         return Duration(stated, "set")
-    pace = measured_pace(session, study)
+    pace = measured_pace(session, study_id)
     seconds = n_questions * (SECONDS_PER_QUESTION if pace is None else pace)
     minutes = MINUTES_BEFORE + ceil(seconds / 60)
     return Duration(minutes, "estimated" if pace is None else "measured")
 
 
-def measured_pace(session: Session, study: Study) -> float | None:
+def measured_pace(session: Session, study_id: int) -> float | None:
     """The seconds per question of the median participant; None before enough have answered."""
     latest = (
         select(Participant.id)
         .where(
-            Participant.study_id == study.id,
+            Participant.study_id == study_id,
             Participant.status != "excluded",
             Participant.seen_at.is_not(None),
         )
@@ -236,7 +236,7 @@ def budget_for(
 ) -> Budget:
     """What so many participants need, who get forms of these."""
     questions = max(capacity.by_questions, default=0)
-    duration = duration_of(session, study, questions)
+    duration = duration_of(session, study.id, config_of(study), questions)
     hours = participants * duration.minutes / 60
     return Budget(
         participants,

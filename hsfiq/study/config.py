@@ -17,7 +17,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import CONFIRMED_DIFFERENCE
-from hsfiq.db.rows import AnyStudy, StudyRow
 from hsfiq.db.source_tables import Query, Triplet
 from hsfiq.db.tables import Pair, Study
 from hsfiq.errors import Refused, UnreadableInput
@@ -266,24 +265,39 @@ def stored_recruitment(recruitment: Recruitment) -> dict[str, object]:
     return values
 
 
-def config_of(row: AnyStudy) -> StudyConfig:
+def config_of(study: Study) -> StudyConfig:
     """The config of a stored study; an imported one has only its name and title."""
-    return config_of_row(row) if isinstance(row, StudyRow) else read_config(row, row.design)
+    texts = study.name, study.title, study.guidelines, study.consent
+    return read_config(*texts, study.platform_study_id, study.design)
 
 
 @lru_cache(maxsize=64)
-def config_of_row(row: StudyRow) -> StudyConfig:
-    """The same for a row: every change of the study makes a row that is not equal."""
-    return read_config(row, json.loads(row.design))
+def config_of_columns(
+    name: str,
+    title: str,
+    guidelines: str,
+    consent: str,
+    platform_study_id: str | None,
+    design: str,
+) -> StudyConfig:
+    """The same from the columns, `design` as JSON: kept for as long as none of them changes."""
+    return read_config(name, title, guidelines, consent, platform_study_id, json.loads(design))
 
 
-def read_config(row: AnyStudy, design: dict[str, Any]) -> StudyConfig:
-    stored: dict[str, Any] = {"study": {"name": row.name, "title": row.title}} | design
+def read_config(
+    name: str,
+    title: str,
+    guidelines: str,
+    consent: str,
+    platform_study_id: str | None,
+    design: dict[str, Any],
+) -> StudyConfig:
+    stored: dict[str, Any] = {"study": {"name": name, "title": title}} | design
     stored["study"] = stored_presentation(stored["study"]) | {
-        "guidelines": row.guidelines,
-        "consent": row.consent,
+        "guidelines": guidelines,
+        "consent": consent,
     }
-    bound = {"platform_study_id": row.platform_study_id or ""}
+    bound = {"platform_study_id": platform_study_id or ""}
     stored["recruitment"] = stored.get("recruitment", {}) | bound
     return config_from_json(stored)
 
@@ -364,13 +378,13 @@ QueryForm = Literal["composed", "text", "image"]
 """Texts alone, images alone, or both: in each query, or in different ones."""
 
 
-def query_form(session: Session, study: Study) -> QueryForm:
+def query_form(session: Session, study_id: int) -> QueryForm:
     """The form of a stored study's queries."""
     queries = (
         select(Query.id)
         .join(Pair, Pair.query_id == Query.id)
         .join(Triplet, Query.triplet_id == Triplet.id)
-        .where(Pair.study_id == study.id)
+        .where(Pair.study_id == study_id)
         .limit(1)
     )
     if session.scalar(queries.where(Triplet.reference_id.is_not(None))) is None:

@@ -222,7 +222,7 @@ def fallbacks_of(session: Session, study: Study) -> dict[str, list[str]]:
     Short texts are shown in English instead, the others in the study's first language, or in
     English where the app shows its own.
     """
-    config, form = config_of(study), query_form(session, study)
+    config, form = config_of(study), query_form(session, study.id)
     missing = {}
     for language in config.study.languages:
         own = config.study.translations.get(language, Translation())

@@ -114,9 +114,9 @@ def require_images(pair: Pair) -> None:
         raise ConfigError("practice.query", f"image {name} is {fault.kind} ({fault.why})", REMEDY)
 
 
-def practice_pair(session: Session, study: Study) -> Pair | None:
+def practice_pair(session: Session, study_id: int) -> Pair | None:
     """What the study's practice question shows; None if that is the drawn garments."""
-    practice = session.get(PracticeQuestion, study.id)
+    practice = session.get(PracticeQuestion, study_id)
     return None if practice is None else practice.pair
 
 

@@ -23,12 +23,14 @@ from hsfiq.collect.answers import (
 )
 from hsfiq.collect.checks import apply_check_rule
 from hsfiq.collect.participants import require_active
+from hsfiq.collect.rows import StudyRow
 from hsfiq.collect.steps import AskedQuestion, load_question, shown_images
 from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Check, Form, Message, MessageRecipient, Participant, Question, Response
 from hsfiq.errors import Conflict, Forbidden
 from hsfiq.kinds import KINDS
 from hsfiq.text import shown
+from tests.studies import row_of
 
 
 def slow_submit(
@@ -36,17 +38,18 @@ def slow_submit(
 ) -> dict[str, Any]:
     """Store an answer to a pair, and return the reply; a `Refused` if it is not accepted."""
     now, person = datetime.now(UTC), session.get_one(Participant, participant_id)
+    study = StudyRow.of(person.study)
     assignment = read_assignment(
         services.signer, person.token_hash, payload["assignment"], "question"
     )
     question = load_question(session, assignment.key)
     if question.reassigned:
         raise Reassigned("this question has been reassigned to somebody else")
-    answer = given_answer(as_asked(question), person.study, payload, now)  # type: ignore[arg-type]
+    answer = given_answer(as_asked(question), study, payload, now)  # type: ignore[arg-type]
     own = questions_of(session, person)
     if question not in own or question not in reached(session, own):
         raise Forbidden("you cannot answer this question now")
-    require_storable(answer, person.study)
+    require_storable(answer, study)
     revisions, row = revisions_of(session, question), response_of(answer, KINDS["pair"])
     number = own.index(question) + 1
     for earlier in revisions:
@@ -54,7 +57,7 @@ def slow_submit(
             if any(getattr(earlier, name) != getattr(row, name) for name in JUDGEMENT_COLUMNS):
                 raise Conflict("this submit was used for another answer")
             return reply(session, services, person, earlier.revision, number, now)
-    require_active(person)
+    require_active(row_of(session, person.id))
     if len(revisions) != assignment.revision:
         raise Conflict("this question was answered elsewhere since the page was loaded")
     row.question_id, row.revision = question.id, len(revisions) + 1
@@ -66,7 +69,9 @@ def slow_submit(
         person.seen_at = now
     session.flush()
     count_answers(session, person)
-    apply_check_rule(session, person, now)
+    judged = row_of(session, person.id)
+    apply_check_rule(session, judged, now)
+    person.status = judged.status
     return reply(session, services, person, row.revision, number, now)
 
 

@@ -123,7 +123,7 @@ def disturb(database: Database, person: int, rng: Random) -> None:
             send_message(session, study, "Look twice.", to=None, now=datetime.now().astimezone())
         elif action == 3:
             read = session.scalars(select(MessageRecipient.message_id)).all()
-            mark_seen(session, participant, read, datetime.now().astimezone())
+            mark_seen(session, participant.id, read, datetime.now().astimezone())
         elif action == 4:
             study.text_version = (study.text_version or 0) + 1
         elif action == 5:

@@ -26,7 +26,7 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.mturk import FramedPages
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.texts import entry_texts
-from hsfiq.collect import owner, participants
+from hsfiq.collect import owner
 from hsfiq.collect.recruiting import allow_people
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Study, WorkedHit
@@ -527,7 +527,7 @@ def test_a_worker_answers_everything_and_the_hit_is_sent(workplace: Workplace) -
     expect(frame.locator(".page")).to_have_attribute("data-view", "practice")
     with database.writing() as session:
         person = session.scalars(select(Participant)).one()
-        participants.finish_practice(person, now=person.created_at)
+        person.practised_at = person.created_at
     page.reload()
     workplace.answer("1 / 2")
     expect(frame.locator(".count")).to_have_text("2 / 2")

@@ -189,7 +189,7 @@ def test_holding_a_key_counts_as_one_press(server: ThreadServer, open_page: Open
 def test_a_question_reassigned_to_another_participant(page: Page, server: ThreadServer) -> None:
     with server.database.writing() as session:
         person = session.scalars(select(Participant)).one()
-        current = steps_of(session, person).current
+        current = steps_of(session, person.id).current
         assert current
         session.get_one(Question, current.question_id).reassigned = True
     answer(page)

@@ -16,6 +16,7 @@ from hsfiq.annotate import practice
 from hsfiq.annotate.texts import standard_guidelines, study_texts
 from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.participants import invite
+from hsfiq.collect.rows import StudyRow
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Dataset, Image, Query, Triplet
@@ -253,7 +254,7 @@ def test_names_that_the_owner_gives_apply_to_every_dataset(visit: Visit) -> None
     _, database = visit(presentation={"set_names": ("A", "B")})
     with database.reading() as session:
         study = session.scalars(select(Study)).one()
-        assert study_texts(session, study).set_names == ("A", "B")
+        assert study_texts(session, StudyRow.of(study)).set_names == ("A", "B")
         pair = config_of(study)
     assert names_sets(pair)
     assert not names_sets(replace(pair, study=replace(pair.study, set_names=SET_NAMES)))
@@ -399,14 +400,14 @@ def test_answers_are_stored_with_states_of_images_there_are(place: Place, form: 
     reference = None if form == "text" else "shown"
     assert ImageStates.from_letters(row.images or "") == ImageStates(reference, sets)
     with database.reading() as session:
-        assert query_form(session, list_studies(session)[0]) == form
+        assert query_form(session, list_studies(session)[0].id) == form
     # With queries of both kinds, the wording is the general one.
     with database.writing() as session:
         query = session.scalars(select(Query)).first()
         assert query is not None
         query.text = "is red" if form == "image" else ""
         query.triplet.reference_id = session.scalars(select(Image.id)).first()
-        assert query_form(session, list_studies(session)[0]) == "composed"
+        assert query_form(session, list_studies(session)[0].id) == "composed"
     assert answer_until(client, "done")["answered"] == 6
     database.close()
 

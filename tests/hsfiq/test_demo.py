@@ -102,7 +102,7 @@ def test_the_served_study_has_open_places_and_images(
     assert (study.status, study.origin, study.k) == ("open", "collected", 5)
     with database.writing() as session:
         participant = participants.enrol(session, study.id, now=START)
-        question = load_question(session, steps_of(session, participant).steps[0].question_id)
+        question = load_question(session, steps_of(session, participant.id).steps[0].question_id)
         assert question.pair.query_id in truth
         images = [
             member.image
@@ -245,10 +245,10 @@ def test_first_questions_are_those_that_are_loaded_one_by_one(
     with answered.reading() as session:
         participant = session.scalars(select(Participant).order_by(Participant.id)).first()
         assert participant is not None
-        loaded = load_first_questions(session, participant, most)
+        loaded = load_first_questions(session, participant.id, most)
         content = {key: shown(question) for key, question in loaded.items()}
     with answered.reading() as session:
-        steps = steps_of(session, session.get_one(Participant, participant.id)).steps
+        steps = steps_of(session, participant.id).steps
         keys = [step.question_id for step in steps if step.check_id is None][:most]
         assert content == {key: shown(load_question(session, key)) for key in keys}
         assert list(content) == keys

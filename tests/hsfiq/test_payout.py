@@ -17,7 +17,7 @@ from hsfiq.db.tables import Participant, Study
 from hsfiq.study.config import Checks
 from hsfiq.study.recruiting import Hit
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
-from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries, pair_answer
+from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries, pair_answer, row_of
 
 FILES = ["approve.csv", "bonus.csv", "payout.json", "reject.csv"]
 TIE = pair_answer(3, 3, 0)
@@ -127,9 +127,9 @@ def test_nobody_is_paid_before_the_questions_at_the_end(paid_study: Database) ->
     with paid_study.writing() as session:
         study = session.scalars(select(Study)).one()
         study.design = study.design | {"questionnaire": asked}
-        finished = session.scalars(select(Participant).order_by(Participant.id)).first()
+        finished = session.scalars(select(Participant.id).order_by(Participant.id)).first()
         assert finished is not None
-        store_answers(session, finished, {"age": 30}, NOW)
+        store_answers(session, row_of(session, finished), {"age": 30}, NOW)
     facts = json.loads(payout("--out", "out", "--json").out)
     assert (facts["approved"], facts["left_out"]["questions at the end"]) == (1, 2)
     assert contents()["approve.csv"] == "b-careful\n"
@@ -185,7 +185,7 @@ def framed_study(database: Database) -> Database:
         with database.writing() as session:
             person = participants.enrol(session, study, now=NOW, source="mturk", external_id=worker)
             if submit_to:
-                work_on(session, person, Hit(f"of-{worker}", "30H4", submit_to))
+                work_on(session, row_of(session, person.id), Hit(f"of-{worker}", "30H4", submit_to))
             participants.consent(person, now=NOW)
         seat = Seat(database, person.id)
         for question in seat.question_ids if answer else seat.question_ids[:1]:

@@ -16,10 +16,11 @@ from hsfiq.collect.checks import answer_check
 from hsfiq.collect.steps import steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
-from hsfiq.db.tables import Check, Participant, Question
+from hsfiq.db.tables import Check, Question
 from tests.annotate.page_requests import judged_body, stored, view
 from tests.annotate.private_texts import quoted_in
 from tests.annotate.served_studies import Place, Server, make_study, newcomer
+from tests.studies import row_of
 
 
 @pytest.mark.slow
@@ -60,7 +61,7 @@ def test_an_expired_lease_hands_over_the_same_sets_in_the_same_order(tmp_path: P
         left = session.scalars(select(Question).where(Question.reassigned)).all()
         taken = [
             session.get_one(Question, step.question_id)
-            for step in steps_of(session, session.get_one(Participant, second)).steps
+            for step in steps_of(session, second).steps
             if step.check_id is None
         ]
         assert len(left) == len(taken) == 5
@@ -87,8 +88,8 @@ def judge(database: Database, participant_id: int, number: int) -> None:
     done = 0
     while done < number:
         with database.writing() as session:
-            person = session.get_one(Participant, participant_id)
-            current = steps_of(session, person).current
+            person = row_of(session, participant_id)
+            current = steps_of(session, person.id).current
             assert current is not None
             if current.check_id is not None:
                 expected = session.get_one(Check, current.check_id).expected or ""
@@ -103,4 +104,5 @@ def judge(database: Database, participant_id: int, number: int) -> None:
                 expected_revision=0,
                 submit_key=f"{done:016}",
             )
+            person.store(session)
             done += 1

@@ -20,6 +20,7 @@ from hsfiq.annotate.texts import standard_texts, study_texts
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.history import question_history
 from hsfiq.collect.progress import answers_of, participants_of
+from hsfiq.collect.rows import StudyRow
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.db.tables import Pair, Question
@@ -195,7 +196,7 @@ def test_checks_are_asked_counted_and_dropped(catalogue: Catalogue, kind: str) -
     )
     with catalogue.database.reading() as session:
         row = catalogue.study(session, study)
-        results = list(question_checks(session, row))
+        results = list(question_checks(session, StudyRow.of(row)))
         assert [result.kind for result in results].count("repeat") == 2
         assert [result.kind for result in results].count("gold") == 2 * gold
         people = participants_of(session, row)
@@ -280,7 +281,7 @@ def test_seven_points_reach_release_and_report(catalogue: Catalogue, tmp_path: P
     assert "- score 7: Completely\n" in card
     catalogue.exported(study, "single", tmp_path / "release")
     with catalogue.database.reading() as session:
-        texts = study_texts(session, catalogue.study(session, study))
+        texts = study_texts(session, StudyRow.of(catalogue.study(session, study)))
     assert texts.page["anchors"] == SEVEN
     for words in (r"How \*elegant\* is this set\?", "- 7: Completely\n", "**Wish**"):
         assert words in texts.guidelines
@@ -302,10 +303,10 @@ def test_levels_of_images_have_the_owners_names(catalogue: Catalogue) -> None:
     name = catalogue.create("images", name="worded-levels", design="levels = 3\n", queries=wording)
     with catalogue.database.reading() as session:
         row = catalogue.study(session, name)
-        page = study_texts(session, row).page
+        page = study_texts(session, StudyRow.of(row)).page
         assert page["relevance_levels"]["3"] == ["No", "Nearly", "Yes"]
         assert page["how_well_image"] == "Would you buy it?"
-        assert "- 3: Yes\n" in study_texts(session, row).guidelines
+        assert "- 3: Yes\n" in study_texts(session, StudyRow.of(row)).guidelines
         assert config_of(row).wording.points == 5
     catalogue.close(name)
 
@@ -490,7 +491,7 @@ def test_the_marked_query_is_practised_and_not_asked(catalogue: Catalogue, kind:
         assert client.post("/practice", json={}).json()["step"] == "question"
     with catalogue.database.reading() as session:
         study = catalogue.study(session, name)
-        practised = practice_pair(session, study)
+        practised = practice_pair(session, study.id)
         assert practised is not None
         assert len(sets_of(practised)) == max(n_systems, kind == "query")
         asked = select(Query.triplet_id).join(Pair).join(Question)

@@ -220,7 +220,8 @@ def test_nobody_comes_back_who_may_not(visit: Visit) -> None:
     set_status(database, "open")
     with database.writing() as session:  # screened out by the owner
         person = session.scalars(select(Participant)).one()
-        record_status_change(session, person, "screened-out", datetime.now(UTC))
+        record_status_change(session, person.id, "active", "screened-out", datetime.now(UTC))
+        person.status = "screened-out"
     assert view(client)["kind"] == "ended"
     assert client.post("/reconsider", json={}).json()["kind"] == "ended"
 
@@ -389,7 +390,7 @@ def reassign(database: Database, *, only: int | None = None) -> None:
     with database.writing() as session:
         person = session.scalars(select(Participant).order_by(Participant.id)).first()
         assert person
-        steps = [s for s in steps_of(session, person).steps if not s.done and not s.check_id]
+        steps = [s for s in steps_of(session, person.id).steps if not s.done and not s.check_id]
         for step in steps[:only]:
             session.get_one(Question, step.question_id).reassigned = True
 

@@ -16,10 +16,12 @@ from hsfiq.answer_rules import Answer, ImageStates, Times
 from hsfiq.collect import answers, participants
 from hsfiq.collect.answers import Skip
 from hsfiq.collect.checks import answer_check
+from hsfiq.collect.leases import extend_lease
+from hsfiq.collect.rows import ParticipantRow, read_row
 from hsfiq.collect.steps import mark_served, steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Check, Participant
+from hsfiq.db.tables import Check
 from tests.annotate.served_studies import K, Place, make_study
 from tests.studies import images_shown, pair_answer
 
@@ -82,20 +84,22 @@ def watched_study(place: Place, now: datetime | None = None) -> Database:
         third.seen_at = now - timedelta(hours=3)
         fourth = newcomer(session, now - timedelta(minutes=20))
         answer(session, fourth, 1, (1, 1, 2), 2.0, now - timedelta(minutes=20), [])
-        participants.set_status(fourth, "excluded")
+        fourth.status = "excluded"
+        for person in (first, second, third, fourth):
+            person.store(session)
     return database
 
 
-def newcomer(session: Session, now: datetime) -> Participant:
+def newcomer(session: Session, now: datetime) -> ParticipantRow:
     participant = participants.enrol(session, list_studies(session)[0].id, now=now)
     participants.consent(participant, now=now)
-    participants.finish_practice(participant, now=now)
-    return participant
+    participant.practised_at = now
+    return read_row(session, participant.token_hash)
 
 
 def answer(
     session: Session,
-    participant: Participant,
+    participant: ParticipantRow,
     count: int,
     values: tuple[int, int, int],
     seconds: float,
@@ -107,14 +111,15 @@ def answer(
 
     `tries` are given at the sum before the second form; "" stands for the right one.
     """
-    steps = steps_of(session, participant).steps
+    steps = steps_of(session, participant.id).steps
     for step in [step for step in steps if step.number <= count and not step.done]:
         if step.check_id is not None:
             expected = session.get_one(Check, step.check_id).expected or ""
             for attempt in tries:
                 answer_check(session, participant, step.check_id, attempt or expected, now=now)
             continue
-        mark_served(session, participant, step.question_id, now)
+        mark_served(session, step.question_id, now)
+        extend_lease(participant, now)
         now += timedelta(seconds=seconds)
         times = Times(None, None, now, seconds)
         new_answer = pair_answer(*values, irrelevant=False, times=times, images=images)
@@ -122,17 +127,17 @@ def answer(
 
 
 def revise(
-    session: Session, participant: Participant, values: tuple[int, int, int], now: datetime
+    session: Session, participant: ParticipantRow, values: tuple[int, int, int], now: datetime
 ) -> None:
-    question = steps_of(session, participant).steps[0].question_id
+    question = steps_of(session, participant.id).steps[0].question_id
     answer = pair_answer(
         *values, irrelevant=True, reason=REASON, times=Times(None, None, now, 99.0)
     )
     submit(session, participant, question, answer, 1)
 
 
-def skip(session: Session, participant: Participant, now: datetime) -> None:
-    current = steps_of(session, participant).current
+def skip(session: Session, participant: ParticipantRow, now: datetime) -> None:
+    current = steps_of(session, participant.id).current
     assert current
     assert current.check_id is None
     skipped = Skip(images_shown(K, "missing"), now, now)
@@ -140,7 +145,11 @@ def skip(session: Session, participant: Participant, now: datetime) -> None:
 
 
 def submit(
-    session: Session, participant: Participant, question: int, answer: Answer | Skip, revision: int
+    session: Session,
+    participant: ParticipantRow,
+    question: int,
+    answer: Answer | Skip,
+    revision: int,
 ) -> None:
     answers.submit(
         session, participant, question, answer, expected_revision=revision,

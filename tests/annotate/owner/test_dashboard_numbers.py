@@ -186,6 +186,7 @@ def test_agreement_equals_that_of_the_release(place: Place, tmp_path: Path) -> N
             for count in range(1, 13):
                 values = (rng.randint(1, 5), rng.randint(1, 5), rng.randint(1, 2))
                 answer(session, person, count, values, 9.0, NOW, [""])
+                person.store(session)
         counting = tuple(answers_of(session, study))
         export_releases(session, study, ["hp"], Filters(), folder=tmp_path / "release")
     database.close()

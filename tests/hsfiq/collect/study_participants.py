@@ -12,11 +12,12 @@ from typing import TypeVar
 from sqlalchemy import select
 
 from hsfiq.collect import owner, participants
+from hsfiq.collect.leases import extend_lease
 from hsfiq.collect.steps import mark_served
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
 from hsfiq.errors import NotOpen
-from tests.studies import NOW, draw, make_queries
+from tests.studies import NOW, draw, make_queries, row_of
 
 T = TypeVar("T")
 
@@ -55,8 +56,10 @@ def one_form_each(database: Database, **options: object) -> int:
 
 def serve(database: Database, question: int, now: object) -> None:
     with database.writing() as session:
-        participant = session.get_one(Question, question).form.participant
-        mark_served(session, participant, question, now)  # type: ignore[arg-type]
+        mark_served(session, question, now)  # type: ignore[arg-type]
+        participant = row_of(session, session.get_one(Question, question).form.participant_id)  # type: ignore[arg-type]
+        extend_lease(participant, now)  # type: ignore[arg-type]
+        participant.store(session)
 
 
 def forget(database: Database, participant_id: int) -> int:

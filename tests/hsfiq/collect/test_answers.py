@@ -15,7 +15,7 @@ from sqlalchemy import select
 from hsfiq.answer_rules import LONGEST_REASON, Times
 from hsfiq.collect.answers import Skip, submit
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Form, Participant, Question, Response
+from hsfiq.db.tables import Form, Question, Response
 from hsfiq.errors import Forbidden, NotOpen, Refused
 from tests.studies import (
     GOOD,
@@ -29,6 +29,7 @@ from tests.studies import (
     make_queries,
     own_environment,
     responses,
+    row_of,
     set_status,
     small_study,
     values,
@@ -195,7 +196,7 @@ def test_an_unassigned_question_is_forbidden(database: Database, seat: Seat) -> 
         seat.submit(free)
     for missing in (10**6, -1):
         with database.writing() as session:
-            participant = session.get_one(Participant, seat.participant_id)
+            participant = row_of(session, seat.participant_id)
             with pytest.raises(Forbidden):
                 submit(session, participant, missing, GOOD, expected_revision=0, submit_key="press")
 
@@ -236,18 +237,17 @@ def test_many_participants_answer_at_once(database: Database) -> None:
 
 SUBMIT_AND_DIE = """
 import os, signal, sys
-from sqlalchemy import select
 from hsfiq.collect.answers import submit
 from hsfiq.db.engine import open_database
-from hsfiq.db.tables import Participant
-from tests.studies import GOOD
+from tests.studies import GOOD, row_of
 url, participant_id, question_id, when = sys.argv[1:]
 database = open_database(url)
 with database.writing() as session:
-    participant = session.get_one(Participant, int(participant_id))
+    participant = row_of(session, int(participant_id))
     submit(
         session, participant, int(question_id), GOOD, expected_revision=0, submit_key="a press"
     )
+    participant.store(session)
     if when == "before the commit":
         os.kill(os.getpid(), signal.SIGKILL)
 print("acknowledged", flush=True)

@@ -22,7 +22,7 @@ from hsfiq.study.config import Checks
 from hsfiq.study.config_file import read_config
 from hsfiq.study.recruiting import Recruitment
 from tests.hsfiq.samples import hsfiq, release_of, rows
-from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries
+from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries, row_of
 
 CODES = {"completion_code": "C0DE", "failed_checks_code": "FA1L"}
 
@@ -57,8 +57,8 @@ def changes(database: Database) -> list[tuple[str, str, str | None, dict[str, ob
 def stage(database: Database, seat: Seat) -> tuple[str, str | None]:
     """The stage of the participant's page, and the code on it."""
     with database.reading() as session:
-        participant = session.get_one(Participant, seat.participant_id)
-        progress = steps_of(session, participant)
+        participant = row_of(session, seat.participant_id)
+        progress = steps_of(session, participant.id)
         current = stage_of(session, participant, progress)
         return current, completion_of(session, participant, current, progress.answered).get("code")
 

@@ -15,9 +15,9 @@ from hsfiq.collect import owner
 from hsfiq.collect.answers import Skip
 from hsfiq.collect.history import totals_now
 from hsfiq.collect.leases import end_lease
+from hsfiq.collect.rows import ANSWER_COUNTS
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
-from hsfiq.db.rows import ANSWER_COUNTS
 from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Form, Participant, Study
 from hsfiq.errors import NotOpen, Refused

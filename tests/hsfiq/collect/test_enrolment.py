@@ -213,15 +213,12 @@ def test_invited_participants_may_arrive_concurrently(database: Database) -> Non
     assert len(forms_held) == 10
 
 
-def test_the_first_consent_and_practice_are_kept(database: Database) -> None:
+def test_the_first_consent_is_kept(database: Database) -> None:
     seat = Seat.taken(database, small_study(database))
     with database.writing() as session:
         person = session.get_one(Participant, seat.participant_id)
         participants.consent(person, now=LATER)
-        participants.finish_practice(person, now=NOW)
-        participants.finish_practice(person, now=LATER)
-    person = seat.participant()
-    assert (person.consented_at, person.practised_at) == (NOW, NOW)
+    assert seat.participant().consented_at == NOW
 
 
 def test_answers_before_consent_are_refused(database: Database) -> None:
@@ -241,7 +238,6 @@ def test_a_token_finds_its_participant(database: Database, seat: Seat) -> None:
         assert person.id == seat.participant_id
         assert participants.by_token(session, token.swapcase()) is None
         assert participants.by_token(session, "") is None
-    assert person.study.name == "small"  # loaded with them
 
 
 def test_a_person_is_found_by_name(database: Database) -> None:

@@ -13,7 +13,7 @@ from hsfiq.errors import Refused
 from hsfiq.releases.content import build
 from hsfiq.releases.filters import Filters
 from tests.hsfiq.collect.study_participants import LATER
-from tests.studies import NOW, Seat, set_status
+from tests.studies import NOW, Seat, row_of, set_status
 
 
 def send(database: Database, study: int, text: str, to: Seat | None = None) -> int:
@@ -24,14 +24,14 @@ def send(database: Database, study: int, text: str, to: Seat | None = None) -> i
 
 def unread(database: Database, seat: Seat) -> list[str]:
     with database.reading() as session:
-        return [message.text for message in unread_messages(session, seat.participant())]
+        row = row_of(session, seat.participant_id)
+        return [message.text for message in unread_messages(session, row)]
 
 
 def see_all(database: Database, seat: Seat) -> None:
     with database.writing() as session:
-        participant = session.get_one(Participant, seat.participant_id)
         keys = [message.id for message in session.scalars(select(Message))]
-        mark_seen(session, participant, keys, LATER)
+        mark_seen(session, seat.participant_id, keys, LATER)
 
 
 def test_a_message_to_all_is_for_those_who_take_part_now(database: Database, study: int) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy import func, select
 
 from hsfiq.collect import participants
+from hsfiq.collect.rows import ANSWER_COUNTS
 from hsfiq.db.engine import Database
-from hsfiq.db.rows import ANSWER_COUNTS
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
 from hsfiq.db.types import digest_of
 from hsfiq.releases.filters import Filters

@@ -13,7 +13,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question, Study
 from tests.hsfiq.collect.slow_progress import slow_standings
 from tests.hsfiq.collect.study_participants import forms_of
-from tests.studies import NOW, OTHER, Seat
+from tests.studies import NOW, OTHER, Seat, row_of
 
 
 def test_participants_start_at_the_first_question_of_the_first_form(seat: Seat) -> None:
@@ -88,8 +88,7 @@ def test_the_first_serving_time_is_kept(database: Database, seat: Seat) -> None:
     question = seat.question_ids[0]
     for later in range(3):
         with database.writing() as session:
-            participant = session.get_one(Participant, seat.participant_id)
-            mark_served(session, participant, question, NOW + timedelta(hours=later))
+            mark_served(session, question, NOW + timedelta(hours=later))
         with database.reading() as session:
             assert session.get_one(Question, question).served_at == NOW
 
@@ -144,7 +143,7 @@ def test_the_database_counts_the_standings_of_participants(database: Database, s
         session.flush()
         assert count_standings(session, row)["at the questions at the end"] == 1
         assert count_standings(session, row) == slow_standings(session, row)
-        store_answers(session, session.get_one(Participant, finished.participant_id), {}, NOW)
+        store_answers(session, row_of(session, finished.participant_id), {}, NOW)
         session.get_one(Participant, leaver.participant_id).status = "excluded"
         session.flush()
         assert count_standings(session, row) == {"excluded": 1, "finished": 1, "invited": 3}

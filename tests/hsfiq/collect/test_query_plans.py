@@ -25,7 +25,7 @@ from hsfiq.db.tables import METADATA, Form, Participant, Question, RetrievedSet,
 from hsfiq.db.types import Base
 from hsfiq.study.config import Checks
 from hsfiq.study.recruiting import Recruitment
-from tests.studies import NOW, SMALL, Seat, draw, make_queries
+from tests.studies import NOW, SMALL, Seat, draw, make_queries, row_of
 
 CHECKED = Checks(arithmetic=True, gold=1, repeated=1, on_failure="pause")
 BY_INDEX = ("seqscan", "hashjoin", "mergejoin", "bitmapscan", "material")
@@ -74,8 +74,7 @@ def test_a_submit_and_the_next_question_read_no_table_from_end_to_end(
     def submit_and_go_on() -> None:
         seat.submit(seat.question_ids[3])
         with database.writing() as session:
-            person = session.get_one(Participant, seat.participant_id)
-            current_position(session, person, NOW)
+            current_position(session, row_of(session, seat.participant_id), NOW)
 
     assert not tables_read_from_end_to_end(database, submit_and_go_on)
 
@@ -86,8 +85,7 @@ def test_the_last_page_reads_no_table_from_end_to_end(database: Database, study_
 
     def finish() -> None:
         with database.reading() as session:
-            person = session.get_one(Participant, seat.participant_id)
-            completion_of(session, person, "done", 6)
+            completion_of(session, row_of(session, seat.participant_id), "done", 6)
 
     assert not tables_read_from_end_to_end(database, finish)
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import Times
@@ -15,7 +15,6 @@ from hsfiq.collect.steps import (
     ShownImage,
     ShownQuestion,
     load_question,
-    lock_question,
     shown_images,
     shown_questions,
     shown_sets,
@@ -23,7 +22,7 @@ from hsfiq.collect.steps import (
 )
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image
-from hsfiq.db.tables import Participant, Question, Response
+from hsfiq.db.tables import Question, Response
 from tests.studies import GOOD, OTHER, SKIP, SMALL, Seat, draw, make_queries, responses
 
 DESIGNS: tuple[dict[str, Any], ...] = (
@@ -117,16 +116,6 @@ def test_a_step_has_the_seconds_of_the_first_answer(database: Database, seat: Se
     with database.reading() as session:
         first = select(Response.question_id, Response.active_seconds).where(Response.revision == 1)
         stored = dict(session.execute(first).all())
-        steps = steps_of(session, session.get_one(Participant, seat.participant_id)).steps
+        steps = steps_of(session, seat.participant_id).steps
     assert stored == {question: 4.5, other: None}
     assert [step.seconds for step in steps] == [stored.get(step.question_id) for step in steps]
-
-
-def test_a_locked_question_is_read_anew(database: Database, seat: Seat) -> None:
-    key = seat.question_ids[0]
-    with database.writing() as session:
-        before = session.get_one(Question, key)
-        session.connection().execute(update(Question).values(text="changed"))
-        assert before.text is None
-        assert lock_question(session, key) is before
-        assert before.text == "changed"

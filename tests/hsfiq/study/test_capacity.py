@@ -8,6 +8,7 @@ from hsfiq.answer_rules import Times
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.study.capacity import Duration, duration_of
+from hsfiq.study.config import config_of
 from tests.studies import GOOD, SMALL, Seat, draw, make_queries
 
 EIGHT = replace(SMALL, questions_per_form=8, forms_per_participant=1)
@@ -15,7 +16,8 @@ EIGHT = replace(SMALL, questions_per_form=8, forms_per_participant=1)
 
 def told(database: Database, study: int, n_questions: int = 40) -> Duration:
     with database.reading() as session:
-        return duration_of(session, session.get_one(Study, study), n_questions)
+        config = config_of(session.get_one(Study, study))
+        return duration_of(session, study, config, n_questions)
 
 
 def answer(seat: Seat, seconds: float, n_answers: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.collect.checks import question_checks
+from hsfiq.collect.rows import StudyRow
 from hsfiq.collect.steps import image_orders, shown_sets
 from hsfiq.db.engine import Database, added
 from hsfiq.db.source_tables import Triplet
@@ -201,7 +202,7 @@ def test_the_latest_answers_of_a_ranking_are_compared_set_by_set(database: Datab
             ranks = [1 if place == best else 2 for place in question.set_order or ()]
             session.add(response(question, 1, ranks))
         session.flush()
-        row = session.get_one(Study, study)
+        row = StudyRow.of(session.get_one(Study, study))
         (result,) = question_checks(session, row)
         assert (result.kind, result.passed) == ("repeat", True)
         session.add(response(again, 2, [1, 1, 1]))

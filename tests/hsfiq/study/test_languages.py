@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.annotate.texts import study_texts
+from hsfiq.collect.rows import StudyRow
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.errors import ConfigErrors
@@ -117,7 +118,7 @@ def test_a_study_has_the_texts_of_its_languages(tmp_path: Path, database: Databa
     with database.reading() as session:
         study = session.scalars(select(Study)).one()
         assert config_of(study) == config
-        german, english = (study_texts(session, study, tag) for tag in ("de", "en"))
+        german, english = (study_texts(session, StudyRow.of(study), tag) for tag in ("de", "en"))
         fallbacks = fallbacks_of(session, study)
     assert (german.title, german.set_names) == ("Welche Auswahl passt?", ("Laden 1", "Laden 2"))
     assert (german.page["next"], german.entry["begin"]) == ("Weiter", "Beginnen")
@@ -139,7 +140,7 @@ def test_own_guidelines_and_consent_stand_in_for_missing_ones(
     stored(database, read_config(written(tmp_path, study=study)))
     with database.reading() as session:
         row = session.scalars(select(Study)).one()
-        texts = {tag: study_texts(session, row, tag) for tag in ("en", "de", "ko")}
+        texts = {tag: study_texts(session, StudyRow.of(row), tag) for tag in ("en", "de", "ko")}
         fallbacks = fallbacks_of(session, row)
     assert {tag: each.guidelines for tag, each in texts.items()} == {
         "en": "# Look", "de": "# Schauen", "ko": "# Look",
@@ -169,7 +170,7 @@ def test_a_stored_study_of_one_language_keeps_it(database: Database) -> None:
     with database.reading() as session:
         row = session.get_one(Study, study.id)
         assert config_of(row).study.languages == ("ko",)
-        assert study_texts(session, row).language == "ko"
+        assert study_texts(session, StudyRow.of(row)).language == "ko"
 
 
 # ---------------------------------------------------------------------------------------- errors
@@ -272,9 +273,12 @@ def test_a_language_file_translates_the_owners_questions(
     stored(database, read_config(written(tmp_path, german, study)))
     with database.reading() as session:
         row = session.scalars(select(Study)).one()
-        texts = {tag: study_texts(session, row, tag).questionnaire for tag in ("en", "de", "ko")}
+        texts = {
+            tag: study_texts(session, StudyRow.of(row), tag).questionnaire
+            for tag in ("en", "de", "ko")
+        }
         fallbacks = fallbacks_of(session, row)
-        shown = study_texts(session, row, "ko").page["how_well"]
+        shown = study_texts(session, StudyRow.of(row), "ko").page["how_well"]
     assert texts["en"] == texts["ko"] == config_of(row).questionnaire
     assert texts["de"].note == "Freiwillig."
     assert texts["de"].after_each[0].text == "Sind Sie sicher?"

@@ -9,11 +9,10 @@ import pytest
 from hsfiq.answer_rules import Answer
 from hsfiq.collect.stages import completion_of
 from hsfiq.db.engine import Database
-from hsfiq.db.tables import Participant
 from hsfiq.study.config import Checks
 from hsfiq.study.recruiting import Recruitment, completion_code, completion_url, has_failed
 from tests.hsfiq.samples import on_sqlite
-from tests.studies import GOOD, SMALL, Seat, draw, make_queries, pair_answer
+from tests.studies import GOOD, SMALL, Seat, draw, make_queries, pair_answer, row_of
 
 TIE = pair_answer(3, 3, 0)
 """Given to every question, it passes repeated pairs; GOOD fails them, because the sides change."""
@@ -67,7 +66,6 @@ def test_who_fails_too_many_checks_gets_another_code(
     for question in other.question_ids:
         other.submit(question, GOOD)
     with database.reading() as session:
-        person = session.get_one(Participant, seat.participant_id)
-        due = completion_of(session, person, "done", 4)
+        due = completion_of(session, row_of(session, seat.participant_id), "done", 4)
     assert due["code"] == code
     assert due["url"] == f"https://x.org/complete?cc={code.replace('+', '%2B')}"
