@@ -31,6 +31,7 @@ from hsfiq.collect import answers, participants, searches
 from hsfiq.collect.answers import given_answer
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.messages import mark_seen
+from hsfiq.collect.owner import exports_with
 from hsfiq.collect.page import page_parts
 from hsfiq.collect.protocol import (
     CheckPayload,
@@ -63,7 +64,7 @@ from hsfiq.collect.stages import (
 )
 from hsfiq.collect.steps import lock_question, require_reached
 from hsfiq.collect.studies import lock_study
-from hsfiq.collect.withdrawal import consequences_of
+from hsfiq.collect.withdrawal import count_answered
 from hsfiq.collect.withdrawal import withdraw as withdraw_from_study
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant
@@ -324,18 +325,17 @@ def withdrawal(services: Services, cookies: Cookies) -> WithdrawalView:
     """What withdrawing would delete, and what it cannot change."""
     with services.database.reading() as session:
         participant = required_participant(session, cookies, services.signer)
-        consequences = consequences_of(session, participant.id)
         assignment = Assignment("withdrawal", participant.id)
         return {
             "name": participant.name,
-            "answers": consequences.n_answers,
+            "answers": count_answered(session, participant.id),
             "releases": [
                 {
                     "name": release.name,
                     "version": release.version,
                     "date": f"{release.last_exported_at:%Y-%m-%d}",
                 }
-                for release in consequences.releases
+                for release in exports_with(session, participant.id)
             ],
             "payment": payment_of(participant),
             "assignment": assignment.signed(services.signer, participant.token_hash),

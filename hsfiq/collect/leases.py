@@ -9,11 +9,10 @@ the questions that others have abandoned.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.rows import ParticipantRow
@@ -82,15 +81,6 @@ UNASSIGNED_FORMS = (
 ANY_UNASSIGNED = select(Form.id).where(*_is_unassigned).limit(1)
 
 
-@dataclass(frozen=True, slots=True)
-class AbandonedQuestion:
-    """A question that can be reassigned, by database keys."""
-
-    question_id: int
-    category: str
-    triplet_id: int
-
-
 def assign_forms(
     session: Session,
     study: Study,
@@ -136,16 +126,16 @@ def reassign_abandoned(
     ]
     design = config_of(study).design
     size = design.questions_per_form * design.forms_per_participant
-    by_triplet: dict[int, AbandonedQuestion] = {}
+    by_triplet: dict[int, int] = {}
     for question in abandoned:
         if question.category == abandoned[0].category:
-            by_triplet.setdefault(question.triplet_id, question)
-    wanted = [question.question_id for question in list(by_triplet.values())[:size]]
+            by_triplet.setdefault(question.triplet_id, question.id)
+    wanted = list(by_triplet.values())[:size]
     # A concurrent submit holds the question's lock and then has its answer: it keeps the question.
     locked = session.scalars(
         select(Question.id).where(Question.id.in_(wanted)).with_for_update(skip_locked=True)
     ).all()
-    still_abandoned = {q.question_id for q in abandoned_questions(session, study, now)}
+    still_abandoned = {question.id for question in abandoned_questions(session, study, now)}
     questions = session.scalars(
         select(Question)
         .where(Question.id.in_(still_abandoned.intersection(locked)))
@@ -154,14 +144,17 @@ def reassign_abandoned(
     return write_reassigned_forms(session, study, questions)
 
 
-def abandoned_questions(session: Session, study: Study, now: datetime) -> list[AbandonedQuestion]:
+def abandoned_questions(
+    session: Session, study: Study, now: datetime
+) -> Sequence[Row[int, str, int]]:
     """Unanswered questions of departed participants, and of those whose lease has expired.
+
+    Each has its `id`, its `category` and its `triplet_id`.
 
     Answers of excluded participants do not count, so their questions are abandoned as well. Checks
     are not reassigned: they belong to the form that they were drawn for.
     """
-    rows = session.execute(abandoned_statement(study, now).order_by(Question.id))
-    return [AbandonedQuestion(*row) for row in rows]
+    return session.execute(abandoned_statement(study, now).order_by(Question.id)).all()
 
 
 def abandoned_statement(study: Study, now: datetime) -> Select[int, str, int]:

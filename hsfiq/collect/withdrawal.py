@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -14,11 +12,11 @@ from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Actor
 from hsfiq.audit import record as record_action
-from hsfiq.collect.owner import PERSONAL_TABLES, exports_with, forget
+from hsfiq.collect.owner import PERSONAL_TABLES, forget
 from hsfiq.collect.participants import WITHDREW, record_status_change
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Setting
-from hsfiq.db.tables import ExportedRelease, Form, Participant, Question, Response
+from hsfiq.db.tables import Form, Participant, Question, Response
 from hsfiq.errors import Unavailable
 from hsfiq.processes import repeated
 
@@ -31,22 +29,15 @@ ERASED_AFTER = timedelta(hours=1)
 CHECKING_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Consequences:
-    """What withdrawing deletes, and the releases that it cannot change."""
-
-    n_answers: int
-    releases: Sequence[ExportedRelease]
-
-
-def consequences_of(session: Session, participant: int) -> Consequences:
+def count_answered(session: Session, participant: int) -> int:
+    """How many questions a participant has answered, checks included."""
     answered = (
         select(func.count(func.distinct(Response.question_id)))
         .join(Question, Response.question_id == Question.id)
         .join(Form, Question.form_id == Form.id)
         .where(Form.participant_id == participant)
     )
-    return Consequences(session.scalar(answered) or 0, exports_with(session, participant))
+    return session.scalar(answered) or 0
 
 
 def withdraw(session: Session, participant: Participant, now: datetime) -> None:
