@@ -47,9 +47,8 @@ tables = st.tuples(st.integers(1, 4), st.integers(2, 5)).flatmap(
 
 def correlation(metric_a: Sequence[float], metric_b: Sequence[float]) -> float:
     """Pearson's correlation by its definition; NaN if one side is constant."""
-    x, y = (
-        [value - math.fsum(side) / len(side) for value in side] for side in (metric_a, metric_b)
-    )
+    sides = (metric_a, metric_b)
+    x, y = ([value - math.fsum(side) / len(side) for value in side] for side in sides)
     spread = math.fsum(a * a for a in x) * math.fsum(b * b for b in y)
     product = math.fsum(a * b for a, b in zip(x, y, strict=True))
     return product / math.sqrt(spread) if spread > 1e-20 else math.nan
@@ -59,11 +58,8 @@ def swapped_difference(scores: Floats, first: Floats, second: Floats, mask: Floa
     """One permutation as a loop: swap the cells, correlate row by row, average."""
     differences = []
     for human, metric_a, metric_b, swap in zip(scores, first, second, mask, strict=True):
-        first_values, theirs = [], []
-        for cell, exchanged in enumerate(swap):
-            first_values.append(metric_b[cell] if exchanged else metric_a[cell])
-            theirs.append(metric_a[cell] if exchanged else metric_b[cell])
-        differences.append(correlation(human, first_values) - correlation(human, theirs))
+        ours, theirs = np.where(swap, metric_b, metric_a), np.where(swap, metric_a, metric_b)
+        differences.append(correlation(human, ours) - correlation(human, theirs))
     defined = [value for value in differences if not math.isnan(value)]
     return math.fsum(defined) / len(defined) if defined else math.nan
 
@@ -89,9 +85,7 @@ def test_swapping_cells_equals_the_loop(drawn: tuple[Floats, Floats, Floats], se
 
 @few
 @given(tables)
-def test_the_difference_equals_scipys_correlations(
-    drawn: tuple[Floats, Floats, Floats],
-) -> None:
+def test_the_difference_equals_scipys_correlations(drawn: tuple[Floats, Floats, Floats]) -> None:
     result = grouped_test(*drawn, Swaps(9))
     gaps = [
         stats.pearsonr(human, metric_a).statistic - stats.pearsonr(human, metric_b).statistic
@@ -104,9 +98,7 @@ def test_the_difference_equals_scipys_correlations(
 
 @few
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 4), min_size=3, max_size=15), st.integers(0, 5))
-def test_swapping_a_cluster_swaps_all_its_rows(
-    rows: list[tuple[int, int, int, int]], seed: int
-) -> None:
+def test_swapping_clusters_swaps_rows(rows: list[tuple[int, int, int, int]], seed: int) -> None:
     scores, first, second, names = np.array(rows, dtype=np.float64).T
     if min(len(set(side)) for side in (scores, first, second)) == 1:
         return
@@ -173,15 +165,6 @@ def test_p_of_equal_metrics_has_the_nominal_rate() -> None:
         tables = [quality + rng.normal(size=quality.shape) for _ in range(3)]
         below.append(grouped_test(*tables, Swaps(199, seed=study)).p <= 0.1)
     assert 0.05 < np.mean(below) < 0.15
-
-
-def test_a_better_metric_is_detected() -> None:
-    rng = np.random.default_rng(12)
-    human = rng.normal(size=(40, 8))
-    good, bad = human + rng.normal(size=human.shape), rng.normal(size=human.shape)
-    result = grouped_test(human, good, bad)
-    assert result.difference > 0.4
-    assert result.p == 1 / 10_000
 
 
 def test_an_impossible_test_has_a_reason() -> None:
