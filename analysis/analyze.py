@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from hsfiq.analysis.answer_model import AnswerModel, answer_model
 from hsfiq.analysis.data.columns import looked_up
-from hsfiq.analysis.data.judged import (
+from hsfiq.analysis.data.kind_release import (
     AnalysedRelease,
     JudgedRelease,
     kind_of,
@@ -36,6 +35,7 @@ from hsfiq.analysis.data.provenance import (
 from hsfiq.analysis.data.release import Release, read_release, release_of_tables
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.analysis.equivalence import Equivalence, equivalences
+from hsfiq.analysis.json_results import JsonRecord, json_value
 from hsfiq.analysis.kinds import STATISTICS, KindStatistics
 from hsfiq.analysis.people.agreement import IntraRater, intra_rater
 from hsfiq.analysis.people.judges import JudgeAgreement, judge_agreement
@@ -48,7 +48,7 @@ from hsfiq.analysis.people.participants import (
 from hsfiq.analysis.people.reliability import Overlap, overlap
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit
 from hsfiq.analysis.resampling.ranks import as_numbers
-from hsfiq.analysis.results import JsonRecord, json_value
+from hsfiq.analysis.score_effects import AnswerModel, answer_model
 from hsfiq.analysis.sensitivity import Sensitivity, sensitivity
 from hsfiq.analysis.statistics.accuracy import (
     Margins,

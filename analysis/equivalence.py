@@ -20,9 +20,9 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
+from hsfiq.analysis.json_results import UNDEFINED, JsonRecord
 from hsfiq.analysis.resampling.intervals import LEVEL, ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import Difference, holm
-from hsfiq.analysis.results import UNDEFINED, JsonRecord
 from hsfiq.analysis.statistics.comparison import STATISTICS, Comparison
 from hsfiq.analysis.systems.ranks import Duel
 from hsfiq.errors import UnreadableInput

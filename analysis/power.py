@@ -13,8 +13,8 @@ from scipy import stats
 
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.intervals import LEVEL
-from hsfiq.analysis.results import BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.sensitivity import SENSITIVE_STATISTICS, Statistic
 from hsfiq.analysis.sequential import EQUAL, looks_until_excluded
 from hsfiq.analysis.statistics import preference

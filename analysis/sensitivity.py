@@ -12,11 +12,11 @@ import pandas as pd
 from hsfiq.analysis.data.columns import contradictions, metric_difference, optional_column
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Clusters, Estimate, ratio
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import Difference, Swaps
 from hsfiq.analysis.resampling.spearman import leave_one_out_spearman
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.comparison import Comparison, compare_all
 from hsfiq.analysis.statistics.correlation import spearman, with_values

@@ -8,8 +8,8 @@ from math import log
 
 import numpy as np
 
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.intervals import LEVEL
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord
 from hsfiq.errors import UnreadableInput
 
 # A confidence sequence for a mean of values in [0, 1]: valid at every look, and at any stop.

@@ -47,7 +47,7 @@ from hsfiq.annotate.question_page import add_question_page
 from hsfiq.annotate.searches import Uploads, upload_response
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.serving.health import add_health, unavailable_response, wants_page
-from hsfiq.annotate.serving.metrics import (
+from hsfiq.annotate.serving.monitoring import (
     NOTHING,
     Watching,
     add_watching,
@@ -57,6 +57,7 @@ from hsfiq.annotate.serving.metrics import (
 from hsfiq.annotate.serving.proxy import PublicAddress, RemoteUser, TrustedHeader
 from hsfiq.annotate.serving.workers import supervise, terminated_with_parent
 from hsfiq.annotate.texts import language_for
+from hsfiq.collect.places import regular_forgetting
 from hsfiq.collect.protocol import (
     CheckReply,
     ErrorReply,
@@ -65,14 +66,13 @@ from hsfiq.collect.protocol import (
     View,
     WithdrawalView,
 )
-from hsfiq.collect.recruiting import regular_forgetting
 from hsfiq.collect.withdrawal import regular_erasure
 from hsfiq.db.engine import Database, open_database, regular_checkpoints
 from hsfiq.db.postgres import limit_waiting
 from hsfiq.errors import InvalidRecord, Refused, SetBack, Unavailable
 from hsfiq.http_server import accept_connections, listening, server_settings, stop
-from hsfiq.processes import Signals
 from hsfiq.public_url import PublicUrl
+from hsfiq.signals import Signals
 from hsfiq.study.languages import standard_texts
 
 Body = Annotated[bytes, Depends(limited_body)]

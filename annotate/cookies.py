@@ -15,7 +15,7 @@ from fastapi import Request, Response
 from sqlalchemy.orm import Session
 
 from hsfiq.access import signing_keys
-from hsfiq.collect.rows import ParticipantRow, participant_row
+from hsfiq.collect.participant_row import ParticipantRow, participant_row
 from hsfiq.db.engine import Database
 from hsfiq.db.types import DIGEST_LENGTH, digest_of
 from hsfiq.errors import Forbidden, Refused

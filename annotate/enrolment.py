@@ -48,10 +48,10 @@ from hsfiq.annotate.texts import (
     study_texts,
 )
 from hsfiq.collect import participants
+from hsfiq.collect.asked_questions import steps_of
+from hsfiq.collect.participant_row import ParticipantRow, StudyRow, participant_row
 from hsfiq.collect.participants import has_free_place
-from hsfiq.collect.rows import ParticipantRow, StudyRow, participant_row
 from hsfiq.collect.stages import UNFINISHED_STAGES, stage_of
-from hsfiq.collect.steps import steps_of
 from hsfiq.collect.studies import OtherPlatformStudy, list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.db.types import digest_of

@@ -22,8 +22,8 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.pages import not_invited_page, too_many_page
 from hsfiq.annotate.serving.proxy import client_address, network_of
 from hsfiq.annotate.texts import language_for, language_in
-from hsfiq.collect.recruiting import NotInvited, TooManyEnrolments
-from hsfiq.collect.rows import StudyRow
+from hsfiq.collect.participant_row import StudyRow
+from hsfiq.collect.places import NotInvited, TooManyEnrolments
 from hsfiq.db.tables import Study
 from hsfiq.errors import Forbidden
 from hsfiq.study.config import config_of

@@ -29,10 +29,12 @@ from hsfiq.annotate.searches import opinion_of, place_of, receive_upload
 from hsfiq.annotate.views import ViewBuilder, payment_of
 from hsfiq.collect import answers, participants, searches
 from hsfiq.collect.answers import given_answer
+from hsfiq.collect.asked_questions import lock_question, require_reached
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.messages import mark_seen
 from hsfiq.collect.owner import exports_with
 from hsfiq.collect.page import page_parts
+from hsfiq.collect.participant_row import ParticipantRow, participant_row, read_row
 from hsfiq.collect.protocol import (
     CheckPayload,
     CheckReply,
@@ -51,7 +53,6 @@ from hsfiq.collect.protocol import (
     WithdrawalView,
 )
 from hsfiq.collect.retrievers import Asked, Retrievers, store_lists
-from hsfiq.collect.rows import ParticipantRow, participant_row, read_row
 from hsfiq.collect.searches import SearchState, Typed, state_of
 from hsfiq.collect.stages import (
     Position,
@@ -62,7 +63,6 @@ from hsfiq.collect.stages import (
     reconsider,
     store_answers,
 )
-from hsfiq.collect.steps import lock_question, require_reached
 from hsfiq.collect.studies import lock_study
 from hsfiq.collect.withdrawal import count_answered
 from hsfiq.collect.withdrawal import withdraw as withdraw_from_study

@@ -25,7 +25,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.steps import ShownImage
+from hsfiq.collect.asked_questions import ShownImage
 from hsfiq.collect.studies import list_studies
 from hsfiq.db import source_tables
 from hsfiq.db.engine import Database

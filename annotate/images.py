@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate import practice
+from hsfiq.annotate import drawn_practice
 from hsfiq.annotate.cookies import Signer
 from hsfiq.annotate.image_copies import ImageSize, ImageStore, StoredImage
 from hsfiq.db.engine import Database
@@ -147,7 +147,7 @@ class SignedImages:
 
     def response(self, participants: Sequence[str], address: str, size: ImageSize) -> Response:
         """The image; status 404, with the reason, if there is none for these participants."""
-        drawn = practice.image_content(address)
+        drawn = drawn_practice.image_content(address)
         if drawn is not None:
             return Response(drawn, media_type="image/webp", headers=HEADERS)
         signed = read_address(address)

@@ -28,7 +28,7 @@ from hsfiq.annotate.owner.plots import DASH, percent
 from hsfiq.annotate.pages import message_page, render
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.texts import complete, language_for, language_in, study_texts
-from hsfiq.collect.rows import StudyRow
+from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.searches import (
     FEWEST_PEOPLE,
     Vote,

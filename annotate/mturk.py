@@ -19,8 +19,8 @@ from hsfiq.annotate.pages import message_page, not_invited_page, unknown_link_pa
 from hsfiq.annotate.security import path_of, security_headers
 from hsfiq.annotate.texts import html_of, language_for, language_in, study_texts
 from hsfiq.collect import participants
-from hsfiq.collect.recruiting import NotInvited
-from hsfiq.collect.rows import StudyRow, read_row
+from hsfiq.collect.participant_row import StudyRow, read_row
+from hsfiq.collect.places import NotInvited
 from hsfiq.collect.stages import HitChanged, HitRefused, work_on, works_on
 from hsfiq.db.tables import Study
 from hsfiq.errors import NotOpen

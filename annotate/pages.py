@@ -22,10 +22,10 @@ from hsfiq.annotate.texts import (
     participant_texts,
     study_texts,
 )
+from hsfiq.collect.asked_questions import steps_of
+from hsfiq.collect.participant_row import ParticipantRow, StudyRow
 from hsfiq.collect.participants import has_free_place
-from hsfiq.collect.rows import ParticipantRow, StudyRow
 from hsfiq.collect.stages import STAGES_TO_CONTINUE, Stage, stage_of
-from hsfiq.collect.steps import steps_of
 from hsfiq.db.tables import Study
 from hsfiq.study.languages import direction
 from hsfiq.study.recruiting import completion_code, completion_url

@@ -31,6 +31,7 @@ from hsfiq.annotate.payloads import (
 )
 from hsfiq.annotate.question_page import add_question_page
 from hsfiq.collect.answers import Skip, given_answer, require_storable
+from hsfiq.collect.asked_questions import asked_question
 from hsfiq.collect.page import Preview, batch_to_preview, preview_of, token_hash_of
 from hsfiq.collect.participants import require_language
 from hsfiq.collect.protocol import (
@@ -45,7 +46,6 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.collect.stages import Position
-from hsfiq.collect.steps import asked_question
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Study
 from hsfiq.errors import Forbidden

@@ -17,6 +17,8 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.cookies import Assignment, Signer, read_assignment, required_participant
 from hsfiq.annotate.images import HEADERS
 from hsfiq.annotate.payloads import LARGEST_PICTURE, TooLarge
+from hsfiq.collect.asked_questions import lock_question
+from hsfiq.collect.participant_row import ParticipantRow
 from hsfiq.collect.protocol import (
     ImageView,
     OpinionPayload,
@@ -25,7 +27,6 @@ from hsfiq.collect.protocol import (
     UploadPayload,
     VoteView,
 )
-from hsfiq.collect.rows import ParticipantRow
 from hsfiq.collect.searches import (
     LONGEST_SIDE,
     MAX_PIXELS,
@@ -43,7 +44,6 @@ from hsfiq.collect.searches import (
     target_seconds_left,
 )
 from hsfiq.collect.stages import Position, current_position
-from hsfiq.collect.steps import lock_question
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import Reason, SearchFeedback, SearchUpload
 from hsfiq.db.source_tables import Image

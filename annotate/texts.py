@@ -16,10 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from sqlalchemy.orm import Session
 
+from hsfiq.collect.participant_row import ParticipantRow, StudyRow
 from hsfiq.collect.participants import language_of
+from hsfiq.collect.places import counts_enrolments
 from hsfiq.collect.protocol import LanguageView
-from hsfiq.collect.recruiting import counts_enrolments
-from hsfiq.collect.rows import ParticipantRow, StudyRow
 from hsfiq.kinds import DEFAULT_KIND, KINDS
 from hsfiq.kinds.single import lowest_good_score
 from hsfiq.study.capacity import duration_of

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate import practice
+from hsfiq.annotate import drawn_practice
 from hsfiq.annotate.cookies import Assignment, Signer
 from hsfiq.annotate.image_copies import ImageStore, StoredImage
 from hsfiq.annotate.images import signed_address
@@ -32,7 +32,9 @@ from hsfiq.annotate.texts import (
     participant_texts,
 )
 from hsfiq.answer_rules import LONGEST_REASON, SHORTEST_REASON
+from hsfiq.collect.asked_questions import ShownQuestion, Step, Steps, shown_questions
 from hsfiq.collect.page import PageParts, page_parts
+from hsfiq.collect.participant_row import ParticipantRow, StudyRow
 from hsfiq.collect.participants import language_of
 from hsfiq.collect.protocol import (
     CheckView,
@@ -50,7 +52,6 @@ from hsfiq.collect.protocol import (
     View,
     ViewBase,
 )
-from hsfiq.collect.rows import ParticipantRow, StudyRow
 from hsfiq.collect.searches import state_of
 from hsfiq.collect.stages import (
     STAGES_WITH_QUESTIONS,
@@ -60,7 +61,6 @@ from hsfiq.collect.stages import (
     may_answer,
     may_reconsider,
 )
-from hsfiq.collect.steps import ShownQuestion, Step, Steps, shown_questions
 from hsfiq.db.tables import Check, Form, Question, Response
 from hsfiq.images.folder import Fault
 from hsfiq.kinds import KINDS
@@ -280,7 +280,7 @@ class ViewBuilder:
         """The question that the owner has marked, or the drawn one."""
         pair = practice_pair(session, participant.study.id)
         if pair is None:
-            return drawn_practice(session, participant)
+            return standard_practice(session, participant)
         config, reference = participant.study.config, pair.query.triplet.reference
         texts = participant_texts(session, participant)
         show = partial(self.image_view, session, participant)
@@ -334,19 +334,21 @@ class PracticeParts(TypedDict):
     explanation: list[str]
 
 
-def drawn_practice(session: Session, participant: ParticipantRow) -> PracticeParts:
+def standard_practice(session: Session, participant: ParticipantRow) -> PracticeParts:
     """The practice question with drawn images, in the form of the study's queries."""
     study, texts = participant.study, participant_texts(session, participant)
     form, config = query_form(session, study.id), study.config
-    rules, better = rules_of(config), practice.BETTER[form]
+    rules, better = rules_of(config), drawn_practice.BETTER[form]
     text = "" if form == "image" else drawn_text(texts, config)
-    images = practice.GARMENTS if shows_garments(config) else practice.SHAPES
-    places = practice.places_of(form, rules.n_sets, participant.token_hash)
+    images = drawn_practice.GARMENTS if shows_garments(config) else drawn_practice.SHAPES
+    places = drawn_practice.places_of(form, rules.n_sets, participant.token_hash)
     return {
         "text": text,
         "reference": None if form == "text" else images.reference,
-        "sets": practice.sets_of(images, places, rules.k),
-        "expected": practice.expected_of(KINDS[config.design.kind], rules, places.get(better, 1)),
+        "sets": drawn_practice.sets_of(images, places, rules.k),
+        "expected": drawn_practice.expected_of(
+            KINDS[config.design.kind], rules, places.get(better, 1)
+        ),
         "explanation": explanation_of_drawn(texts, text, places, better),
     }
 

@@ -35,7 +35,9 @@ from hsfiq.drawn import (
     set_utility,
 )
 from hsfiq.drawn.garments import CATEGORIES
-from hsfiq.model.active import (
+from hsfiq.model.data import draw_pictures, drawn, drawn_size
+from hsfiq.model.image_tokens import FeatureCache
+from hsfiq.model.informative_pairs import (
     FITTED,
     AnswerPrior,
     ExpectedAnswers,
@@ -44,8 +46,6 @@ from hsfiq.model.active import (
     latents_of_answers,
     opinions,
 )
-from hsfiq.model.data import draw_pictures, drawn, drawn_size
-from hsfiq.model.features import FeatureCache
 from hsfiq.model.preference.answer_model import AnswerModel
 from hsfiq.model.preference.answers import Question, answer_tensors
 from hsfiq.model.preference.training import Retraining, Settings, set_scores

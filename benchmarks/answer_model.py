@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hsfiq.analysis.answer_model import AnswerModel, fit_scores
+from hsfiq.analysis.score_effects import AnswerModel, fit_scores
 
 QUESTIONS = 50
 SYSTEMS = {"best": 0.5, "middle": 0.0, "worst": -0.5}

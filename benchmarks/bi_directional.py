@@ -34,7 +34,7 @@ from benchmarks.trained_systems import prepare_backbone
 from hsfiq.model import checkpoints
 from hsfiq.model.data import Example, TrainingData, drawn, rows_by_pool
 from hsfiq.model.encoders.encoder import Retriever
-from hsfiq.model.features import TokenSource, default_root
+from hsfiq.model.image_tokens import TokenSource, default_root
 from hsfiq.model.retrieval.bi_blip4cir import BiBlip4cir
 from hsfiq.model.retrieval.loading import load_system
 from hsfiq.model.retrieval.system import System

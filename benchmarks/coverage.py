@@ -32,11 +32,11 @@ from scipy.stats import spearmanr
 from hsfiq.analysis.data.columns import metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import BoolArray, FloatArray
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.intervals import CORRELATION, RATE, Bounds, percentile_interval
 from hsfiq.analysis.resampling.permutation import Swaps
 from hsfiq.analysis.resampling.spearman import resampled_spearman
-from hsfiq.analysis.results import BoolArray, FloatArray
 from hsfiq.analysis.sensitivity import SENSITIVE_STATISTICS, Statistic
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.comparison import compare_all

@@ -29,9 +29,9 @@ from hsfiq.model.checkpoints import Checkpoint
 from hsfiq.model.evaluation.rankings import PreparedScorer
 from hsfiq.model.ranker import CorpusRanker
 from hsfiq.model.retrieval.loading import LoadedRetriever, new_system
+from hsfiq.model.retriever_server import serve
 from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.inference import Inference
-from hsfiq.model.serving import serve
 from hsfiq.model.system_recipes import system_on_drawn, system_recipe
 
 PEOPLE = 10

@@ -30,7 +30,7 @@ from benchmarks.ablation_trials import one_thread
 from benchmarks.agreement import interval
 from benchmarks.trained_systems import prepare_backbone
 from hsfiq.model.data import TrainingData, drawn, drawn_size, rows_by_pool
-from hsfiq.model.features import FeatureCache
+from hsfiq.model.image_tokens import FeatureCache
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.retrieval.training import train_system
 from hsfiq.model.runtime import Distributed

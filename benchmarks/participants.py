@@ -39,8 +39,8 @@ from sqlalchemy.orm import Session
 from benchmarks.copied_rows import copy_rows
 from benchmarks.million_answers import STUDY_VALUES
 from hsfiq.actors import Role, User
+from hsfiq.analysis.json_results import FloatArray
 from hsfiq.analysis.resampling.intervals import LEVEL
-from hsfiq.analysis.results import FloatArray
 from hsfiq.analysis.sequential import GRID, NODES, SHARES, confidence_sequence
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.dashboard import Dashboard, PeopleAsked

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from hsfiq.model.encoders.blip2_weights import ARCHITECTURES, Architecture
 from hsfiq.model.encoders.lavis import Blip2
-from hsfiq.model.features import FeatureCache
+from hsfiq.model.image_tokens import FeatureCache
 from hsfiq.model.scorer.scorer import paired_relevance
 
 SIDES = ("theirs", "ours")

@@ -22,8 +22,8 @@ from sqlalchemy.orm import Session
 
 from hsfiq.atomic_files import draft_folder, explained_write_errors, names_in_folder
 from hsfiq.collect.checks import question_checks
+from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.progress import ParticipantProgress, participants_of
-from hsfiq.collect.rows import StudyRow
 from hsfiq.db.tables import Participant, Study, WorkedHit
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import config_of

@@ -33,7 +33,7 @@ from hsfiq.model.data import distinct
 from hsfiq.model.encoders.encoder import FrozenEncoder, Preprocessing
 from hsfiq.model.evaluation.benchmarks import Benchmark
 from hsfiq.model.evaluation.rankings import PreparedScorer, images_of, keys_of, prepare_scorer
-from hsfiq.model.features import TOKENS_DTYPE
+from hsfiq.model.image_tokens import TOKENS_DTYPE
 from hsfiq.model.release_scores import indexed
 from hsfiq.model.scorer.inference import CHUNK, Inference, require_finite
 from hsfiq.model.scorer.job import Callback

@@ -2,8 +2,8 @@
 
 The files on this path, in order: `hsfiq/cli/score.py` parses the options, this module decides
 whether to score and writes RELEASE.scores/, `model/scorer/loading.py` loads the scorer,
-`model/features.py` computes the images' tokens, and `model/scorer/inference.py` scores images and
-sets with `model/scorer/scorer.py`.
+`model/image_tokens.py` computes the images' tokens, and `model/scorer/inference.py` scores images
+and sets with `model/scorer/scorer.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.images.folder import ImageFolder, usual_folder
 from hsfiq.model.checkpoints import clear, trained_on
-from hsfiq.model.features import TOKENS_DTYPE, FeatureCache
+from hsfiq.model.image_tokens import TOKENS_DTYPE, FeatureCache
 from hsfiq.model.recipes import Pooling
 from hsfiq.model.retrieval.loading import LoadedRetriever, load_retriever
 from hsfiq.model.runtime import Distributed

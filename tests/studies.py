@@ -16,9 +16,9 @@ from sqlalchemy.orm import Session
 from hsfiq.answer_rules import Answer, ImageState, ImageStates, pair_values
 from hsfiq.collect import participants
 from hsfiq.collect.answers import Skip, Submitted, submit
+from hsfiq.collect.asked_questions import Steps, lock_question, steps_of
 from hsfiq.collect.checks import answer_check
-from hsfiq.collect.rows import ParticipantRow, participant_row
-from hsfiq.collect.steps import Steps, lock_question, steps_of
+from hsfiq.collect.participant_row import ParticipantRow, participant_row
 from hsfiq.db.engine import Database
 from hsfiq.db.rows import execute
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.data.columns import ImageNumbers, list_sizes, looked_up
-from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.kind_release import JudgedRelease
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.data.scores import RECALL, read_scores, scores_of_table, set_ids
 from hsfiq.errors import UnreadableInput

@@ -15,7 +15,7 @@ import pandas as pd
 
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.results import JsonRecord
+from hsfiq.analysis.json_results import JsonRecord
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.releases.folder import EXPORT_WITH_SPLIT, SPLITS, read_parts
 from hsfiq.text import first_few

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hsfiq.analysis.data.judged import AnalysedRelease, read_judged, take_judged_part
+from hsfiq.analysis.data.kind_release import AnalysedRelease, read_judged, take_judged_part
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import (
     DEFAULT_RESAMPLES,
     Bootstrap,
@@ -23,7 +24,6 @@ from hsfiq.analysis.resampling.bootstrap import (
     ratio,
 )
 from hsfiq.analysis.resampling.intervals import CORRELATION, RATE
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.statistics.preference import PositionBias, position_bias
 from hsfiq.analysis.systems.ranks import Duel, RankRange, RankRanges, rank_ranges, win_matrix
 from hsfiq.analysis.systems.strengths import StrengthsAndSide, strengths_and_side

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.kind_release import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.data.release import read_frame
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_query, system_names
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, group_means
 from hsfiq.analysis.resampling.intervals import RATE
-from hsfiq.analysis.results import UNDEFINED, FloatArray
 
 ALL = "all"
 

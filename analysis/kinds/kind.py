@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hsfiq.analysis.data.judged import AnalysedRelease, JudgedRelease
+from hsfiq.analysis.data.kind_release import AnalysedRelease, JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
+from hsfiq.analysis.json_results import JsonRecord
 from hsfiq.analysis.people.agreement import Level, agreement
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
-from hsfiq.analysis.results import JsonRecord
 from hsfiq.analysis.sessions.measure import SessionAnalysis
 from hsfiq.errors import UnreadableInput
 

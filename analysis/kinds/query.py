@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.kind_release import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_query
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, group_means

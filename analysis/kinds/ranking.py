@@ -10,13 +10,13 @@ import pandas as pd
 from scipy import stats
 
 from hsfiq.analysis.data.columns import set_units
-from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.kind_release import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, by_query, system_names
 from hsfiq.analysis.people.agreement import MIN_UNITS, few_units
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, group_means
 from hsfiq.analysis.resampling.intervals import RATE
-from hsfiq.analysis.results import UNDEFINED, FloatArray
 from hsfiq.analysis.systems.strengths import strengths
 
 # Kendall's W: how far people who put the same sets in order agree on it.

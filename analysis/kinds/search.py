@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.kind_release import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric, ScoreColumn
 from hsfiq.analysis.data.scores import read_image_scores
+from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, system_names
 from hsfiq.analysis.kinds.single import agreement_of_scores
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, group_means
 from hsfiq.analysis.resampling.intervals import CORRELATION, RATE, SATISFACTION, Bounds
-from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray
 from hsfiq.analysis.sessions.measure import SessionAnalysis, measure
 from hsfiq.analysis.sessions.ranks import ROUND_COLUMNS, SESSION_COLUMNS, Rules
 from hsfiq.analysis.statistics.correlation import spearman, within_participant

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hsfiq.analysis.data.columns import set_units
-from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.kind_release import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.data.release import score_range
 from hsfiq.analysis.kinds.kind import Figures, KindStatistics, alpha_of, system_names

@@ -21,9 +21,9 @@ from scipy import sparse, stats
 
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix
 from hsfiq.analysis.resampling.intervals import CORRELATION, LEVEL, RATE, ConfidenceInterval
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord
 from hsfiq.text import count_text
 
 # The interval of a figure of agreement, whose ratings depend on each other in two ways.

@@ -20,6 +20,7 @@ import pandas as pd
 
 from hsfiq.analysis.data.columns import looked_up, metric_difference
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.people.agreement import (
     MIN_UNITS,
     few_units,
@@ -29,7 +30,6 @@ from hsfiq.analysis.people.agreement import (
 )
 from hsfiq.analysis.resampling.bootstrap import ratio
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_value
 
 MARGIN = 0.1
 """How much less a judge may agree and still count as good as people.

@@ -17,11 +17,11 @@ from hsfiq.analysis.data.columns import (
 )
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release, score_range
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_number, with_reason
 from hsfiq.analysis.people.agreement import MIN_UNITS
 from hsfiq.analysis.people.reliability import MIN_PEOPLE, participant_reliability
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.resampling.intervals import RATE, Bounds
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_number, with_reason
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.accuracy import equal_bins
 from hsfiq.analysis.statistics.correlation import MIN_SETS, participant_rhos, with_values

@@ -23,6 +23,7 @@ from scipy import stats
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.people.agreement import (
     MIN_UNITS,
     Agreement,
@@ -37,7 +38,6 @@ from hsfiq.analysis.people.agreement import (
 )
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.resampling.intervals import LEVEL, ConfidenceInterval
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.statistics.correlation import (
     Correlation,
     participant_rhos,

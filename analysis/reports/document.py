@@ -9,10 +9,10 @@ from importlib.resources import files
 from math import isnan
 from typing import TYPE_CHECKING, Any, Literal
 
-from hsfiq.analysis.answer_model import AnswerModel, Effect
 from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import Difference
+from hsfiq.analysis.score_effects import AnswerModel, Effect
 from hsfiq.analysis.statistics.correlation import Correlation
 from hsfiq.analysis.statistics.preference import Rate
 from hsfiq.errors import UnreadableInput

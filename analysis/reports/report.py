@@ -21,6 +21,7 @@ from hsfiq.analysis.analyze import (
     load_inputs,
 )
 from hsfiq.analysis.data.metrics import Metric
+from hsfiq.analysis.json_results import UNDEFINED, json_value
 from hsfiq.analysis.reports.caveats import caveats, methods_section, sensitivity_section, sentence
 from hsfiq.analysis.reports.charts import draw, to_svg
 from hsfiq.analysis.reports.correlation import (
@@ -54,7 +55,6 @@ from hsfiq.analysis.reports.tables import to_csv
 from hsfiq.analysis.reports.text import to_text
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
-from hsfiq.analysis.results import UNDEFINED, json_value
 from hsfiq.analysis.statistics.preference import base_rates
 from hsfiq.text import count_text
 

@@ -8,7 +8,6 @@ from math import isnan
 
 from scipy.special import expit
 
-from hsfiq.analysis.answer_model import AnswerModel, Deviation, Effect
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.document import (
     DASH,
@@ -32,6 +31,7 @@ from hsfiq.analysis.reports.document import (
     table,
 )
 from hsfiq.analysis.reports.preference import NAMES
+from hsfiq.analysis.score_effects import AnswerModel, Deviation, Effect
 from hsfiq.analysis.systems.ranks import Duel, MetricRank, RankRanges
 from hsfiq.analysis.systems.strengths import OrderAgreement, Parameter
 from hsfiq.analysis.systems.systems import Systems

@@ -24,6 +24,7 @@ from scipy import sparse
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.provenance import SharedTriplets, triplets_of
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.intervals import (
     FEW_CLUSTERS,
     Bounds,
@@ -35,7 +36,6 @@ from hsfiq.analysis.resampling.intervals import (
     student_p,
     two_way_spread,
 )
-from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.errors import UnreadableInput
 
 # Clusters of rows: the answers of a participant, those about a triplet, or those of both.

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_number, with_reason
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_number, with_reason
 from hsfiq.text import count_text
 
 # The variance of a statistic from its resamples, and Student's interval and test with it.

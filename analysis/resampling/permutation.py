@@ -21,10 +21,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord, json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit, ratio
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval, with_interval
 from hsfiq.analysis.resampling.ranks import mid_ranks, value_numbers
-from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord, json_number
 
 PERMUTATIONS = 9_999
 BLOCK_SIZE = 2**20  # units held in memory at once

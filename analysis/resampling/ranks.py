@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hsfiq.analysis.results import FloatArray
+from hsfiq.analysis.json_results import FloatArray
 
 COUNTED = 16
 """Whole numbers are counted, not sorted, if their range is at most so many times their number."""

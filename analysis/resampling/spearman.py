@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hsfiq.analysis.json_results import FloatArray
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Resamples, indicator_matrix
 from hsfiq.analysis.resampling.ranks import (
     centred_ranks,
@@ -29,7 +30,6 @@ from hsfiq.analysis.resampling.ranks import (
     squared_ranks,
     value_numbers,
 )
-from hsfiq.analysis.results import FloatArray
 
 # Spearman's rho of many resamples of many rows, with one variable in bins.
 #

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.resampling.intervals import RATE, SATISFACTION, Bounds
-from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.sessions.ranks import RankRange, Rules, SystemSessions
 from hsfiq.text import count_text
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap, Estimate
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.sessions.figures import (
     RoundsToSuccess,
     conduct_figures,

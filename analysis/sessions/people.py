@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap, Estimate
-from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.sessions.figures import Values, rank_figures
 from hsfiq.analysis.sessions.measure import bootstrap_of, tables_of, with_searchers
 from hsfiq.analysis.sessions.ranks import Rules, SystemSessions, allowed_ks

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hsfiq.analysis.results import BoolArray, FloatArray, JsonRecord
+from hsfiq.analysis.json_results import BoolArray, FloatArray, JsonRecord
 from hsfiq.errors import UnreadableInput
 
 # The rules by which sessions are measured, where papers differ or leave them open.

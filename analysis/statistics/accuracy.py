@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hsfiq.analysis.data.columns import metric_difference
+from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord, with_reason
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.intervals import CORRELATION, RATE, ConfidenceInterval
-from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord, with_reason
 from hsfiq.analysis.statistics import preference
 
 # Accuracy by margin: is a metric correct more often if its two values differ more?

@@ -12,6 +12,7 @@ import pandas as pd
 from hsfiq.analysis.data.columns import looked_up, metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
 from hsfiq.analysis.resampling.permutation import (
     Difference,
@@ -25,7 +26,6 @@ from hsfiq.analysis.resampling.permutation import (
     unit_sums,
 )
 from hsfiq.analysis.resampling.spearman import resampled_spearman
-from hsfiq.analysis.results import BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.correlation import why_undefined
 

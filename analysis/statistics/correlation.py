@@ -21,6 +21,14 @@ from scipy import stats
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import (
+    UNDEFINED,
+    BoolArray,
+    FloatArray,
+    JsonRecord,
+    json_number,
+    with_reason,
+)
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.resampling.intervals import (
     CORRELATION,
@@ -41,14 +49,6 @@ from hsfiq.analysis.resampling.permutation import (
 )
 from hsfiq.analysis.resampling.ranks import rank_correlation, value_numbers
 from hsfiq.analysis.resampling.spearman import resampled_spearman
-from hsfiq.analysis.results import (
-    UNDEFINED,
-    BoolArray,
-    FloatArray,
-    JsonRecord,
-    json_number,
-    with_reason,
-)
 
 MIN_SETS = 3  # the p-value has n - 2 degrees of freedom
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hsfiq.analysis.data.columns import has_preference, metric_difference
+from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.intervals import LEVEL, RATE, ConfidenceInterval
-from hsfiq.analysis.results import UNDEFINED, BoolArray, FloatArray, JsonRecord, json_value
 
 # Position bias: whether people prefer a set because it is shown as set 1.
 

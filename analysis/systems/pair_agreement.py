@@ -24,10 +24,10 @@ from scipy import sparse, stats
 
 from hsfiq.analysis.data.columns import looked_up, metric_difference
 from hsfiq.analysis.data.metrics import MetricValues
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import indicator_matrix
 from hsfiq.analysis.resampling.intervals import combined_variance
 from hsfiq.analysis.resampling.permutation import SWAP_METHODS, Difference, Swaps, adjusted, p_value
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord
 
 SIGNIFICANT = 0.05  # two-sided
 MIN_TRIPLETS = 2

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from hsfiq.analysis.json_results import BoolArray, JsonRecord, json_value, with_reason
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, ratio
 from hsfiq.analysis.resampling.intervals import LEVEL, MOST_UNDEFINED, RATE, TAIL, Spread
 from hsfiq.analysis.resampling.permutation import Difference
-from hsfiq.analysis.results import BoolArray, JsonRecord, json_value, with_reason
 from hsfiq.analysis.statistics.comparison import Comparison
 from hsfiq.analysis.systems.strengths import EQUAL, Strengths, resampled_wins
 

@@ -25,9 +25,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse.csgraph import connected_components
 
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix
-from hsfiq.analysis.resampling.intervals import CORRELATION, LEVEL, ConfidenceInterval
-from hsfiq.analysis.results import (
+from hsfiq.analysis.json_results import (
     UNDEFINED,
     BoolArray,
     FloatArray,
@@ -35,6 +33,8 @@ from hsfiq.analysis.results import (
     json_number,
     with_reason,
 )
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix
+from hsfiq.analysis.resampling.intervals import CORRELATION, LEVEL, ConfidenceInterval
 from hsfiq.text import first_few
 
 # Bradley-Terry strengths of systems, from how often each was preferred to each other.

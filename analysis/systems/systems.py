@@ -14,10 +14,10 @@ import pandas as pd
 from hsfiq.analysis.data.columns import list_sizes, looked_up, metric_difference
 from hsfiq.analysis.data.metrics import MetricValues, ScoreColumn, bounds_of
 from hsfiq.analysis.data.release import Release, score_range
+from hsfiq.analysis.json_results import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, group_means
 from hsfiq.analysis.resampling.intervals import RATE, Bounds
 from hsfiq.analysis.resampling.permutation import Swaps
-from hsfiq.analysis.results import UNDEFINED, JsonRecord, json_value
 from hsfiq.analysis.statistics.correlation import with_values
 from hsfiq.analysis.statistics.preference import Rate, preference_rates
 from hsfiq.analysis.systems.pair_agreement import (

@@ -28,7 +28,7 @@ from hsfiq.annotate.owner.cards import (
     retrievers_card,
     too_many_answers_card,
 )
-from hsfiq.annotate.owner.export import add_audit, add_export
+from hsfiq.annotate.owner.downloads import add_audit, add_export
 from hsfiq.annotate.owner.login import DASHBOARD, Identities, add_login, require_permission
 from hsfiq.annotate.owner.plots import empty, line, render_fragment
 from hsfiq.annotate.owner.study_pages import add_running_study
@@ -36,7 +36,6 @@ from hsfiq.annotate.owner.tables import add_answer_pages
 from hsfiq.annotate.pages import render
 from hsfiq.annotate.serving.proxy import remote_user
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.history import last_record, question_history
 from hsfiq.collect.owner import STUDY_ACTIONS
 from hsfiq.collect.participants import (
     Shown,
@@ -45,6 +44,7 @@ from hsfiq.collect.participants import (
     people_page,
     people_shown,
 )
+from hsfiq.collect.places import quotas_of
 from hsfiq.collect.progress import (
     AnswerRow,
     Headline,
@@ -54,7 +54,7 @@ from hsfiq.collect.progress import (
     late_people,
     participants_of,
 )
-from hsfiq.collect.recruiting import quotas_of
+from hsfiq.collect.question_history import last_record, question_history
 from hsfiq.collect.review import flags_of
 from hsfiq.collect.studies import is_unbound, list_studies
 from hsfiq.db.engine import Database

@@ -20,7 +20,6 @@ from hsfiq.annotate.pages import TEMPLATES, render
 from hsfiq.annotate.searches import jpeg_response
 from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.history import QuestionHistory, find_question, item_answers, question_history
 from hsfiq.collect.participants import (
     by_name_or_platform_id,
     changes_of,
@@ -28,6 +27,12 @@ from hsfiq.collect.participants import (
     rule_text,
 )
 from hsfiq.collect.progress import AnswerRow, ParticipantProgress, answers_of, participants_of
+from hsfiq.collect.question_history import (
+    QuestionHistory,
+    find_question,
+    item_answers,
+    question_history,
+)
 from hsfiq.collect.review import flags_of, patterns_of
 from hsfiq.collect.stages import answers_at_end
 from hsfiq.db.engine import Database

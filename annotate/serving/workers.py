@@ -13,7 +13,7 @@ from multiprocessing.context import ForkServerProcess
 from threading import Thread
 from time import monotonic
 
-from hsfiq.processes import Signals
+from hsfiq.signals import Signals
 
 RESTART_SECONDS = 1.0
 """The least time between two starts of a worker, so that one that cannot start takes no core."""

@@ -183,7 +183,7 @@ def analyze(
     # figures would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with requires("analysis"):
-        from hsfiq.analysis.data.judged import kind_of
+        from hsfiq.analysis.data.kind_release import kind_of
         from hsfiq.analysis.kinds import STATISTICS
         from hsfiq.analysis.kinds.arena import KIND as ARENA
         from hsfiq.analysis.reports.document import venue_of

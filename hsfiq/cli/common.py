@@ -91,7 +91,7 @@ def open_chosen(
 
     Digests of addresses that are no longer needed are deleted, as no server may run any more.
     """
-    from hsfiq.collect.recruiting import forget_old_enrolments
+    from hsfiq.collect.places import forget_old_enrolments
     from hsfiq.db.engine import open_database
 
     url = database_url(ctx, chosen)

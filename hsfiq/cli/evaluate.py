@@ -177,7 +177,7 @@ def report_systems(
     options: EvaluateOptions,
     notes: Sequence[str],
 ) -> None:
-    from hsfiq.model.evaluation.systems import SystemsRequest, evaluate_systems
+    from hsfiq.model.evaluation.systems_table import SystemsRequest, evaluate_systems
 
     if options.release is not None:
         with requires("analysis"):
@@ -189,7 +189,7 @@ def report_systems(
     )
     if options.table is not None:
         with requires("analysis"):
-            from hsfiq.model.evaluation.systems import require_table_file, write_tables
+            from hsfiq.model.evaluation.systems_table import require_table_file, write_tables
         require_table_file(options.table)
     report = evaluate_systems(benchmark, request, scorer, notes, uncertainty)
     lines = report.lines

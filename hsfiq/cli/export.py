@@ -24,8 +24,8 @@ from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.releases.content import Source
+    from hsfiq.releases.dropping_rules import Funnel, FunnelStep
     from hsfiq.releases.export import Outcome
-    from hsfiq.releases.sieve import Funnel, FunnelStep
     from hsfiq.releases.splits import Split
 
 app = typer.Typer()

@@ -26,7 +26,7 @@ from hsfiq.cli.common import (
 )
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.check import NOT_DECODED
-from hsfiq.processes import Signals
+from hsfiq.signals import Signals
 from hsfiq.text import count_text, first_few
 
 if TYPE_CHECKING:

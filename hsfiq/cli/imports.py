@@ -84,7 +84,7 @@ def release(
     """
     from hsfiq.importing import Imported
     from hsfiq.releases.folder import has_packed_images
-    from hsfiq.releases.restore import open_valid, restore
+    from hsfiq.releases.import_release import open_valid, restore
     from hsfiq.study.config import require_study_name
     from hsfiq.study.images import check_and_record
 

@@ -55,7 +55,7 @@ def allow(
     as_json: JsonOption = False,
 ) -> None:
     """Let only people with these ids enrol; repeat it to add more. Who has enrolled stays."""
-    from hsfiq.collect.recruiting import allow_everybody, allow_people, count_allowed, read_people
+    from hsfiq.collect.places import allow_everybody, allow_people, count_allowed, read_people
 
     if (ids is None) != everybody:
         raise UnreadableInput("participant allow", "needs a file of ids or --everybody", "name one")
@@ -93,7 +93,7 @@ def links(
     with requires("annotate"):
         from hsfiq.annotate.cookies import signer_of
         from hsfiq.annotate.entry import write_links
-    from hsfiq.collect.recruiting import read_people, require_signable
+    from hsfiq.collect.places import read_people, require_signable
 
     root, people = root_of_links(url), read_people(ids)
     if out.exists():

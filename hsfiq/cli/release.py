@@ -22,7 +22,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text, one_line
 
 if TYPE_CHECKING:
-    from hsfiq.collect.history import AnswerInRelease, ReleaseRecord
+    from hsfiq.collect.question_history import AnswerInRelease, ReleaseRecord
     from hsfiq.releases.diff import ReleaseDiff, TableDiff
     from hsfiq.releases.push import Upload
     from hsfiq.releases.verify_rows import Findings
@@ -94,9 +94,9 @@ def list_(
 
     Those that the database has recorded, oldest first.
     """
-    from hsfiq.collect.history import find_question, records_of, releases_of_answer
     from hsfiq.collect.owner import exports_with
     from hsfiq.collect.participants import by_name_or_platform_id
+    from hsfiq.collect.question_history import find_question, records_of, releases_of_answer
     from hsfiq.collect.studies import list_studies
 
     if participant is not None and question is not None:
@@ -198,7 +198,7 @@ def moved_figures(before: Path, after: Path, metrics: list[str]) -> dict[str, di
 def figures_of(folder: Path, metrics: list[str]) -> dict[str, dict[str, Any]]:
     """The figures of a release by their place in the analysis."""
     with requires("analysis"):
-        from hsfiq.analysis.data.judged import kind_of
+        from hsfiq.analysis.data.kind_release import kind_of
         from hsfiq.analysis.kinds import STATISTICS
     from hsfiq.releases.folder import require_readable
 

@@ -292,8 +292,8 @@ def serve(
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.ranker import load_ranker
+        from hsfiq.model.retriever_server import serve as answer
         from hsfiq.model.runtime import device_of
-        from hsfiq.model.serving import serve as answer
 
     with closing(listening(options.host, options.port)) as listener:
         candidates = candidates_of(checkpoint, images, options)

@@ -261,7 +261,7 @@ def quota(
 ) -> None:
     """Set how many participants get forms of a category; the other quotas stay."""
     from hsfiq.collect.owner import change_quotas
-    from hsfiq.collect.recruiting import quotas_of
+    from hsfiq.collect.places import quotas_of
 
     wanted = read_quotas(quotas)
     with open_chosen(ctx, database, create=False).writing() as session:

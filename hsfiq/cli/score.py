@@ -146,7 +146,7 @@ class ScorerOptions:
 
     def paths(self, checkpoint: Path | None, images: Path | None) -> ScorerPaths:
         """The paths, with the default cache."""
-        from hsfiq.model.features import default_root
+        from hsfiq.model.image_tokens import default_root
         from hsfiq.model.scorer.loading import ScorerPaths
 
         return ScorerPaths(checkpoint, images, self.weights, self.cache or default_root())

@@ -132,7 +132,7 @@ def serve(
     public = public_address(public_url)
     with requires("annotate"):
         from hsfiq.annotate import app
-        from hsfiq.annotate.serving.metrics import Watching, token_in
+        from hsfiq.annotate.serving.monitoring import Watching, token_in
     header = trusted_header(auth_header, auth_secret_file)
     token_file = metrics_token_file or file_in(TOKEN_VARIABLE)
     token = token_in(token_file) if token_file else None
@@ -171,7 +171,7 @@ def addresses(database: Database, host: str, port: int, public: PublicUrl | None
 
 def trusted_header(name: str | None, secret_file: Path | None) -> TrustedHeader | None:
     """The header in which the proxy names users, as the options or the variables say."""
-    from hsfiq.annotate.serving.metrics import MAKE_ONE, token_in
+    from hsfiq.annotate.serving.monitoring import MAKE_ONE, token_in
     from hsfiq.annotate.serving.proxy import (
         HEADER_OPTION,
         SECRET_OPTION,

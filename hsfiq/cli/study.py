@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hsfiq.analysis.sequential import WatchedPreference
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Study
-    from hsfiq.model.active import Uncertainty
+    from hsfiq.model.informative_pairs import Uncertainty
     from hsfiq.next_study import Candidates
     from hsfiq.study.capacity import Budget
     from hsfiq.study.config import Design, StudyConfig
@@ -83,8 +83,8 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show a study's progress, which systems people prefer so far, and its texts' versions."""
+    from hsfiq.collect.places import quotas_of
     from hsfiq.collect.progress import count_standings, progress_of
-    from hsfiq.collect.recruiting import quotas_of
     from hsfiq.study.languages import fallbacks_of
     from hsfiq.study.texts import version_notes
 
@@ -659,7 +659,7 @@ def next_(
             "leave it out: the old study decides",
         )
     from hsfiq.actors import command_line
-    from hsfiq.model.active import choose_pairs, require_enough
+    from hsfiq.model.informative_pairs import choose_pairs, require_enough
     from hsfiq.next_study import NOTHING, after, from_file, held_out_of, possibilities, store_study
 
     held_out = held_out_of(existing_folder(release)) if release else NOTHING
@@ -704,7 +704,7 @@ def uncertainty_of(
 ) -> Uncertainty:
     with requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
-        from hsfiq.model.active import ExpectedAnswers, uncertainty
+        from hsfiq.model.informative_pairs import ExpectedAnswers, uncertainty
         from hsfiq.model.runtime import device_of
     paths, device = options.paths(None, images), device_of(options.device)
     expected = ExpectedAnswers.of(design)

@@ -22,8 +22,10 @@ from hsfiq.answer_rules import (
     Times,
     are_painted,
 )
+from hsfiq.collect.asked_questions import AskedQuestion, Steps, require_reached
 from hsfiq.collect.checks import apply_check_rule, is_latest
 from hsfiq.collect.leases import IS_CHECK, extend_lease
+from hsfiq.collect.participant_row import ANSWER_COUNTS, ParticipantRow, StudyRow
 from hsfiq.collect.participants import require_active
 from hsfiq.collect.protocol import (
     AnswerPayload,
@@ -31,9 +33,7 @@ from hsfiq.collect.protocol import (
     SkipPayload,
     SubmitPayload,
 )
-from hsfiq.collect.rows import ANSWER_COUNTS, ParticipantRow, StudyRow
 from hsfiq.collect.stages import asks_reason
-from hsfiq.collect.steps import AskedQuestion, Steps, require_reached
 from hsfiq.db.rows import execute
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 from hsfiq.errors import Conflict, Refused, SetBack

@@ -11,7 +11,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, select, true
 from sqlalchemy.orm import Session, aliased
 
+from hsfiq.collect.asked_questions import steps_of
 from hsfiq.collect.leases import extend_lease
+from hsfiq.collect.participant_row import ParticipantRow, StudyRow
 from hsfiq.collect.participants import (
     Shown,
     among,
@@ -19,8 +21,6 @@ from hsfiq.collect.participants import (
     record_status_change,
     require_active,
 )
-from hsfiq.collect.rows import ParticipantRow, StudyRow
-from hsfiq.collect.steps import steps_of
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
 from hsfiq.errors import Forbidden, Refused, SetBack
 from hsfiq.kinds import KINDS, Kind, ShownAnswer

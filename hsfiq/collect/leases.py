@@ -15,7 +15,7 @@ from random import Random
 from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.rows import ParticipantRow
+from hsfiq.collect.participant_row import ParticipantRow
 from hsfiq.db.engine import added
 from hsfiq.db.rows import execute
 from hsfiq.db.source_tables import Query

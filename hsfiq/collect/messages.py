@@ -15,7 +15,7 @@ from sqlalchemy import Row, Select, bindparam, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.leases import DEPARTED_STATUSES
-from hsfiq.collect.rows import ParticipantRow
+from hsfiq.collect.participant_row import ParticipantRow
 from hsfiq.collect.studies import require_unfinished
 from hsfiq.db.engine import added
 from hsfiq.db.rows import rows_of

@@ -14,9 +14,9 @@ from hsfiq.actors import Action, Actor
 from hsfiq.audit import record as record_action
 from hsfiq.collect.leases import end_lease
 from hsfiq.collect.messages import forget_messages
+from hsfiq.collect.participant_row import ANSWER_COUNTS
 from hsfiq.collect.participants import WITHDREW, by_name, lock_participant, record_status_change
-from hsfiq.collect.recruiting import release_unbegun, require_signable, set_quotas
-from hsfiq.collect.rows import ANSWER_COUNTS
+from hsfiq.collect.places import release_unbegun, require_signable, set_quotas
 from hsfiq.collect.studies import find_study, lock_study, require_unfinished
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import (

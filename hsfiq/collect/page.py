@@ -10,11 +10,11 @@ from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.answers import latest_response
+from hsfiq.collect.asked_questions import ShownQuestion, Step, Steps, shown_questions
 from hsfiq.collect.leases import next_unassigned_forms
 from hsfiq.collect.messages import unread_messages
-from hsfiq.collect.rows import ParticipantRow, StudyRow
+from hsfiq.collect.participant_row import ParticipantRow, StudyRow
 from hsfiq.collect.stages import Position, Stage, has_practice
-from hsfiq.collect.steps import ShownQuestion, Step, Steps, shown_questions
 from hsfiq.db.tables import Check, Form, Question, Response, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import Forbidden, Refused

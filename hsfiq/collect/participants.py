@@ -18,7 +18,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from hsfiq.actors import Action, Actor
 from hsfiq.audit import record
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
-from hsfiq.collect.recruiting import (
+from hsfiq.collect.participant_row import CHANGED_BY_ANSWERS, ParticipantRow
+from hsfiq.collect.places import (
     closed_categories,
     count_enrolled,
     count_enrolment,
@@ -27,7 +28,6 @@ from hsfiq.collect.recruiting import (
     release_unbegun,
     require_on_list,
 )
-from hsfiq.collect.rows import CHANGED_BY_ANSWERS, ParticipantRow
 from hsfiq.collect.studies import (
     find_study,
     lock_study,

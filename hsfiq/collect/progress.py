@@ -25,6 +25,7 @@ from hsfiq.collect.leases import (
     abandoned_statement,
     lease_expired,
 )
+from hsfiq.collect.participant_row import ANSWER_COUNTS, StudyRow
 from hsfiq.collect.participants import (
     WITHDREW,
     Shown,
@@ -33,7 +34,6 @@ from hsfiq.collect.participants import (
     latest_changes,
     withdrawn_participants,
 )
-from hsfiq.collect.rows import ANSWER_COUNTS, StudyRow
 from hsfiq.collect.stages import asks_at_end, have_answered_at_end
 from hsfiq.db.source_tables import Query
 from hsfiq.db.tables import (

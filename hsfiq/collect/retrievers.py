@@ -21,7 +21,7 @@ from hsfiq.errors import ConfigError, HsfiqError
 from hsfiq.kinds.search_rows import Retriever
 from hsfiq.live.client import TIMEOUT, Answered, LiveRetriever
 from hsfiq.live.protocol import RankRequest, RetrieverUnavailable, Search, Turn, as_base64
-from hsfiq.live.shared import SharedRetriever
+from hsfiq.live.shared_retriever import SharedRetriever
 from hsfiq.study.config import StudyConfig, config_of
 from hsfiq.study.searches import Described
 

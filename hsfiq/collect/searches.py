@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session, aliased
 
 from hsfiq.answer_rules import Answer, ImageState, ImageStates
 from hsfiq.collect.answers import Skip
+from hsfiq.collect.asked_questions import require_reached
 from hsfiq.collect.leases import extend_lease
+from hsfiq.collect.participant_row import ParticipantRow
 from hsfiq.collect.participants import require_active
-from hsfiq.collect.rows import ParticipantRow
-from hsfiq.collect.steps import require_reached
 from hsfiq.collect.studies import lock_study
 from hsfiq.db.search_tables import (
     PublishedLeaderboard,

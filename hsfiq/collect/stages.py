@@ -11,13 +11,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect import participants
+from hsfiq.collect.asked_questions import Step, Steps, mark_served, steps_of
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.leases import DEPARTED_STATUSES, extend_lease
+from hsfiq.collect.participant_row import ParticipantRow, StudyRow, read_row
 from hsfiq.collect.participants import changes_of, stopped_by_checks
+from hsfiq.collect.places import release_place
 from hsfiq.collect.protocol import Completion, FarewellKind, HitForm
-from hsfiq.collect.recruiting import release_place
-from hsfiq.collect.rows import ParticipantRow, StudyRow, read_row
-from hsfiq.collect.steps import Step, Steps, mark_served, steps_of
 from hsfiq.collect.studies import lock_study
 from hsfiq.db.tables import Participant, QuestionnaireAnswers, Study, WorkedHit
 from hsfiq.errors import Conflict, Forbidden, Refused

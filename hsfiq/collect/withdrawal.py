@@ -18,7 +18,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Setting
 from hsfiq.db.tables import Form, Participant, Question, Response
 from hsfiq.errors import Unavailable
-from hsfiq.processes import repeated
+from hsfiq.signals import repeated
 
 ERASURE = "rows-to-erase-since"
 """The setting with the time since when the database's files may hold deleted rows."""

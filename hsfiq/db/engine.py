@@ -40,7 +40,7 @@ from hsfiq.db.sqlite import (
 )
 from hsfiq.db.types import Base
 from hsfiq.errors import Busy, NothingToDo, Unavailable, UnreadableInput
-from hsfiq.processes import repeated
+from hsfiq.signals import repeated
 
 T = TypeVar("T")
 

@@ -49,7 +49,7 @@ from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.http_server import listening
 from hsfiq.kinds.search_rows import Retriever, Searches
-from hsfiq.processes import Signals
+from hsfiq.signals import Signals
 from hsfiq.study.config import Checks, Design, Presentation, Queries, StudyConfig, config_of
 from hsfiq.study.design import draw_study
 

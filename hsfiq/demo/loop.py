@@ -20,7 +20,7 @@ import httpx
 from hsfiq.demo.study import DATABASE_FILE, FEATURE_FOLDER, IMAGE_FOLDER, sqlite_url
 from hsfiq.errors import HsfiqError
 from hsfiq.live.client import certificates
-from hsfiq.processes import Signals
+from hsfiq.signals import Signals
 
 # The processes of `hsfiq demo --full`: commands that run to their end, and a server meanwhile.
 #

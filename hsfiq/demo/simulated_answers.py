@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 from hsfiq.answer_rules import Answer, Times
 from hsfiq.collect import participants
 from hsfiq.collect.answers import submit
+from hsfiq.collect.asked_questions import load_first_questions, mark_served, shown_sets, steps_of
 from hsfiq.collect.checks import answer_check
-from hsfiq.collect.rows import ParticipantRow, read_row
-from hsfiq.collect.steps import load_first_questions, mark_served, shown_sets, steps_of
+from hsfiq.collect.participant_row import ParticipantRow, read_row
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, RetrievedSet

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import httpx
 
 from hsfiq.live.client import LiveRetriever
+from hsfiq.live.conformance_rules import RULES, FileOf, NotTried, Rule, Subject
 from hsfiq.live.protocol import (
     LONGEST_ID,
     LONGEST_NAME,
@@ -16,7 +17,6 @@ from hsfiq.live.protocol import (
     RetrieverUnavailable,
     harmless,
 )
-from hsfiq.live.rules import RULES, FileOf, NotTried, Rule, Subject
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,18 @@ from hsfiq.releases.card import (
     study_facts,
 )
 from hsfiq.releases.croissant import croissant
-from hsfiq.releases.files import (
+from hsfiq.releases.dropping_rules import Asked, Exclusion, Funnel, Sieve, Sifted
+from hsfiq.releases.filters import Filters
+from hsfiq.releases.folder import MANIFEST, content_digest
+from hsfiq.releases.layouts.csv_files import write_parts
+from hsfiq.releases.layouts.hpfiq import HpfiqFile
+from hsfiq.releases.layouts.layouts import Extras, layout_files, write_layouts
+from hsfiq.releases.layouts.packed_images import Pictures, images_digest
+from hsfiq.releases.privacy import WrittenTexts, answer_tables, field_rows
+from hsfiq.releases.question_columns import read_batches
+from hsfiq.releases.searches import search_entries
+from hsfiq.releases.splits import DrawnSplit, Split, draw_split
+from hsfiq.releases.table_files import (
     FurtherFileMaker,
     Kept,
     Qrels,
@@ -51,17 +62,6 @@ from hsfiq.releases.files import (
     closed_on_error,
     repeat_rows,
 )
-from hsfiq.releases.filters import Filters
-from hsfiq.releases.folder import MANIFEST, content_digest
-from hsfiq.releases.layouts.csv_files import write_parts
-from hsfiq.releases.layouts.hpfiq import HpfiqFile
-from hsfiq.releases.layouts.layouts import Extras, layout_files, write_layouts
-from hsfiq.releases.layouts.pictures import Pictures, images_digest
-from hsfiq.releases.privacy import WrittenTexts, answer_tables, field_rows
-from hsfiq.releases.question_columns import read_batches
-from hsfiq.releases.searches import search_entries
-from hsfiq.releases.sieve import Asked, Exclusion, Funnel, Sieve, Sifted
-from hsfiq.releases.splits import DrawnSplit, Split, draw_split
 from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.extension import extensions_of
 from hsfiq.study.publication import Publication, earlier_of

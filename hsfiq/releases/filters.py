@@ -2,7 +2,7 @@
 
 A filter's name can be given to `hsfiq export --filter` and is the rule's name in the funnel, in
 `exclusions` and in the manifest: `invalid`, `too-fast(seconds=2)`. `invalid` stands for the papers'
-two rules (`hsfiq.releases.sieve`), which have names of their own there.
+two rules (`hsfiq.releases.dropping_rules`), which have names of their own there.
 """
 
 from __future__ import annotations

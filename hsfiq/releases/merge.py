@@ -20,10 +20,9 @@ from hsfiq.db.tables import Participant, Study, TextVersion
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds.tables import IMAGES
 from hsfiq.releases.export import Outcome, export_releases
-from hsfiq.releases.files import TableWriter
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import ReleaseFolder
-from hsfiq.releases.restore import (
+from hsfiq.releases.import_release import (
     SOURCE,
     Items,
     Row,
@@ -36,6 +35,7 @@ from hsfiq.releases.restore import (
     restored_study,
     rows_of,
 )
+from hsfiq.releases.table_files import TableWriter
 from hsfiq.releases.verify import OF_SYSTEMS, text_versions
 from hsfiq.releases.verify_rows import STRUCK
 from hsfiq.study.publication import KEY, Earlier, Publication

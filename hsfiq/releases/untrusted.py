@@ -162,12 +162,12 @@ NOT_OPENED = "cannot be read as Parquet (damaged or hostile)"
 def unopened(paths: Sequence[Path]) -> dict[Path, str]:
     """Why Parquet files cannot be opened, by file; files that can be opened are absent.
 
-    Another process opens them: see `hsfiq.releases.examining`. If it is killed, the files that it
-    has not examined count as unopened.
+    Another process opens them: see `hsfiq.releases.parquet_probe`. If it is killed, the files that
+    it has not examined count as unopened.
     """
     if not paths:
         return {}
-    program = Path(__file__).with_name("examining.py")
+    program = Path(__file__).with_name("parquet_probe.py")
     try:
         ended = subprocess.run(  # noqa: S603 -- a program of this package
             # With -P, the program's folder is not searched for modules.

@@ -91,7 +91,7 @@ def crop_to_square(image: Image.Image, size: int) -> Image.Image:
 # The protocols of retrievers and of the scorers' encoders.
 #
 # The image encoder is frozen and its tokens depend on the image alone, so they are computed once
-# and kept (`hsfiq.model.features`). The part after it is trained: `compose` and `gallery` read
+# and kept (`hsfiq.model.image_tokens`). The part after it is trained: `compose` and `gallery` read
 # tokens, never pixels.
 
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from hsfiq.analysis.data.metrics import ScoreColumn
 from hsfiq.analysis.data.release import read_release
+from hsfiq.analysis.json_results import UNDEFINED, JsonRecord, json_number, with_reason
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval, percentile_interval
 from hsfiq.analysis.resampling.permutation import Swaps, holm, p_value
-from hsfiq.analysis.results import UNDEFINED, JsonRecord, json_number, with_reason
 from hsfiq.analysis.statistics.preference import PreferenceRates, preference_rates
 from hsfiq.model.evaluation.metrics import QueryRow
 

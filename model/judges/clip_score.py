@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.model.encoders.towers import load_towers
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from hsfiq.model.judges.judge import Answer, Asks, Judge, Question
 
 WEIGHT: Final = 2.5

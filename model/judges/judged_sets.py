@@ -13,7 +13,7 @@ from typing import Any
 
 from hsfiq.atomic_files import sha256_of
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from hsfiq.model.judges.asking import AskedQuestion, Digests, Pace, ask_all, opened
 from hsfiq.model.judges.judge import Answer, Judge, Question
 from hsfiq.model.release_scores import SetScores

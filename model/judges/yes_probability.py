@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.towers import SETTINGS, VOCABULARY, WEIGHTS, digest_of
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from hsfiq.model.judges.judge import Answer, Asks, Judge, JudgePrompt, Question
 from hsfiq.model.token_files import dtype_name
 

@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hsfiq.analysis.data.release import Release, read_release
+from hsfiq.analysis.json_results import json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, ratio
 from hsfiq.analysis.resampling.intervals import RATE
-from hsfiq.analysis.results import json_number
 from hsfiq.analysis.statistics.accuracy import margins
 from hsfiq.analysis.statistics.comparison import compare_all
 from hsfiq.analysis.statistics.correlation import spearman

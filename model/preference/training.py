@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model.data import TrainingData, mining_text
-from hsfiq.model.features import FeatureCache, TokenSource
+from hsfiq.model.image_tokens import FeatureCache, TokenSource
 from hsfiq.model.preference.answer_model import AnswerModel, AnswerTensors, fit_answers
 from hsfiq.model.preference.answers import Question, ReleaseAnswers, with_images
 from hsfiq.model.recipes import RANGES as RECIPE_RANGES

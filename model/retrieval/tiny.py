@@ -31,7 +31,7 @@ from hsfiq.model.encoders.tiny import (
     draw_weights,
     word_ids,
 )
-from hsfiq.model.features import TokenSource
+from hsfiq.model.image_tokens import TokenSource
 from hsfiq.model.retrieval.backbone import contrastive
 from hsfiq.model.runtime import generator
 from hsfiq.model.scorer.scorer import all_relevance

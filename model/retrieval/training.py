@@ -15,7 +15,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model import checkpoints
 from hsfiq.model.checkpoints import Checkpoint
 from hsfiq.model.data import TrainingData, training_texts
-from hsfiq.model.features import TokenSource
+from hsfiq.model.image_tokens import TokenSource
 from hsfiq.model.retrieval.loading import new_system, with_frozen_weights
 from hsfiq.model.retrieval.system import Batch, Losses, System
 from hsfiq.model.retrieval.system_card import write_system_card

@@ -13,7 +13,7 @@ from torch import Tensor
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.data import Example, TrainingData, mining_text, rows_by_pool
 from hsfiq.model.encoders.encoder import Retriever
-from hsfiq.model.features import MoreTokens, TokenSource
+from hsfiq.model.image_tokens import MoreTokens, TokenSource
 from hsfiq.model.recipes import Pooling, Recipe
 from hsfiq.model.runtime import Distributed, Diverged, moved, prefetched, staged
 from hsfiq.model.scorer.scorer import relevance

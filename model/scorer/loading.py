@@ -14,7 +14,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model import checkpoints
 from hsfiq.model.checkpoints import Checkpoint
 from hsfiq.model.encoders.registry import build_encoder
-from hsfiq.model.features import default_root
+from hsfiq.model.image_tokens import default_root
 from hsfiq.model.recipes import Recipe
 from hsfiq.model.runtime import generator
 from hsfiq.model.scorer.scorer import Scorer, trained_parameters

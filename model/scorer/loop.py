@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from hsfiq.model.checkpoints import Checkpoint
 from hsfiq.model.data import Example, training_text
 from hsfiq.model.encoders.encoder import Retriever
-from hsfiq.model.features import TokenSource
+from hsfiq.model.image_tokens import TokenSource
 from hsfiq.model.recipes import Recipe
 from hsfiq.model.runtime import Diverged, prefetched, require_finite
 from hsfiq.model.scorer.inference import Inference, precision, validate

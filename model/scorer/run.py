@@ -17,7 +17,7 @@ from hsfiq.model import checkpoints
 from hsfiq.model.checkpoints import EARLIER_RELEASES, Checkpoint, trained_on, write_card
 from hsfiq.model.data import MISSING_FILE, TrainingData, missing_text, without
 from hsfiq.model.encoders.encoder import FrozenEncoder
-from hsfiq.model.features import TOKENS_DTYPE, EncodedTokens, FeatureCache, TokenSource
+from hsfiq.model.image_tokens import TOKENS_DTYPE, EncodedTokens, FeatureCache, TokenSource
 from hsfiq.model.recipes import Recipe, RecipeBase, recipe, shown
 from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.inference import precision

@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import Checkpoint
-from hsfiq.model.features import TokenSource
+from hsfiq.model.image_tokens import TokenSource
 from hsfiq.model.recipes import Recipe
 from hsfiq.model.runtime import Diverged, first_not_finite, generator, moved, seed_for, staged
 from hsfiq.model.scorer.inference import autocast

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsfiq.analysis.results import FloatArray
+from hsfiq.analysis.json_results import FloatArray
 from hsfiq.analysis.sequential import (
     DRIFT,
     GRID,

@@ -21,10 +21,10 @@ from hsfiq.collect.answers import (
     require_storable,
     response_of,
 )
+from hsfiq.collect.asked_questions import AskedQuestion, load_question, shown_images
 from hsfiq.collect.checks import apply_check_rule
+from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.participants import require_active
-from hsfiq.collect.rows import StudyRow
-from hsfiq.collect.steps import AskedQuestion, load_question, shown_images
 from hsfiq.db.source_tables import Image
 from hsfiq.db.tables import Check, Form, Message, MessageRecipient, Participant, Question, Response
 from hsfiq.errors import Conflict, Forbidden

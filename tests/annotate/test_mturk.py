@@ -27,7 +27,7 @@ from hsfiq.annotate.mturk import FramedPages
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import owner
-from hsfiq.collect.recruiting import allow_people
+from hsfiq.collect.places import allow_people
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Study, WorkedHit
 from hsfiq.public_url import parsed_url

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hsfiq.collect import participants
-from hsfiq.collect.steps import steps_of
+from hsfiq.collect.asked_questions import steps_of
 from hsfiq.db.tables import CheckAnswer, Participant, Question
 from hsfiq.study.config import Practice
 from tests.annotate.axe import faults

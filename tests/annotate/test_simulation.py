@@ -22,7 +22,7 @@ from hsfiq import cli
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants
 from hsfiq.collect.answers import latest_response
-from hsfiq.collect.steps import load_question, shown_sets
+from hsfiq.collect.asked_questions import load_question, shown_sets
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision

@@ -12,11 +12,11 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import expect
 from sqlalchemy import select, update
 
-from hsfiq.annotate import practice
+from hsfiq.annotate import drawn_practice
 from hsfiq.annotate.texts import standard_guidelines, study_texts
 from hsfiq.answer_rules import ImageStates
+from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.participants import invite
-from hsfiq.collect.rows import StudyRow
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Dataset, Image, Query, Triplet
@@ -233,8 +233,8 @@ def test_a_study_of_own_data_does_not_speak_of_garments(visit: Visit, language: 
     assert [word for word in GARMENT_WORDS if word in said] == []
     names = {"en": "Search results {}", "ko": "검색 결과 {}"}[language]
     assert shown["set_names"] == [names.format(1), names.format(2)]
-    assert token_of(shown["reference"]) == practice.SHAPES.reference["token"]
-    assert practice.image_content("practice-21") is not None
+    assert token_of(shown["reference"]) == drawn_practice.SHAPES.reference["token"]
+    assert drawn_practice.image_content("practice-21") is not None
 
 
 @pytest.mark.parametrize("dataset", ["fashioniq", "drawn"])
@@ -246,7 +246,7 @@ def test_a_study_of_garments_practises_with_garments(visit: Visit, dataset: str)
         study.design = study.design | {"queries": study.design["queries"] | {"dataset": dataset}}
     shown = practised(database)
     assert shown["text"] == "is red and has long sleeves"
-    assert token_of(shown["reference"]) == practice.GARMENTS.reference["token"]
+    assert token_of(shown["reference"]) == drawn_practice.GARMENTS.reference["token"]
     assert shown["set_names"] == ["Shopping Mall 1", "Shopping Mall 2"]
 
 
@@ -271,25 +271,25 @@ def test_the_right_answer_of_the_practice_question_is_on_a_random_side(visit: Vi
         shown = client.post("/consent", json={"agrees": True}).json()
         side = shown["expected"]["better"]
         red = [token_of(image) for image in shown["sets"][side - 1]]
-        assert red == [image["token"] for image in practice.SHAPES.sets[0]]
+        assert red == [image["token"] for image in drawn_practice.SHAPES.sets[0]]
         assert shown["explanation"][2].startswith(f"Search results {side} is therefore")
         assert shown["sets"] == view(client)["sets"]
-    sides = Counter(practice.places_of("composed", 2, f"token {n}")[1] for n in range(2000))
+    sides = Counter(drawn_practice.places_of("composed", 2, f"token {n}")[1] for n in range(2000))
     assert abs(sides[1] - 1000) < 150
 
 
 @pytest.mark.parametrize("form", ["composed", "text", "image"])
 @pytest.mark.parametrize("n_sets", range(6))
 def test_every_set_is_shown_once(form: Any, n_sets: int) -> None:
-    places = practice.places_of(form, n_sets, "x")
-    shown = practice.sets_of(practice.SHAPES, places, 5)
+    places = drawn_practice.places_of(form, n_sets, "x")
+    shown = drawn_practice.sets_of(drawn_practice.SHAPES, places, 5)
     assert len(shown) == n_sets
     if n_sets:
-        best = practice.SHAPES.sets[practice.BETTER[form] - 1]
-        place = places[practice.BETTER[form]]
+        best = drawn_practice.SHAPES.sets[drawn_practice.BETTER[form] - 1]
+        place = places[drawn_practice.BETTER[form]]
         assert shown[place - 1] == best
         rules = Rules(points=5, k=5, n_sets=n_sets, ties=False)
-        assert practice.expected_of(RANKING, rules, place) == {"order": [place]}
+        assert drawn_practice.expected_of(RANKING, rules, place) == {"order": [place]}
 
 
 # ------------------------------------------------------------------------------------- the consent

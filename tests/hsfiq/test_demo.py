@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import URL, func, make_url, select
 
 from hsfiq.collect import participants
-from hsfiq.collect.steps import load_first_questions, load_question, shown_sets, steps_of
+from hsfiq.collect.asked_questions import load_first_questions, load_question, shown_sets, steps_of
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision

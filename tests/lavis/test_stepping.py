@@ -12,7 +12,7 @@ import torch
 from benchmarks import stepping
 from benchmarks.stepping import Stepper, cached, draw_images, encoded, relative_difference
 from hsfiq.model.encoders.lavis import Blip2
-from hsfiq.model.features import FeatureCache
+from hsfiq.model.image_tokens import FeatureCache
 from tests.lavis.small_blip2 import EVA
 
 

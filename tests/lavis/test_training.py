@@ -11,7 +11,7 @@ import torch
 from hsfiq.model.data import TrainingData, drawn
 from hsfiq.model.encoders.blip2_weights import Architecture
 from hsfiq.model.encoders.lavis import from_files
-from hsfiq.model.features import EncodedTokens, FeatureCache, TokenSource
+from hsfiq.model.image_tokens import EncodedTokens, FeatureCache, TokenSource
 from hsfiq.model.recipes import Recipe, recipe
 from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.job import Callback, RunFolder, Step, TensorBoard, TrainingJob

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hsfiq.model.data import drawn as draw
-from hsfiq.model.features import FeatureCache, TokenSource
+from hsfiq.model.image_tokens import FeatureCache, TokenSource
 from hsfiq.model.retrieval import tiny
 from hsfiq.model.scorer.loading import new_scorer
 from tests.model.preference.helpers import Answered, make_answered

@@ -15,7 +15,8 @@ from hsfiq.demo.study import NAME, database_url
 from hsfiq.drawn import catalogue, generator
 from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.active import (
+from hsfiq.model.checkpoints import ANSWER_MODEL
+from hsfiq.model.informative_pairs import (
     FITTED,
     OWN,
     RATE,
@@ -26,7 +27,6 @@ from hsfiq.model.active import (
     prior_of,
     uncertainty,
 )
-from hsfiq.model.checkpoints import ANSWER_MODEL
 from hsfiq.model.release_scores import encode_images, score_sets
 from hsfiq.model.retrieval.loading import retriever_of
 from hsfiq.model.scorer.job import Callback

@@ -16,7 +16,7 @@ import torch
 
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.model.encoders.encoder import Preprocessing
-from hsfiq.model.features import CacheReport, FeatureCache
+from hsfiq.model.image_tokens import CacheReport, FeatureCache
 from hsfiq.model.token_files import HEADER_BYTES
 from tests.model.encoders.small_encoder import (
     SmallEncoder,

@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812 -- the usual name
 from hsfiq.cli import run
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.registry import build_retriever
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from hsfiq.model.scorer.loading import load_scorer
 from tests.model.encoders.small_encoder import draw_images
 from tests.openclip.small_open_clip import saved_open_clip

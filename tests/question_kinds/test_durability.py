@@ -12,8 +12,8 @@ from sqlalchemy import select
 from hsfiq.answer_rules import Answer
 from hsfiq.collect import participants
 from hsfiq.collect.answers import submit
+from hsfiq.collect.asked_questions import steps_of
 from hsfiq.collect.checks import answer_check
-from hsfiq.collect.steps import steps_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Check, Question

@@ -18,9 +18,9 @@ from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import standard_texts, study_texts
 from hsfiq.collect.checks import question_checks
-from hsfiq.collect.history import question_history
+from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.progress import answers_of, participants_of
-from hsfiq.collect.rows import StudyRow
+from hsfiq.collect.question_history import question_history
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.db.tables import Pair, Question

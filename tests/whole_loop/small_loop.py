@@ -33,7 +33,7 @@ from hsfiq.demo.loop import (
     run_to_end,
 )
 from hsfiq.demo.study import database_url, make_study, served_design
-from hsfiq.processes import Signals
+from hsfiq.signals import Signals
 from tests.processes import Fork, become_command, run_command_line
 
 SEED = 1

@@ -25,7 +25,7 @@ from hsfiq.demo.loop import (
     run_steps,
     start_server,
 )
-from hsfiq.processes import Signals
+from hsfiq.signals import Signals
 from tests.processes import Fork
 from tests.whole_loop.small_loop import (
     SEED,

@@ -18,9 +18,9 @@ from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Pair, Participant, Response, Study
 from hsfiq.demo.loop import METRICS, SESSIONS, Server, StepFailed, address_of, loop_steps, run_steps
 from hsfiq.demo.study import database_url
-from hsfiq.processes import Signals
 from hsfiq.releases.splits import verify_no_leak
 from hsfiq.sessions.record import read
+from hsfiq.signals import Signals
 from tests.processes import Fork
 from tests.whole_loop.small_loop import (
     PARTICIPANTS,

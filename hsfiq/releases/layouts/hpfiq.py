@@ -17,8 +17,8 @@ from hsfiq.db.tables import Study
 from hsfiq.kinds.rows import QuestionRow
 from hsfiq.readers import hpfiq
 from hsfiq.records import JudgedPair, PublishedForm
-from hsfiq.releases.files import Kept
 from hsfiq.releases.questions import FormRow, read_forms
+from hsfiq.releases.table_files import Kept
 from hsfiq.study.config import config_of
 
 

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.releases.layouts.csv_files import write_csv
-from hsfiq.releases.layouts.pictures import Pictures, write_images
+from hsfiq.releases.layouts.packed_images import Pictures, write_images
 from hsfiq.releases.layouts.trl import write_trl
 from hsfiq.releases.layouts.webdataset import write_webdataset
 from hsfiq.study.publication import LeftOut, Publication

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hsfiq.kinds.rows import Part
-from hsfiq.releases.layouts.pictures import (
+from hsfiq.releases.layouts.packed_images import (
     JudgedQuestion,
     Pictures,
     read_judged,

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hsfiq.kinds.rows import Part
-from hsfiq.releases.layouts.pictures import JudgedQuestion, Pictures, read_judged
+from hsfiq.releases.layouts.packed_images import JudgedQuestion, Pictures, read_judged
 
 SAMPLES_IN_SHARD = 1_000
 

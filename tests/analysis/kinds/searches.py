@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from hsfiq.analysis.data.judged import JudgedRelease, lists_of, with_lists
+from hsfiq.analysis.data.kind_release import JudgedRelease, lists_of, with_lists
 
 IMAGES = ("a", "b", "target", "c")
 

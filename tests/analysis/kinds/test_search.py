@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from hsfiq.analysis.data.judged import JudgedRelease
+from hsfiq.analysis.data.kind_release import JudgedRelease
 from hsfiq.analysis.data.metrics import Metric, parse_metric
 from hsfiq.analysis.kinds import STATISTICS
 from hsfiq.analysis.kinds.kind import Figures, analyze_judged

@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
 from hsfiq.annotate.texts import entry_texts
+from hsfiq.collect.asked_questions import steps_of
 from hsfiq.collect.participants import invite, record_status_change
-from hsfiq.collect.steps import steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import EnrolmentByAddress, Form, Participant, Question, Study
 from hsfiq.errors import NotOpen

@@ -19,7 +19,7 @@ from hsfiq.annotate.cookies import COOKIE, signer_of
 from hsfiq.annotate.entry import VALID_FOR, new_proof
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.texts import entry_texts
-from hsfiq.collect.recruiting import PERIOD, forget_old_enrolments
+from hsfiq.collect.places import PERIOD, forget_old_enrolments
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import EnrolmentByAddress, Study
 from hsfiq.study.config import config_of, stored_recruitment

@@ -15,10 +15,10 @@ from hsfiq.actors import Role
 from hsfiq.answer_rules import Answer, ImageStates, Times
 from hsfiq.collect import answers, participants
 from hsfiq.collect.answers import Skip
+from hsfiq.collect.asked_questions import mark_served, steps_of
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.leases import extend_lease
-from hsfiq.collect.rows import ParticipantRow, read_row
-from hsfiq.collect.steps import mark_served, steps_of
+from hsfiq.collect.participant_row import ParticipantRow, read_row
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check

@@ -17,7 +17,7 @@ from playwright.sync_api import BrowserContext, expect
 
 from hsfiq import access
 from hsfiq.actors import NOBODY, OWNER, Action, Actor, Role
-from hsfiq.annotate.owner import actions, export
+from hsfiq.annotate.owner import actions, downloads
 from hsfiq.audit import Selection, entries, facts, record
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
@@ -196,7 +196,7 @@ def test_an_export_is_not_sent_to_an_account_that_was_disabled_meanwhile(
     app: FastAPI, database: Database, study: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An export of a large study takes minutes."""
-    zipped = export.zipped
+    zipped = downloads.zipped
 
     def disabled(source: Source) -> Any:
         with database.writing() as session:
@@ -207,7 +207,7 @@ def test_an_export_is_not_sent_to_an_account_that_was_disabled_meanwhile(
     with browser_of(app) as client:
         assert log_in(client, name="ana").status_code == 303
         before = log(database)
-        monkeypatch.setattr(export, "zipped", disabled)
+        monkeypatch.setattr(downloads, "zipped", disabled)
         assert client.get("/owner/export/1/hp").status_code == 401
     assert log(database) == before
 

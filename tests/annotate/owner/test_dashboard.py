@@ -24,9 +24,9 @@ from hsfiq.annotate.owner import study_pages
 from hsfiq.annotate.owner.actions import PERSON, STUDY, from_json, perform, to_json
 from hsfiq.annotate.owner.login import COOKIE, NotLoggedIn
 from hsfiq.collect import participants
-from hsfiq.collect.history import question_history
 from hsfiq.collect.owner import OwnerAction, change_quotas
 from hsfiq.collect.progress import answers_of
+from hsfiq.collect.question_history import question_history
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Response, StatusChange, Study

@@ -27,7 +27,6 @@ from hsfiq.annotate.owner.login import Identities
 from hsfiq.annotate.owner.plots import line, seconds, since
 from hsfiq.collect import participants
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.history import question_history
 from hsfiq.collect.leases import end_lease
 from hsfiq.collect.participants import may_compare_systems
 from hsfiq.collect.progress import (
@@ -38,6 +37,7 @@ from hsfiq.collect.progress import (
     headline_of,
     participants_of,
 )
+from hsfiq.collect.question_history import question_history
 from hsfiq.collect.review import WinShares, win_shares
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database

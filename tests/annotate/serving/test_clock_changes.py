@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 
 from hsfiq.annotate.app import build_app
 from hsfiq.collect.leases import abandoned_questions
+from hsfiq.collect.places import release_unbegun
 from hsfiq.collect.progress import answers_of, headline_of
-from hsfiq.collect.recruiting import release_unbegun
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.releases.export import export_releases

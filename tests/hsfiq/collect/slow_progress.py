@@ -8,13 +8,13 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import are_painted
-from hsfiq.collect.history import Totals
 from hsfiq.collect.progress import (
     StudyProgress,
     count_standings,
     participants_of,
     progress_of,
 )
+from hsfiq.collect.question_history import Totals
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 
 # Made once, and not for each question: that takes longer than everything else here.

@@ -12,8 +12,8 @@ from typing import TypeVar
 from sqlalchemy import select
 
 from hsfiq.collect import owner, participants
+from hsfiq.collect.asked_questions import mark_served
 from hsfiq.collect.leases import extend_lease
-from hsfiq.collect.steps import mark_served
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Form, Participant, Question, Response
 from hsfiq.errors import NotOpen

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.actors import OWNER
+from hsfiq.collect.asked_questions import steps_of
 from hsfiq.collect.owner import perform, prepare
 from hsfiq.collect.progress import participants_of
 from hsfiq.collect.stages import completion_of, stage_of
-from hsfiq.collect.steps import steps_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, StatusChange, Study
 from hsfiq.errors import ConfigErrors, HsfiqError, NotOpen, Refused

@@ -13,9 +13,9 @@ from sqlalchemy import select
 from hsfiq.answer_rules import Answer
 from hsfiq.collect import owner
 from hsfiq.collect.answers import Skip
-from hsfiq.collect.history import totals_now
 from hsfiq.collect.leases import end_lease
-from hsfiq.collect.rows import ANSWER_COUNTS
+from hsfiq.collect.participant_row import ANSWER_COUNTS
+from hsfiq.collect.question_history import totals_now
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.schema import upgrade
@@ -23,7 +23,7 @@ from hsfiq.db.tables import Form, Participant, Study
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.releases.export import export_releases
 from hsfiq.releases.filters import Filters
-from hsfiq.releases.restore import open_valid, restore
+from hsfiq.releases.import_release import open_valid, restore
 from hsfiq.study.config import Checks
 from tests.hsfiq.collect.slow_progress import assert_counts, slow_totals
 from tests.hsfiq.collect.study_participants import LATER, at_once, enrolled

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.answer_rules import Times
+from hsfiq.collect.asked_questions import load_question
 from hsfiq.collect.leases import end_lease
-from hsfiq.collect.steps import load_question
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, Form, Participant, Question
 from hsfiq.errors import Forbidden

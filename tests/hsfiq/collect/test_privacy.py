@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import func, select
 
 from hsfiq.collect import participants
-from hsfiq.collect.rows import ANSWER_COUNTS
+from hsfiq.collect.participant_row import ANSWER_COUNTS
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
 from hsfiq.db.types import digest_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from hsfiq.collect.asked_questions import load_question, mark_served, shown_sets
 from hsfiq.collect.participants import invite
 from hsfiq.collect.progress import count_standings, progress_of
 from hsfiq.collect.stages import store_answers
-from hsfiq.collect.steps import load_question, mark_served, shown_sets
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question, Study

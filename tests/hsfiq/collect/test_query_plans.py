@@ -15,9 +15,9 @@ from sqlalchemy import Column, UniqueConstraint, select, text
 
 from benchmarks.query_plans import LARGE_TABLES, full_scans, recorded_statements
 from hsfiq.collect.checks import check_results
-from hsfiq.collect.history import totals_now
 from hsfiq.collect.participants import enrol, has_free_place
 from hsfiq.collect.progress import answers_of, headline_of, participants_of, progress_of
+from hsfiq.collect.question_history import totals_now
 from hsfiq.collect.review import win_shares
 from hsfiq.collect.stages import completion_of, current_position
 from hsfiq.db.engine import Database

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from hsfiq.collect import participants
 from hsfiq.collect.owner import change_quotas, extend
 from hsfiq.collect.participants import places_for_invitations
-from hsfiq.collect.recruiting import quotas_of
+from hsfiq.collect.places import quotas_of
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import ConfigError, ConfigErrors, NotOpen, Refused

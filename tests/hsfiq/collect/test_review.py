@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select, update
 
 from hsfiq.answer_rules import Times, pair_values
+from hsfiq.collect.asked_questions import load_question, shown_sets
 from hsfiq.collect.progress import AnswerRow, answers_of
 from hsfiq.collect.review import (
     FAST_SECONDS,
@@ -23,7 +24,6 @@ from hsfiq.collect.review import (
     reasons_to_look,
     win_shares,
 )
-from hsfiq.collect.steps import load_question, shown_sets
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Response, Study
 from hsfiq.releases.filters import DEFAULT_RUN

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from hsfiq.answer_rules import Times
-from hsfiq.collect.steps import (
+from hsfiq.collect.asked_questions import (
     ShownImage,
     ShownQuestion,
     load_question,

@@ -24,7 +24,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.images import decode
 from hsfiq.images.decode import MAX_PIXELS, PixelBudget, UndecodableImage, decoded
 from hsfiq.images.display import find_fault
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from tests.hsfiq.images.pictures import (
     BLACK_TO_WHITE,
     COLOURS,

@@ -26,8 +26,8 @@ from hsfiq.kinds.search_rows import Retriever, Searches
 from hsfiq.releases.export import export_releases
 from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import content_digest
+from hsfiq.releases.import_release import open_valid, restore
 from hsfiq.releases.layouts.layouts import Extras
-from hsfiq.releases.restore import open_valid, restore
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import draw_study

@@ -14,8 +14,8 @@ from hsfiq.answer_rules import Times
 from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds.rows import QuestionRow
+from hsfiq.releases.dropping_rules import with_runs
 from hsfiq.releases.filters import Filters, parse_filters
-from hsfiq.releases.sieve import with_runs
 from hsfiq.study.config import Design
 from tests.hsfiq.releases.slow_questions import QuestionRows, bare_question
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of, rows

@@ -31,8 +31,8 @@ from hsfiq.db.source_tables import Dataset, Image
 from hsfiq.db.tables import Participant, QuestionnaireAnswers
 from hsfiq.errors import NothingToDo
 from hsfiq.releases.filters import Filters
+from hsfiq.releases.import_release import open_valid, restore
 from hsfiq.releases.layouts.layouts import Extras
-from hsfiq.releases.restore import open_valid, restore
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import Checks, Design, Questionnaire
 from hsfiq.study.design import draw_study

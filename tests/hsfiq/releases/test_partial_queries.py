@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from hsfiq.answer_rules import ImageStates
-from hsfiq.collect.history import question_history
+from hsfiq.collect.question_history import question_history
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Query, Triplet

@@ -15,8 +15,8 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import make_url
 
 from hsfiq.actors import OWNER
-from hsfiq.collect.history import ReleaseRecord, records_of, revision_at
 from hsfiq.collect.owner import perform, prepare
+from hsfiq.collect.question_history import ReleaseRecord, records_of, revision_at
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Response, Study

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from hsfiq.collect.asked_questions import image_orders, shown_sets
 from hsfiq.collect.checks import question_checks
-from hsfiq.collect.rows import StudyRow
-from hsfiq.collect.steps import image_orders, shown_sets
+from hsfiq.collect.participant_row import StudyRow
 from hsfiq.db.engine import Database, added
 from hsfiq.db.source_tables import Triplet
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study

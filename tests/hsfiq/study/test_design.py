@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
+from hsfiq.collect.asked_questions import load_question, shown_images
 from hsfiq.collect.progress import progress_of
-from hsfiq.collect.steps import load_question, shown_images
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.db.tables import Check, Form, Question, Study

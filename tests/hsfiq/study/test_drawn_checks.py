@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from hsfiq.collect.steps import shown_sets
+from hsfiq.collect.asked_questions import shown_sets
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import RankedList
 from hsfiq.db.tables import Check, Form, Question

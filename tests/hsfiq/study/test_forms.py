@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from hsfiq.collect.steps import load_question
+from hsfiq.collect.asked_questions import load_question
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Query, Triplet
 from hsfiq.db.tables import Check, Form, Pair, Question

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from hsfiq.annotate.texts import study_texts
-from hsfiq.collect.rows import StudyRow
+from hsfiq.collect.participant_row import StudyRow
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.errors import ConfigErrors

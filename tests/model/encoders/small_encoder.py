@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from hsfiq.model.encoders.encoder import Encoder, Preprocessing, normalise
-from hsfiq.model.features import CacheReport, EncodedTokens, FeatureCache
+from hsfiq.model.image_tokens import CacheReport, EncodedTokens, FeatureCache
 
 CPU = torch.device("cpu")
 PATCH, WIDTH, DIMENSIONS = 4, 6, 5

@@ -27,7 +27,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.dual import DualEncoder
 from hsfiq.model.encoders.registry import build_retriever, is_specification
 from hsfiq.model.encoders.towers import TransformersTowers, digest_of, features
-from hsfiq.model.features import FeatureCache, open_image
+from hsfiq.model.image_tokens import FeatureCache, open_image
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.scorer.inference import Inference
 from tests.model.encoders.small_encoder import draw_images

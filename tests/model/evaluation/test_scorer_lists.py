@@ -38,7 +38,7 @@ from hsfiq.model.evaluation.rankings import (
     rank_with_scorer,
     write_run,
 )
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from hsfiq.model.scorer.inference import ranks
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths, load_scorer

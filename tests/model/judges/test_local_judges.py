@@ -18,7 +18,7 @@ from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.encoders.dual import load_zero_shot
 from hsfiq.model.encoders.towers import TransformersTowers
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from hsfiq.model.judges.judge import NAMES, Question, read_judge_prompt
 from hsfiq.model.judges.yes_probability import FeatureMemo, YesProbability
 from hsfiq.releases.folder import read_sets

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hsfiq.model.features import FeatureCache
+from hsfiq.model.image_tokens import FeatureCache
 from hsfiq.model.preference.answers import answer_tensors, read_answers
 from hsfiq.model.preference.training import Retraining
 from hsfiq.model.scorer.loading import load_scorer

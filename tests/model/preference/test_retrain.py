@@ -17,7 +17,7 @@ from torch import Tensor
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.model import checkpoints
 from hsfiq.model.encoders.encoder import normalise
-from hsfiq.model.features import FeatureCache, TokenSource
+from hsfiq.model.image_tokens import FeatureCache, TokenSource
 from hsfiq.model.preference import retrain
 from hsfiq.model.preference.answers import Question, ReleaseAnswers, answer_tensors, read_answers
 from hsfiq.model.preference.retrain import DoneFolds, cross_fitted_scores, folds_of

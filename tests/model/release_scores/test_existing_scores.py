@@ -17,7 +17,7 @@ import torch
 from hsfiq import __version__
 from hsfiq import atomic_files as whole_files
 from hsfiq.model import checkpoints
-from hsfiq.model.features import ENCODER_BATCH
+from hsfiq.model.image_tokens import ENCODER_BATCH
 from hsfiq.model.release_scores import score_release
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths

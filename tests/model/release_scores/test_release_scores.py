@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.features import FeatureCache
+from hsfiq.model.image_tokens import FeatureCache
 from hsfiq.model.recipes import Pooling
 from hsfiq.model.release_scores import (
     SetScores,

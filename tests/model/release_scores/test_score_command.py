@@ -20,7 +20,7 @@ from hsfiq import __version__
 from hsfiq.atomic_files import sha256_of
 from hsfiq.model import checkpoints
 from hsfiq.model.encoders.encoder import normalise
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from hsfiq.model.scorer.loading import load_scorer
 from tests.model.release_scores.scored_release import (
     NAMES,

@@ -18,7 +18,7 @@ from hsfiq.model.evaluation.benchmarks import Benchmark
 from hsfiq.model.evaluation.drawn import Catalogue
 from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
 from hsfiq.model.evaluation.retrieve import BLANK, Halves, Request, retrieve
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from hsfiq.model.retrieval.loading import load_retriever
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths

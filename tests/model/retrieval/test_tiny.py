@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hsfiq.drawn import garment_of
-from hsfiq.model.features import TokenSource
+from hsfiq.model.image_tokens import TokenSource
 from hsfiq.model.retrieval.tiny import TinyTowers, equalise_lengths
 from tests.model.scorer.helpers import Drawn
 

@@ -11,7 +11,7 @@ import torch
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import read
 from hsfiq.model.encoders.encoder import normalise
-from hsfiq.model.features import FeatureCache, TokenSource
+from hsfiq.model.image_tokens import FeatureCache, TokenSource
 from hsfiq.model.retrieval import clip4cir
 from hsfiq.model.retrieval.clip4cir import Clip4cir
 from hsfiq.model.retrieval.loading import load_retriever, new_system

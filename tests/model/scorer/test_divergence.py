@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import read
-from hsfiq.model.features import TokenSource
+from hsfiq.model.image_tokens import TokenSource
 from hsfiq.model.runtime import Diverged, first_not_finite, prefetched
 from hsfiq.model.scorer.job import RunFolder, Step, TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths, new_scorer

@@ -21,7 +21,7 @@ from hsfiq.cli.training_bar import TrainingBar
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.data import mining_text, training_text
 from hsfiq.model.encoders.encoder import Encoder, normalise
-from hsfiq.model.features import TokenSource
+from hsfiq.model.image_tokens import TokenSource
 from hsfiq.model.recipes import RECIPES, Pooling, Recipe, Strategy, recipe
 from hsfiq.model.runtime import generator
 from hsfiq.model.scorer.job import RunFolder, TrainingJob

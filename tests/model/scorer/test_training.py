@@ -12,7 +12,7 @@ import torch
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.data import Example, TrainingData, mining_text
 from hsfiq.model.encoders.encoder import normalise
-from hsfiq.model.features import EncodedTokens
+from hsfiq.model.image_tokens import EncodedTokens
 from hsfiq.model.recipes import Pooling
 from hsfiq.model.runtime import Diverged
 from hsfiq.model.scorer.inference import Inference, ranks, validate

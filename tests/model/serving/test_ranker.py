@@ -23,7 +23,7 @@ from hsfiq.live.protocol import (
     as_base64,
     corpus_sha256,
 )
-from hsfiq.model.features import open_image
+from hsfiq.model.image_tokens import open_image
 from hsfiq.model.ranker import HISTORIES, CorpusRanker, folder_candidates
 from hsfiq.model.retrieval.loading import load_retriever
 from tests.model.scorer.helpers import CPU, Drawn

@@ -21,10 +21,10 @@ from hsfiq.images.folder import ImageFolder
 from hsfiq.live.client import LiveRetriever, certificates
 from hsfiq.live.conformance import check_conformance
 from hsfiq.live.protocol import LARGEST_IMAGE, RetrieverUnavailable, Search, Turn, as_base64
-from hsfiq.model import serving as server
+from hsfiq.model import retriever_server as server
 from hsfiq.model.evaluation.drawn import drawn_for_scorer
 from hsfiq.model.ranker import HISTORIES, CorpusRanker, benchmark_candidates
-from hsfiq.model.serving import LARGEST_BODY, build_app
+from hsfiq.model.retriever_server import LARGEST_BODY, build_app
 from tests.live_servers import serving
 from tests.model.scorer.helpers import Drawn
 from tests.processes import start_command

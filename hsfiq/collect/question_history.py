@@ -11,9 +11,9 @@ from sqlalchemy import Row, func, literal, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.answers import revisions_of
+from hsfiq.collect.asked_questions import load_question, shown_images, shown_sets
+from hsfiq.collect.participant_row import ANSWER_COUNTS
 from hsfiq.collect.progress import IS_LATEST, judgement_of, summary_of
-from hsfiq.collect.rows import ANSWER_COUNTS
-from hsfiq.collect.steps import load_question, shown_images, shown_sets
 from hsfiq.db.search_tables import SearchUpload
 from hsfiq.db.tables import (
     Check,

@@ -36,7 +36,7 @@ from hsfiq.kinds.images import image_rows
 from hsfiq.kinds.pair import mirrored
 from hsfiq.kinds.rows import Part, QuestionRow, Questions, TableRows, Tables
 from hsfiq.kinds.search_rows import SearchRow, TurnRow
-from hsfiq.releases.sieve import Exclusion
+from hsfiq.releases.dropping_rules import Exclusion
 from hsfiq.sessions.record import Corpus, Round, Stop, line_of
 from hsfiq.sessions.record import Session as SessionRecord
 

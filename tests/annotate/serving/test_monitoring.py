@@ -22,7 +22,7 @@ from hsfiq import __version__
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.security import StudyMiddleware
-from hsfiq.annotate.serving.metrics import (
+from hsfiq.annotate.serving.monitoring import (
     REQUESTS,
     JsonFormatter,
     RequestObserver,
@@ -101,7 +101,7 @@ def test_numbers_follow_what_happens(client: TestClient, database: Database) -> 
 def test_rows_are_counted_again_after_some_seconds(
     client: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hsfiq.annotate.serving.metrics.COUNTED_SECONDS", 0.0)
+    monkeypatch.setattr("hsfiq.annotate.serving.monitoring.COUNTED_SECONDS", 0.0)
     enrol(client, database)
     assert client.post("/submit", json=answer_body(view(client))).status_code == 200
     counted = numbers(client)
@@ -139,7 +139,7 @@ def newcomer_of(database: Database) -> str:
 def test_a_database_that_is_away_is_a_number(
     client: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hsfiq.annotate.serving.metrics.COUNTED_SECONDS", 0.0)
+    monkeypatch.setattr("hsfiq.annotate.serving.monitoring.COUNTED_SECONDS", 0.0)
     numbers(client)
     file = Path(str(database.engine.url.database))
     content = file.read_bytes()

@@ -25,7 +25,7 @@ from torch import Tensor
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.images.decode import MAX_PIXELS
 from hsfiq.model.encoders.encoder import Preprocessing
-from hsfiq.model.features import (
+from hsfiq.model.image_tokens import (
     CacheReport,
     EncodedTokens,
     FeatureCache,

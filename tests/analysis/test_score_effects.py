@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from benchmarks import answer_model as benchmark
 from hsfiq import analysis
 from hsfiq.analysis.analyze import analyze
-from hsfiq.analysis.answer_model import (
+from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.reports.report import analysis_text
+from hsfiq.analysis.score_effects import (
     AnswerModel,
     LaplaceLikelihood,
     NoMaximum,
@@ -26,8 +28,6 @@ from hsfiq.analysis.answer_model import (
     fit_scores,
     second_derivatives,
 )
-from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.reports.report import analysis_text
 from hsfiq.cli import run
 from tests.analysis.drawn_releases import BEST_FIRST
 from tests.analysis.reports.helpers import check_page, quick_bootstrap

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Select, Update, bindparam, select, update
 from sqlalchemy.orm import Session, aliased, joinedload
 
-from hsfiq.collect.rows import ParticipantRow
+from hsfiq.collect.participant_row import ParticipantRow
 from hsfiq.db.rows import execute, rows_of
 from hsfiq.db.source_tables import Image, Query, Triplet
 from hsfiq.db.tables import (

@@ -20,7 +20,7 @@ from hsfiq.analysis.data.release import (
     score_problem,
 )
 from hsfiq.analysis.data.scores import find_scores
-from hsfiq.analysis.results import JsonRecord
+from hsfiq.analysis.json_results import JsonRecord
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.releases.folder import EXPORT_AGAIN, SPLITS, TURNS, points_of
 from hsfiq.text import first_few

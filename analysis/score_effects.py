@@ -15,8 +15,8 @@ from scipy.special import expit
 
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_value, with_reason
 from hsfiq.analysis.resampling.intervals import LEVEL
-from hsfiq.analysis.results import UNDEFINED, FloatArray, JsonRecord, json_value, with_reason
 
 # An ordinal mixed model with two crossed random effects, by the Laplace approximation.
 #

@@ -13,7 +13,7 @@ import pytest
 
 from hsfiq.live.client import AT_ONCE, LiveRetriever
 from hsfiq.live.protocol import RankRequest, RetrieverUnavailable, Search, Turn
-from hsfiq.live.shared import FAILURES, REST, SharedRetriever
+from hsfiq.live.shared_retriever import FAILURES, REST, SharedRetriever
 from tests.hostile_retrievers import HEAD, HostileServer, hostile
 
 REQUEST = RankRequest(searches=(Search(turns=(Turn(reference="s2", text="is red"),)),), k=1)

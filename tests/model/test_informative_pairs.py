@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hsfiq.model.active import (
+from hsfiq.model.informative_pairs import (
     FITTED,
     AnswerPrior,
     ExpectedAnswers,

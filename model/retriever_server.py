@@ -38,7 +38,7 @@ from hsfiq.live.protocol import (
     read_request,
 )
 from hsfiq.model.ranker import CorpusRanker
-from hsfiq.processes import Signals
+from hsfiq.signals import Signals
 
 # The HTTP server of the protocol in docs/live-retriever.md.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hsfiq.answer_rules import Answer
-from hsfiq.collect.history import item_answers
+from hsfiq.collect.question_history import item_answers
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Question, Study
 from tests.studies import GOOD, OTHER, SMALL, Seat, draw, make_queries

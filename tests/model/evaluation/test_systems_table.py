@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from hsfiq.model.evaluation import benchmarks
-from hsfiq.model.evaluation.systems import (
+from hsfiq.model.evaluation.systems_table import (
     contents,
     published_rates,
     published_rows,

@@ -26,8 +26,8 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import AllowedPerson, EnrolmentByAddress, Form, Participant, Question, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import FileErrors, Forbidden, Refused, Unavailable, UnreadableInput
-from hsfiq.processes import repeated
 from hsfiq.readers.files import read_text
+from hsfiq.signals import repeated
 from hsfiq.study.capacity import require_enough_forms
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.recruiting import PLATFORM_ID
