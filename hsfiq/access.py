@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 # The dashboard's accounts: inviting somebody, changing roles, disabling, and setting passwords.
 #
-# The account `owner` has the password that `hsfiq owner password` sets; the others set theirs with
-# a link that works once.
+# The account `owner` has the password that `hsfiq account password` sets; the others set theirs
+# with a link that works once.
 
 OWNER = "owner"
 NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
@@ -130,7 +130,7 @@ def other_account(session: Session, name: str) -> Account:
     if stored_name == OWNER:
         raise Refused(
             f"the account {OWNER} cannot be changed",
-            remedy="set its password with `hsfiq owner password`",
+            remedy="set its password with `hsfiq account password`",
         )
     if account is None:
         raise Refused(f"there is no account {name[:80]!r}", remedy="see `hsfiq account list`")

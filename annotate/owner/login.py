@@ -416,7 +416,7 @@ class OwnerMiddleware:
             return page_or_json(request, 403, error, login_page(request, notice=notice))
         with self._identities.database.reading() as session:
             if not has_password(session):
-                error = "no password is set: hsfiq owner password"
+                error = "no password is set: hsfiq account password"
                 return page_or_json(request, 503, error, login_page(request, no_password=True))
         if is_login:
             return None

@@ -48,7 +48,7 @@ def list_accounts(
             for each in accounts(session)
         ]
     lines = [f"{each['name']}: {each['role']}, {each['state']}" for each in facts]
-    text = "\n".join(lines) or "no account yet: set the owner's password, hsfiq owner password"
+    text = "\n".join(lines) or "no account yet: set the owner's password, hsfiq account password"
     print_result({"accounts": facts}, text, as_json=as_json)
 
 
@@ -62,7 +62,10 @@ def invite(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add an account; print the link with which its holder sets a password, once."""
+    """Add an account, and print a link to set its password.
+
+    The link works once.
+    """
     from hsfiq.access import about_account, link_expiry
     from hsfiq.access import invite as invite_account
 
@@ -82,7 +85,10 @@ def reset(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Forget an account's password and end its logins; print a new link. It also enables it."""
+    """Forget an account's password, and print a new link.
+
+    Its logins end. A disabled account is enabled.
+    """
     from hsfiq.access import about_account, link_expiry
     from hsfiq.access import reset as reset_account
 
@@ -129,17 +135,7 @@ def print_link(name: str, root: str, token: str, expires_at: datetime, *, as_jso
     )
 
 
-# `hsfiq owner`: the password of the account `owner`.
-
-owner_app = typer.Typer(help="The login to the study owner's dashboard.", no_args_is_help=True)
-
-
-@owner_app.callback()
-def owner() -> None:
-    """The login to the study owner's dashboard."""
-
-
-@owner_app.command(epilog="Example: hsfiq owner password")
+@app.command(epilog="Example: hsfiq account password")
 def password(
     ctx: typer.Context,
     from_file: Annotated[
@@ -148,7 +144,10 @@ def password(
     ] = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Set the password of the account owner of the dashboard at /owner; this ends its logins."""
+    """Set the owner's password, and end the owner's logins.
+
+    The account `owner` logs in at /owner.
+    """
     from hsfiq.access import new_hash, set_owner_password
     from hsfiq.readers.files import read_text
 
@@ -189,9 +188,9 @@ def create(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")],
     database: DatabaseOption = None,
 ) -> None:
-    """Move the signing key from the database to a new file; logins and links stay valid.
+    """Move the signing key from the database to a new file.
 
-    Name the file in HSFIQ_SECRET_FILE and start the server again.
+    Logins and links stay valid. Name the file in HSFIQ_SECRET_FILE and start the server again.
     """
     from hsfiq.access import VARIABLE, create_file
     from hsfiq.actors import command_line
@@ -216,9 +215,9 @@ def rotate(
     ] = False,
     database: DatabaseOption = None,
 ) -> None:
-    """Put a new signing key into the file; the last one stays valid until the next rotation.
+    """Put a new signing key into the file.
 
-    The server uses it after its next start.
+    The last one stays valid until the next rotation. The server uses it after its next start.
     """
     from hsfiq.access import VARIABLE
     from hsfiq.access import rotate as rotate_keys

@@ -76,7 +76,10 @@ def export(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the entries to a new CSV or JSON-lines file, oldest first; this is recorded, too."""
+    """Write the entries to a new CSV or JSON-lines file.
+
+    The oldest come first. This is recorded, too.
+    """
     from hsfiq.atomic_files import explained_write_errors, new_private_file
     from hsfiq.audit import FORMATS
 
@@ -100,9 +103,10 @@ def prune(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete the entries before a date, the only way to delete any; this is recorded.
+    """Delete the entries before a date.
 
-    Export them first if they have to be kept.
+    There is no other way to delete entries. This is recorded. Export them first if they have to be
+    kept.
     """
     from hsfiq.actors import command_line
     from hsfiq.audit import prune as prune_entries

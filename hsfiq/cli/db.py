@@ -32,7 +32,7 @@ app = typer.Typer(
 
 @app.command(epilog="Example: hsfiq db upgrade --database postgresql://localhost/hsfiq")
 def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
-    """Upgrade the database to the newest schema revision; create it if it does not exist."""
+    """Create the database, or upgrade it to the newest schema."""
     from hsfiq.db import schema
     from hsfiq.db.failures import reachable, shown_url
 
@@ -64,7 +64,10 @@ def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
 
 @app.command(epilog="Example: hsfiq db check")
 def check(ctx: typer.Context, database: DatabaseOption = None) -> None:
-    """Compare the database's tables with those of this version; exit code 1 if they differ."""
+    """Compare the database's tables with those of this version.
+
+    The exit code is 1 if they differ.
+    """
     from hsfiq.db import schema
     from hsfiq.db.failures import reachable, shown_url
 
@@ -89,9 +92,10 @@ def backup(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write one state of the database to a new file and verify it, also while `hsfiq serve` runs.
+    """Write the database to a new file and verify it.
 
-    Backups of PostgreSQL need its programs pg_dump and pg_restore.
+    The file has one state of the database, even while `hsfiq serve` runs. Backups of PostgreSQL
+    need its programs pg_dump and pg_restore.
     """
     from hsfiq.backup import back_up
 
@@ -110,7 +114,10 @@ def restore(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore a backup into a new SQLite file, or into a PostgreSQL database without tables."""
+    """Restore a backup into an empty database.
+
+    The database is a new SQLite file, or a PostgreSQL database without tables.
+    """
     from hsfiq.backup import restore as restore_backup
     from hsfiq.db.failures import shown_url
     from hsfiq.db.schema import head_revision
@@ -133,10 +140,10 @@ def copy(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a database into an empty one of either kind: all its rows, or nothing.
+    """Copy a database into an empty one of either kind.
 
-    Each table's rows are counted and their values compared before the copy is there. Images are
-    files, and are not copied.
+    All rows are copied, or none. Each table's rows are counted and their values compared before the
+    copy is there. Images are files, and are not copied.
     """
     from hsfiq.backup import copy_database
     from hsfiq.db.failures import shown_url

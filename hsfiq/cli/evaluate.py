@@ -264,7 +264,10 @@ def cirr(
     *,
     options: EvaluateOptions,
 ) -> None:
-    """Recall@1/5/10/50 and Recall_subset@1/2/3; the runs may be the server's two files."""
+    """Recall@1/5/10/50 and Recall_subset@1/2/3.
+
+    The runs may be the server's two files.
+    """
     from hsfiq.model.evaluation import benchmarks
 
     benchmark = benchmarks.cirr(existing_folder(data), split)
@@ -293,7 +296,10 @@ def circo(
     *,
     options: EvaluateOptions,
 ) -> None:
-    """The mAP@5/10/25/50 over all ground truths, and Recall@5/10/25/50 of the single target."""
+    """mAP@5/10/25/50, and Recall@5/10/25/50 of the target.
+
+    mAP counts all ground truths.
+    """
     from hsfiq.model.evaluation import benchmarks
 
     if scorer is None and prompt != benchmarks.CAPTION:
@@ -318,7 +324,10 @@ def drawn(
     *,
     options: EvaluateOptions,
 ) -> None:
-    """Recall@1/5/10/50 on the drawn catalogue that the scorer was trained on."""
+    """Recall@1/5/10/50 on the drawn catalogue of a scorer.
+
+    It is the catalogue that the scorer was trained on.
+    """
     with requires("model"):
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
     benchmark, folder, notes = drawn_for_scorer(split, scorer, images)
@@ -466,7 +475,10 @@ def judged(
     *,
     options: JudgedOptions,
 ) -> None:
-    """Graded and negative judgements: nDCG, AP, precision, judged-wrong images, coverage."""
+    """nDCG, AP and more, from graded and negative judgements.
+
+    Also precision, judged-wrong images and coverage.
+    """
     from hsfiq.readers.judged import read_judged
 
     report_judged(read_judged(queries, qrels, databases), options)
@@ -482,7 +494,7 @@ def icir(
     *,
     options: JudgedOptions,
 ) -> None:
-    """The instance-level set i-CIR: mAP over a database for each instance."""
+    """i-CIR: mAP over a database for each instance."""
     from hsfiq.readers.judged import read_icir
 
     report_judged(read_icir(existing_folder(data)), options)
@@ -535,7 +547,10 @@ def fisd(
     *,
     options: FisdOptions,
 ) -> None:
-    """Recall@1/5/10, MRR and hard negatives by aspect, with and without the reference."""
+    """FISD: Recall@1/5/10, MRR and hard negatives by aspect.
+
+    Each is computed with and without the reference image.
+    """
     from hsfiq.model.evaluation import benchmarks
 
     if (scorer is None) == (not run):

@@ -80,11 +80,12 @@ def check(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find missing, broken and changed images; exit code 1 if there are any.
+    """Find missing, broken and changed images.
 
-    Every file is decoded. Of a dataset, all images are checked, and several files for one image are
-    listed, too: readers take the last. Of a study, its references and candidates are checked, and
-    compared with the digests that were recorded when it was created.
+    The exit code is 1 if there are any. Every file is decoded. Of a dataset, all images are
+    checked, and several files for one image are listed, too: readers take the last. Of a study, its
+    references and candidates are checked, and compared with the digests that were recorded when it
+    was created.
     """
     if (folder is None) == (study is None):
         raise UnreadableInput("DIR", "name either a dataset's folder or --study", "not both")
@@ -107,10 +108,10 @@ def warm(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the thumbnails of all studies' images ahead, so that no participant waits for them.
+    """Make the thumbnails of all studies' images in advance.
 
-    Thumbnails that exist are kept, so an interrupted command can be repeated. `hsfiq serve` does
-    the same in the background.
+    No participant has to wait for them then. Thumbnails that exist are kept, so an interrupted
+    command can be repeated. `hsfiq serve` does the same in the background.
     """
     with requires("annotate"):
         from hsfiq.annotate.image_copies import (

@@ -78,9 +78,9 @@ def release(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import a release as a finished study, whose release is the same again.
+    """Import a release as a finished study.
 
-    It is verified first.
+    The study's release is the same again. It is verified first.
     """
     from hsfiq.importing import Imported
     from hsfiq.releases.folder import has_packed_images
@@ -120,7 +120,10 @@ def fashioniq(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import FashionIQ's triplets and split files; images may be missing."""
+    """Import FashionIQ's triplets and split files.
+
+    Images may be missing.
+    """
     from hsfiq.readers.datasets import read_fashioniq
 
     sources = read_fashioniq(existing_folder(folder), category or (), split or ())
@@ -139,7 +142,10 @@ def cirr(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import CIRR's triplets and split files; images may be missing."""
+    """Import CIRR's triplets and split files.
+
+    Images may be missing.
+    """
     from hsfiq.readers.datasets import read_cirr
 
     sources = read_cirr(existing_folder(folder), split or ())
@@ -165,7 +171,7 @@ def queries(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import your own queries: each has a text, a reference image, or both."""
+    """Import your own queries of texts, images, or both."""
     from hsfiq.images.folder import OwnImages
     from hsfiq.importing import dataset_named, ids_of_images, import_queries, require_own_name
     from hsfiq.readers import own_queries as reader

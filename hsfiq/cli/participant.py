@@ -89,7 +89,10 @@ def links(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a signed link for each id, for studies with `signed_links`, which let in no other."""
+    """Write a signed link for each id; see `signed_links`.
+
+    Studies with `signed_links` let in no other links.
+    """
     with requires("annotate"):
         from hsfiq.annotate.cookies import signer_of
         from hsfiq.annotate.entry import write_links
@@ -120,7 +123,7 @@ def list_(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List a study's participants with their platform ids and their progress."""
+    """List a study's participants and their progress."""
     from hsfiq.collect.progress import participants_of
 
     with open_chosen(ctx, database, create=False).reading() as session:
@@ -160,19 +163,19 @@ for _command, _action, _help in (
     (
         "exclude",
         "exclude",
-        "Exclude a participant's answers from releases and reassign their questions.",
+        "Exclude a participant's answers from releases.\n\nTheir questions are reassigned.",
     ),
     ("pause", "pause", "Take no answers from a participant until they are resumed."),
-    ("resume", "resume", "Let a participant continue with the questions that are still theirs."),
+    ("resume", "resume", "Let a paused participant continue."),
     (
         "returned",
         "return",
-        "Record that a participant gave up: their answers stay, the rest is reassigned.",
+        "Record that a participant gave up; their answers stay.\n\nOther questions are reassigned.",
     ),
     (
         "screened-out",
         "screen-out",
-        "Record that the platform rejected a participant: answers stay, the rest is reassigned.",
+        "Record that the platform rejected a participant.\n\nOther questions are reassigned.",
     ),
 ):
     add_command(_command, _action, _help)
@@ -194,7 +197,10 @@ def release(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give back the places of people who have not agreed to take part; they can still come back."""
+    """Give back the places of people who have not consented.
+
+    They can still come back while there is room.
+    """
     from hsfiq.collect.owner import release_places
 
     with open_chosen(ctx, database, create=False).writing() as session:
@@ -241,7 +247,10 @@ def payout(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write whom to approve, reject (with the reason) and pay a bonus on Prolific or MTurk."""
+    """Write whom to approve, to reject and to pay a bonus.
+
+    For Prolific or MTurk; with the reasons for rejections.
+    """
     from hsfiq.payout import LEFT_OUT, payout_of, require_free_payout, rule_of, write_payout
 
     bonus = amount(bonus_per_question)
@@ -291,9 +300,10 @@ def forget(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a person's answers and checks; list the releases that contain them (these stay).
+    """Delete all data of a person.
 
-    Those that the database has recorded, and the folders that are found.
+    Their answers and checks are deleted. The releases that contain them are not changed; those that
+    the database has recorded, and the folders that are found, are listed.
 
     Exit code 1 if the deleted answers can still be in the database's files.
     """

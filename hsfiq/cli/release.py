@@ -37,9 +37,10 @@ ReleaseArgument = Annotated[
 
 @app.command(epilog="Example: hsfiq release verify releases/my-study-hp-1.0.0")
 def verify(folder: ReleaseArgument, as_json: JsonOption = False) -> None:
-    """Check that a release is what it says: exit 1 with the first rows that are wrong.
+    """Check that a release agrees with its description.
 
-    Digests, types, ranges, references between tables, the funnel, the split and further files.
+    Digests, types, ranges, references between tables, the funnel, the split and further files are
+    checked. If rows are wrong, the first ones are printed, and the exit code is 1.
     """
     from hsfiq.releases.verify import verify as verify_folder
 
@@ -90,9 +91,10 @@ def list_(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the releases that hsfiq export has written, and how many answers have arrived since.
+    """List the releases that hsfiq export has written.
 
-    Those that the database has recorded, oldest first.
+    Those that the database has recorded, oldest first, each with the number of answers that have
+    arrived since.
     """
     from hsfiq.collect.owner import exports_with
     from hsfiq.collect.participants import by_name_or_platform_id
@@ -168,7 +170,10 @@ def diff(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two releases: rows added, gone and changed, and the figures that moved."""
+    """Compare the rows and the figures of two releases.
+
+    Rows that were added, removed or changed are listed.
+    """
     from hsfiq.releases.diff import diff as diff_folders
 
     compared = diff_folders(before, after)
@@ -303,10 +308,10 @@ def merge(
     version: Annotated[str, typer.Option(metavar="X.Y.Z", help="Of the release.")] = "1.0.0",
     as_json: JsonOption = False,
 ) -> None:
-    """Merge releases of one kind with the same scale, wording and filters.
+    """Merge releases of one kind.
 
-    Participants stay apart and get new pseudonyms. Queries that share an id but differ get new ids,
-    and so do live systems.
+    They must have the same scale, wording and filters. Participants stay apart and get new
+    pseudonyms. Queries that share an id but differ get new ids, and so do live systems.
     """
     from hsfiq.cli.export import as_result, describe
     from hsfiq.errors import UnreadableInput
@@ -325,32 +330,32 @@ def merge(
         typer.echo("note: the packed images are not in the merged release", err=True)
 
 
-# `hsfiq release push`: a release to the Hugging Face hub; nothing is sent without `--yes`.
+# `hsfiq release push`: a release to the Hugging Face hub.
 
 
-@app.command(epilog="Example: hsfiq release push releases/a-hp-1.0.0 --repo our-group/a --yes")
+@app.command(epilog="Example: hsfiq release push releases/a-hp-1.0.0 --repo our-group/a --dry-run")
 def push(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
     repo: Annotated[
         str, typer.Option(metavar="OWNER/NAME", help="The dataset repository; made if needed.")
     ],
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Upload; without it, only what would be uploaded.")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be uploaded; upload nothing.")
     ] = False,
     private: Annotated[
         bool, typer.Option("--private", help="Make a repository that only its owners see.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Upload a release to the Hugging Face hub, after it was verified; it needs a licence.
+    """Verify a release and upload it to the Hugging Face hub.
 
-    Log in first, with `hf auth login` or the variable HF_TOKEN.
+    The release needs a licence. Log in first, with `hf auth login` or the variable HF_TOKEN.
     """
     from hsfiq.releases.push import plan_upload
 
     upload = plan_upload(folder, repo)
     url = None
-    if yes:
+    if not dry_run:
         with requires("hub"):
             from hsfiq.releases.push import push as push_upload
         url = push_upload(upload, private=private)
@@ -358,7 +363,7 @@ def push(
         "folder": str(folder),
         "bytes": upload.n_bytes,
         "private": private,
-        "uploaded": yes,
+        "uploaded": not dry_run,
         "commit": url,
     }
     print_result(result, push_text(upload, url, private=private), as_json=as_json)
@@ -372,5 +377,5 @@ def push_text(upload: Upload, url: str | None, *, private: bool) -> str:
         *(f"  {n_bytes:>13,}  {name}" for name, n_bytes in upload.files.items()),
         f"  {upload.n_bytes:>13,}  bytes in {len(upload.files)} files",
     ]
-    last = f"uploaded: {url}" if url else "nothing was uploaded; add --yes to do so"
+    last = f"uploaded: {url}" if url else "nothing was uploaded"
     return "\n".join([*lines, last])

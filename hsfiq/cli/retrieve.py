@@ -283,7 +283,7 @@ def serve(
     *,
     options: ServeOptions,
 ) -> None:
-    """Answer searches over HTTP with a retrieval system or a scorer."""
+    """Serve a retrieval system or a scorer over HTTP."""
     token = read_token(options.token_file) if options.token_file else None
     if token is None and not is_loopback(options.host):
         raise UnreadableInput("--host", f"{options.host} needs a token", "add --token-file")
@@ -352,7 +352,10 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that a server follows the protocol of live retrievers: exit code 1 if it does not."""
+    """Check that a server follows the live retrieval protocol.
+
+    The exit code is 1 if it does not.
+    """
     with requires("live"):
         from hsfiq.live.client import LiveRetriever
         from hsfiq.live.conformance import check_conformance
@@ -415,7 +418,10 @@ def convert(
     ] = "blip2-vitg",
     as_json: JsonOption = False,
 ) -> None:
-    """Convert to the other layout: the same numbers, completely or not at all."""
+    """Convert BLIP-2's weights to the other layout.
+
+    The numbers are the same. The new folder is written completely or not at all.
+    """
     with requires("model"):
         from hsfiq.model.encoders import hf_conversion
         from hsfiq.model.encoders.lavis import architecture_named
@@ -463,7 +469,10 @@ def import_(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a checkpoint of a retrieval system, or of QuRe's scorer, from its authors' files."""
+    """Make a checkpoint from the files that its authors published.
+
+    The checkpoint is that of a retrieval system, or of QuRe's scorer.
+    """
     with requires("model"):
         from hsfiq.model.retrieval.import_weights import import_weights
     checkpoint = import_weights(files, out, dataset=dataset, weights=weights_folder)

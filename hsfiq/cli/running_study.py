@@ -47,9 +47,10 @@ def preview(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a link that shows the study as annotators see it; nothing is stored.
+    """Print a link that shows the study as annotators see it.
 
-    Whoever has the link can open the preview until it expires, also while the study is a draft.
+    Nothing is stored. Whoever has the link can open the preview until it expires, also while the
+    study is a draft.
     """
     with requires("annotate"):
         from hsfiq.annotate.cookies import signer_of
@@ -79,9 +80,10 @@ def edit(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Correct a study's texts and codes, also while it is served; earlier versions are kept.
+    """Correct a study's texts and codes; earlier versions are kept.
 
-    Nothing else in the file may differ from the study, or nothing is changed.
+    The study may be served at the same time. If anything else in the file differs from the study,
+    nothing is changed.
     """
     from hsfiq.collect.owner import ForbiddenEdit, perform_edit, prepare_edit
     from hsfiq.study.config_file import located, read_config
@@ -178,7 +180,7 @@ def enrolment(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change the rules for who may begin, and print them; without an option, print them only."""
+    """Print the rules for who may begin, or change them."""
     from hsfiq.collect.owner import change_enrolment
     from hsfiq.study.config import config_of
 
@@ -222,7 +224,7 @@ def hit(
     ] = 0,
     database: DatabaseOption = None,
 ) -> None:
-    """Print a study's ExternalQuestion for Mechanical Turk's CreateHIT."""
+    """Print a study's ExternalQuestion for Mechanical Turk."""
     from hsfiq.study.config import config_of
     from hsfiq.study.recruiting import external_question
 
@@ -259,7 +261,10 @@ def quota(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Set how many participants get forms of a category; the other quotas stay."""
+    """Set how many participants get forms of a category.
+
+    The other quotas stay.
+    """
     from hsfiq.collect.owner import change_quotas
     from hsfiq.collect.places import quotas_of
 
@@ -303,7 +308,7 @@ def strike(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Strike a text that somebody typed in a search: later releases leave it out."""
+    """Leave a text that somebody typed out of later releases."""
     from hsfiq.collect.searches import strike as strike_text
 
     with open_chosen(ctx, database, create=False).writing() as session:
@@ -337,9 +342,10 @@ def texts(
         typer.Option(help="What the study's queries consist of: a text, an image, or both."),
     ] = "composed",
 ) -> None:
-    """Print the texts that a language lacks: the short ones in English, with their keys.
+    """Print the texts that a language lacks, in English.
 
-    Texts in the language file beside CONFIG.toml are left out.
+    Short texts are printed with their keys. Texts in the language file beside CONFIG.toml are left
+    out.
     """
     from hsfiq.study.config_file import read_config
     from hsfiq.study.languages import is_tag

@@ -470,9 +470,10 @@ def play(
     simulators: SimulatorOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Play searches over several rounds: a system answers, a simulator says what is wrong.
+    """Let a simulated user search over several rounds.
 
-    By default as FISD: the mean of all queries, the first image as candidate, 5 rounds, no stop.
+    A system answers, and the simulator says what is wrong. The defaults are those of FISD: the mean
+    of all queries, the first image as candidate, 5 rounds, no stop.
     """
     if out.exists():
         raise UnreadableInput(str(out), "exists already", "name another file with --out")
@@ -567,10 +568,11 @@ def measure(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Hits, recall and ranks by round, rounds to success, repeats and words.
+    """Print hits, recall and ranks by round, and rounds to success.
 
-    With several systems, the differences to the first one on the same queries. With --people, the
-    simulated sessions of the files beside those of people.
+    Also how many images are repeated, and words. With several systems, their differences from the
+    first one on the same queries are printed; with --people, the simulated sessions of the files
+    beside those of people.
     """
     with requires("analysis"):
         from hsfiq.analysis.reports.sessions import session_text

@@ -82,7 +82,10 @@ def status(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a study's progress, which systems people prefer so far, and its texts' versions."""
+    """Show a study's progress, and which systems people prefer.
+
+    The versions of its texts are listed too.
+    """
     from hsfiq.collect.places import quotas_of
     from hsfiq.collect.progress import count_standings, progress_of
     from hsfiq.study.languages import fallbacks_of
@@ -144,7 +147,10 @@ def create(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw a study from its file and open it; all errors in the file are reported at once."""
+    """Draw a study from its file and open it.
+
+    All errors in the file are reported at once.
+    """
     from hsfiq.actors import command_line
     from hsfiq.collect.progress import progress_of
     from hsfiq.study.capacity import capacity_of, require_enough_forms
@@ -254,8 +260,8 @@ def require_usable_images(ctx: typer.Context, database: str | None, study: str |
 
 for _action, _help in (
     ("open", "Let a study take participants and answers."),
-    ("pause", "Pause a study: participants on the page see why and can come back later."),
-    ("close", "Close a study: late participants see a closing page with their completion code."),
+    ("pause", "Pause a study; participants see why, and can come back."),
+    ("close", "Close a study; late participants see their completion code."),
 ):
     add_command(_action, _help)
 
@@ -277,7 +283,10 @@ def invite(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create personal links; each works in any browser and resumes where they stopped."""
+    """Create personal links, which work in any browser.
+
+    Each resumes where its participant stopped.
+    """
     from hsfiq.actors import command_line
     from hsfiq.collect.participants import places_for_invitations, write_invitations
 
@@ -306,7 +315,7 @@ def bind(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bind a study to a study on Prolific: links from any other one are turned away."""
+    """Refuse links from any other study on Prolific than this one."""
     from hsfiq.collect.studies import bind_platform_study, lock_study
     from hsfiq.study.config import config_of
     from hsfiq.study.recruiting import PLATFORM_ID
@@ -334,7 +343,10 @@ def assign(
     study: StudyOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Give a participant's unanswered questions to the next participant, before the lease ends."""
+    """Give a participant's unanswered questions to the next one.
+
+    This happens by itself when the lease ends.
+    """
     done, person = perform_participant_action(ctx, database, study, "reassign", participant)
     label = participant_label(person.name, person.external_id)
     typer.echo(
@@ -503,7 +515,7 @@ def extend(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add forms to a study: more participants for its queries, or new queries.
+    """Add participants for the queries of a study, or new queries.
 
     What the study has already stays as it is. This is possible while the study is served.
     """
@@ -635,7 +647,7 @@ def next_(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a study of the pairs whose answers are most informative about a scorer.
+    """Make a study of the pairs that tell a scorer most.
 
     Categories and pairs of systems are balanced; each triplet occurs once at most, and no pair that
     was asked before.

@@ -44,6 +44,12 @@ def test_every_command_has_help(path: str) -> None:
         assert command.out.lstrip().startswith(f"Usage: {path}")
 
 
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path not in LEAVES])
+def test_lists_of_commands_have_whole_sentences(path: str) -> None:
+    _usage, *lines = hsfiq(*path.split()[1:], "--help").out.splitlines()
+    assert [line for line in lines if line.endswith("...") or len(line) > 80] == []
+
+
 @pytest.mark.parametrize("path", LEAVES)
 def test_every_command_has_an_example_that_parses(path: str) -> None:
     epilog = str(LEAVES[path].epilog)  # type: ignore[attr-defined]

@@ -384,7 +384,7 @@ def test_the_commands_keep_accounts(
     (("invite", "owner", "--role", "helper"), "already"),
     (("disable", "nobody"), "'nobody'"),
     (("role", "owner", "helper"), "cannot be changed"),
-    (("reset", "owner"), "hsfiq owner password"),
+    (("reset", "owner"), "hsfiq account password"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_said_in_one_line(
     database: Database, arguments: tuple[str, ...], message: str

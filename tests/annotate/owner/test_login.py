@@ -67,7 +67,7 @@ def test_without_a_password_only_instructions_are_shown(new_browser: TestClient)
     for path in ("/owner", "/owner/login", "/owner/board/", "/owner/board/config", "/owner/x"):
         answer = new_browser.get(path, headers=HTML)
         assert answer.status_code == 503, path
-        assert "hsfiq owner password" in answer.text
+        assert "hsfiq account password" in answer.text
         assert "<form" not in answer.text
     for password in ("", "admin", "password"):
         assert log_in(new_browser, password).status_code == 503
@@ -438,14 +438,14 @@ def test_the_command_takes_it_from_a_file(
 ) -> None:
     file, url = tmp_path / "password.txt", str(database.engine.url)
     file.write_text(f"{PASSWORD}\r\n", encoding="utf-8")
-    assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 0
+    assert run(["account", "password", "--from-file", str(file), "--database", url]) == 0
     assert "log in at /owner" in capsys.readouterr().out
     with database.reading() as session:
         assert matches(owner_password(session), PASSWORD)
     file.write_text("short\n", encoding="utf-8")
-    assert run(["owner", "password", "--from-file", str(file), "--database", url]) == 2
+    assert run(["account", "password", "--from-file", str(file), "--database", url]) == 2
     assert "5 characters" in capsys.readouterr().err
-    assert run(["owner", "password", "--from-file", str(tmp_path / "no"), "--database", url]) == 2
+    assert run(["account", "password", "--from-file", str(tmp_path / "no"), "--database", url]) == 2
 
 
 def test_the_command_asks_twice_and_shows_nothing(
@@ -459,7 +459,7 @@ def test_the_command_asks_twice_and_shows_nothing(
 
     monkeypatch.setattr("typer.prompt", prompt)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    assert run(["owner", "password", "--database", str(database.engine.url)]) == 0
+    assert run(["account", "password", "--database", str(database.engine.url)]) == 0
     assert prompts == [{"hide_input": True, "confirmation_prompt": "Repeat it"}]
     assert PASSWORD not in capsys.readouterr().out
 

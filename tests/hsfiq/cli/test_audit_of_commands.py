@@ -111,7 +111,7 @@ WHOLE: list[Line] = [
     ("account role kim helper", "account.role", None, "kim: helper"),
     ("account disable kim", "account.disable", None, "kim"),
     ("account reset kim", "account.reset", None, "kim"),
-    ("owner password --from-file password.txt", "password.set", None, "owner"),
+    ("account password --from-file password.txt", "password.set", None, "owner"),
     ("secret create secret", "secret.create", None, ""),
     ("secret rotate secret --forget", "secret.rotate", None, "the last key is not valid any more"),
     ("db backup backup", "db.backup", None, ""),

@@ -95,7 +95,7 @@ def test_a_table_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
 def test_without_a_terminal_the_owners_password_is_read_without_a_warning(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path}/a.db"
     assert hsfiq("db", "upgrade", "--database", database).code == 0
-    command = [sys.executable, "-m", "hsfiq", "owner", "password", "--database", database]
+    command = [sys.executable, "-m", "hsfiq", "account", "password", "--database", database]
 
     def set_password(given: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, input=given, capture_output=True, text=True, check=False)

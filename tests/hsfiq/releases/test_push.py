@@ -40,22 +40,22 @@ PUSH = ("release", "push", "--repo", "group/study")
 
 def refusal(release: OnDisk, code: int = 2) -> str:
     """The line with which a push is refused."""
-    refused = hsfiq(*PUSH, release.folder, "--yes")
+    refused = hsfiq(*PUSH, release.folder)
     assert (refused.code, refused.err.count("\n")) == (code, 1)
     return refused.err
 
 
-def test_nothing_is_sent_without_yes(release: OnDisk, hub: Hub) -> None:
-    planned = hsfiq(*PUSH, release.folder)
+def test_a_dry_run_sends_nothing(release: OnDisk, hub: Hub) -> None:
+    planned = hsfiq(*PUSH, release.folder, "--dry-run")
     assert planned.code == 0
     assert "repository: group/study\nlicence: CC-BY-4.0\nversion: 1.0.0\n" in planned.out
-    assert planned.out.endswith("nothing was uploaded; add --yes to do so\n")
+    assert planned.out.endswith("nothing was uploaded\n")
     assert hub.private == {}
 
 
 @pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")  # the client's own
 def test_the_files_arrive_as_they_are(release: OnDisk, hub: Hub, tmp_path: Path) -> None:
-    pushed = hsfiq(*PUSH, release.folder, "--json", "--yes", "--private")
+    pushed = hsfiq(*PUSH, release.folder, "--json", "--private")
     assert pushed.code == 0, pushed.err
     assert hub.private == {"group/study": True}
     assert hub.files["group/study"] == {
@@ -70,7 +70,7 @@ def test_the_files_arrive_as_they_are(release: OnDisk, hub: Hub, tmp_path: Path)
     for name, content in hub.files["group/study"].items():
         (downloaded / name).write_bytes(content)
     assert hsfiq("release", "verify", downloaded).code == 0
-    assert hsfiq(*PUSH, release.folder, "--yes").code == 0  # the repository is there already
+    assert hsfiq(*PUSH, release.folder).code == 0  # the repository is there already
 
 
 def test_a_release_that_is_broken_or_without_licence_is_refused(release: OnDisk, hub: Hub) -> None:
