@@ -164,8 +164,8 @@ def empty_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def reused(kind: str, request: pytest.FixtureRequest) -> Iterator[ReusedSqlite | ReusedPostgres]:
     """A migrated, empty database of each kind, emptied again after the test."""
-    name = "reused_sqlite" if kind == "sqlite" else "reused_postgres"
-    database: ReusedSqlite | ReusedPostgres = request.getfixturevalue(name)
+    names = {"sqlite": "reused_sqlite", "postgresql": "reused_postgres"}
+    database: ReusedSqlite | ReusedPostgres = request.getfixturevalue(names[kind])
     yield database
     database.clean()
 

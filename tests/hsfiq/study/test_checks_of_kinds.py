@@ -44,11 +44,11 @@ def questions_with(database: Database, kind: str) -> list[tuple[Check, Question]
 # ------------------------------------------------------------------------------------- repeated
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not KINDS[kind].is_live])
+@pytest.mark.parametrize("asked", [kind for kind in KINDS if not KINDS[kind].is_live])
 def test_a_question_is_repeated_with_its_sets_in_another_order(
-    database: Database, kind: str
+    database: Database, asked: str
 ) -> None:
-    drawn(database, kind, repeated=1)
+    drawn(database, asked, repeated=1)
     repeats = questions_with(database, "repeat")
     with database.reading() as session:
         forms = session.scalars(select(Form)).all()
@@ -109,9 +109,9 @@ def test_which_repeated_answers_agree(
 # ----------------------------------------------------------------------------------------- gold
 
 
-@pytest.mark.parametrize("kind", ["pair", "single", "images", "ranking"])
-def test_a_gold_question_is_planted(database: Database, kind: str) -> None:
-    drawn(database, kind, gold=1)
+@pytest.mark.parametrize("asked", ["pair", "single", "images", "ranking"])
+def test_a_gold_question_is_planted(database: Database, asked: str) -> None:
+    drawn(database, asked, gold=1)
     golds = questions_with(database, "gold")
     with database.reading() as session:
         assert len(golds) == len(session.scalars(select(Form)).all())
@@ -124,11 +124,11 @@ def test_a_gold_question_is_planted(database: Database, kind: str) -> None:
                 for index, retrieved in enumerate(sets, start=1)
                 if all(is_far(member.image.name, question) for member in retrieved.images)
             ]
-            if kind == "pair":
+            if asked == "pair":
                 assert far == [3 - int(check.expected or 0)]
-            elif kind == "ranking":
+            elif asked == "ranking":
                 assert far == [int(check.expected or 0)]
-            elif kind == "single":
+            elif asked == "single":
                 assert (far, check.expected) == ([1], "2")
             else:
                 names = [member.image.name for member in sets[0].images]
