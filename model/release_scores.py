@@ -25,8 +25,7 @@ import torch
 
 from hsfiq import __version__
 from hsfiq.atomic_files import indented_json, require_new, sha256_of, write_whole
-from hsfiq.drawn import garment_of
-from hsfiq.drawn.pictures import write_images
+from hsfiq.drawn import garment_of, pictures
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.images.folder import ImageFolder, usual_folder
 from hsfiq.model.checkpoints import clear, trained_on
@@ -102,7 +101,7 @@ def find_images(
     except InvalidRecord:
         raise UnreadableInput(*unknown, "name their folder with --images") from None
     with TemporaryDirectory() as drawn:
-        write_images(garments, Path(drawn))
+        pictures.write_images(garments, Path(drawn))
         yield image_files(Path(drawn), wanted)
 
 

@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "train": ("train:app", "Train a scorer or a retrieval system."),
         "score": ("score:app", "Score every retrieved set of a release."),
         "retrieve": ("retrieve:app", "Write a retrieval system's ranked lists."),
+        "retriever": ("retrieve:retriever_app", "Serve and check live retrievers."),
         "evaluate": ("evaluate:app", "Evaluate ranked lists on a benchmark."),
         "sessions": ("sessions:app", "Simulate and measure searches over several rounds."),
         "weights": ("retrieve:weights_app", "Convert and import published weights."),

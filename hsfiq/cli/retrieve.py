@@ -1,8 +1,7 @@
-"""`hsfiq retrieve` and `weights`: systems' ranked lists, live retrievers, published weights."""
+"""`hsfiq retrieve`, `retriever` and `weights`: ranked lists, live retrievers, published weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
@@ -30,16 +29,12 @@ if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmarks import Benchmark
     from hsfiq.model.ranker import Candidates
 
-app = typer.Typer(
-    help="Write a retrieval system's ranked lists, for import runs and evaluate.",
-    no_args_is_help=True,
-)
+app = typer.Typer()
+retriever_app = typer.Typer(help="Serve and check live retrievers.", no_args_is_help=True)
 
 
 DatasetName = Literal["fashioniq", "cirr", "circo", "fisd"]
 DRAWN = "drawn"
-SCORER = "scorer"
-SYSTEMS = ("clip4cir", "bi-blip4cir", "covr-blip", "sprc", "mapnet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +49,9 @@ class RetrieveOptions(ScorerOptions):
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The run, as JSONL; a stopped one goes on.")
     ]
+    system: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Refuse a checkpoint of another system.")
+    ] = None
     images: Annotated[Path | None, images_option("in --data's folder")] = None
     dataset: Annotated[
         DatasetName | None,
@@ -91,8 +89,13 @@ class RetrieveOptions(ScorerOptions):
     as_json: JsonOption = False
 
 
-def retrieve(system: str | None, options: RetrieveOptions) -> None:
-    """Write the lists of a system, or of a scorer if None."""
+@app.command(
+    epilog="Example: hsfiq retrieve --checkpoint runs/sprc --data fashion-iq --corpus union "
+    "--drop-reference --out sprc.jsonl"
+)
+@with_option_groups
+def retrieve(*, options: RetrieveOptions) -> None:
+    """Write the ranked lists of a retrieval system or a scorer, for import runs and evaluate."""
     if options.out.exists():
         raise UnreadableInput(str(options.out), "exists already", "name another file with --out")
     existing_folder(options.out.parent)
@@ -122,7 +125,7 @@ def retrieve(system: str | None, options: RetrieveOptions) -> None:
         options.paths(options.checkpoint, root),
         device_of(options.device),
         options.out,
-        system,
+        options.system,
         options.k,
         options.query,
         options.allow_missing,
@@ -201,30 +204,7 @@ def as_text(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def command_for(system: str | None) -> Callable[..., None]:
-    """The command that ranks with one system, or with a scorer."""
-
-    def command(*, options: RetrieveOptions) -> None:
-        retrieve(system, options)
-
-    name = system or SCORER
-    command.__doc__ = f"Rank with {name}." if system else "Rank with a trained scorer."
-    return with_option_groups(command)
-
-
-for each in SYSTEMS:
-    app.command(
-        each,
-        epilog=f"Example: hsfiq retrieve {each} --checkpoint runs/{each} --data fashion-iq "
-        f"--corpus union --drop-reference --out {each}.jsonl",
-    )(command_for(each))
-app.command(
-    SCORER,
-    epilog="Example: hsfiq retrieve scorer --checkpoint runs/qure --data drawn --out qure.jsonl",
-)(command_for(None))
-
-
-# `hsfiq retrieve serve` and `check`: live retrievers.
+# `hsfiq retriever serve` and `check`: live retrievers.
 
 HOST, PORT = "127.0.0.1", 8100
 
@@ -267,8 +247,8 @@ class ServeOptions(ScorerOptions):
     ] = 1
 
 
-@app.command(
-    epilog="Example: hsfiq retrieve serve --checkpoint runs/sprc --images fashion-iq/images"
+@retriever_app.command(
+    epilog="Example: hsfiq retriever serve --checkpoint runs/sprc --images fashion-iq/images"
 )
 @with_option_groups
 def serve(
@@ -335,7 +315,7 @@ def candidates_of(checkpoint: Path, images: str, options: ServeOptions) -> Candi
     return benchmark_candidates(benchmark, options.corpus, image_root(folder))
 
 
-@app.command(epilog="Example: hsfiq retrieve check http://127.0.0.1:8100")
+@retriever_app.command(epilog="Example: hsfiq retriever check http://127.0.0.1:8100")
 def check(
     url: Annotated[str, typer.Argument(metavar="URL", help="Such as http://127.0.0.1:8100.")],
     token_file: TokenFileOption = None,

@@ -45,7 +45,7 @@ def describe(config: StudyConfig, retriever: Retriever, key: str) -> Described:
     except HsfiqError as error:
         what = f"{retriever.name} does not serve searches: {error.what}"
         raise ConfigError(
-            f"{key}.url", what, error.remedy or "see `hsfiq retrieve check`"
+            f"{key}.url", what, error.remedy or "see `hsfiq retriever check`"
         ) from error
     history, k = config.searches.history, config.design.k
     if history not in system.histories:

@@ -44,8 +44,8 @@ from hsfiq.demo.study import (
     store_queries,
 )
 from hsfiq.demo.study import NAME as DATASET
+from hsfiq.drawn import pictures
 from hsfiq.drawn.garments import CATEGORIES
-from hsfiq.drawn.pictures import write_images
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.http_server import listening
 from hsfiq.kinds.search_rows import Retriever, Searches
@@ -109,7 +109,7 @@ def retrievers_on(ports: Sequence[int], sizes: ArenaSizes) -> tuple[Retriever, .
 def retriever_process(folder: Path, recipe: str, port: int) -> list[str]:
     """The words of the command that serves a system."""
     return [
-        *("retrieve", "serve", "--checkpoint", str(folder / SYSTEMS / recipe)),
+        *("retriever", "serve", "--checkpoint", str(folder / SYSTEMS / recipe)),
         *("--images", str(folder / IMAGE_FOLDER), "--cache", str(folder / FEATURE_FOLDER)),
         *("--port", str(port)),
     ]
@@ -132,7 +132,7 @@ def queries_for(answers: int | None, sizes: ArenaSizes) -> int:
 
 def draw_pictures(folder: Path, seed: int, n_queries: int) -> None:
     """Draw the pictures of the catalogue in which the retrievers search."""
-    write_images(draw_catalogue(seed, n_queries), folder / IMAGE_FOLDER)
+    pictures.write_images(draw_catalogue(seed, n_queries), folder / IMAGE_FOLDER)
 
 
 def make_arena(

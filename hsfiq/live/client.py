@@ -291,7 +291,7 @@ class LiveRetriever:
 
     def _broken(self, path: str, what: str) -> RetrieverFaulty:
         return RetrieverFaulty(
-            f"{self.url}{path}", f"its answer breaks the protocol: {what}", "hsfiq retrieve check"
+            f"{self.url}{path}", f"its answer breaks the protocol: {what}", "hsfiq retriever check"
         )
 
 

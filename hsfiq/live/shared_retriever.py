@@ -70,7 +70,7 @@ class SharedRetriever:
             rest = 0.0 if turn in self._outstanding else self._breaker.rest()
         if rest:
             what = f"has failed for {FAILURES} people in a row, and is left alone for {rest:.0f} s"
-            raise RetrieverUnavailable(self._client.url, what, "hsfiq retrieve check")
+            raise RetrieverUnavailable(self._client.url, what, "hsfiq retriever check")
 
     def ranking(
         self, turn: int, person: int, request: Callable[[], RankRequest]

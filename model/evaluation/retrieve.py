@@ -83,7 +83,7 @@ def retrieve(request: Request, callback: Callback) -> dict[str, Any]:
         raise UnreadableInput(
             str(prepared.loaded.checkpoint.path),
             f"holds {system}, not {request.name}",
-            f"hsfiq retrieve {system}",
+            f"leave out --system, or name {system}",
         )
     benchmark = restrict(request.benchmark, prepared.available, request.paths.required("images"))
     parts = PartFiles.open(request, benchmark, prepared)

@@ -1,4 +1,4 @@
-"""`hsfiq retrieve check` on the example's server, and on servers that each break one rule."""
+"""`hsfiq retriever check` on the example's server, and on servers that each break one rule."""
 
 from __future__ import annotations
 
@@ -147,20 +147,20 @@ def test_a_server_that_only_says_that_it_accepts_images_fails() -> None:
 
 def test_the_command_reports_every_rule(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(example_app()) as url:
-        assert run(["retrieve", "check", url]) == 0
+        assert run(["retriever", "check", url]) == 0
         assert "\nnot tried  token: " in capsys.readouterr().out
-        assert run(["retrieve", "check", url, "--json"]) == 0
+        assert run(["retriever", "check", url, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["conforms"]
     assert {rule["outcome"] for rule in result["rules"]} == {"ok", "not tried"}
 
     with serving(Edited(example_app(), BROKEN["lists are reversed"][1])) as url:
-        assert run(["retrieve", "check", url]) == 1
+        assert run(["retriever", "check", url]) == 1
     output = capsys.readouterr()
     assert "FAIL       list: " in output.out
     assert output.err.count("\n") == 1
 
-    assert run(["retrieve", "check", url]) == 1
+    assert run(["retriever", "check", url]) == 1
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err.count("\n") == 1

@@ -123,7 +123,7 @@ def test_a_checkpoint_gives_the_figures_of_its_lists(
     assert of_scorer["figures"] == of_lists["figures"]
     assert len(lists.read_text().splitlines()) == 24
     written = tmp_path / "retrieved.jsonl"
-    words = ["retrieve", "clip4cir", "--checkpoint", clip4cir, "--cache", drawn.cache]
+    words = ["retrieve", "--checkpoint", clip4cir, "--cache", drawn.cache]
     words += ["--data", folder, "--dataset", "fisd", "--k", 600, "--out", written]
     assert run([str(word) for word in words]) == 0
     assert written.read_bytes() == lists.read_bytes()

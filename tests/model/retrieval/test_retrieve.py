@@ -134,7 +134,7 @@ def test_the_run_is_read_by_evaluate(drawn: Drawn, clip4cir: Path, tmp_path: Pat
     out = tmp_path / "run.jsonl"
     options = ["--checkpoint", clip4cir, "--data", "drawn", "--images", drawn.pictures]
     options += ["--cache", drawn.cache, "--out", out]
-    result = hsfiq("retrieve", "clip4cir", *options, "--json")
+    result = hsfiq("retrieve", *options, "--json")
     assert result.code == 0
     about = json.loads(result.out)
     assert (about["system"], about["k"], about["n_lists"]) == ("clip4cir", 50, 36)
@@ -144,7 +144,7 @@ def test_the_run_is_read_by_evaluate(drawn: Drawn, clip4cir: Path, tmp_path: Pat
         drawn.cache, "--run", out, "--json",
     )  # fmt: skip
     assert json.loads(evaluated.out)["n_queries"] == 36
-    again = hsfiq("retrieve", "clip4cir", *options)
+    again = hsfiq("retrieve", *options)
     assert again.code == 2
     assert again.err == f"hsfiq: {out}: exists already; name another file with --out\n"
 
@@ -153,10 +153,12 @@ def test_other_systems_and_datasets_are_refused(
     drawn: Drawn, clip4cir: Path, tmp_path: Path
 ) -> None:
     options = ["--checkpoint", clip4cir, "--images", drawn.pictures, "--out", tmp_path / "x.jsonl"]
-    other = hsfiq("retrieve", "sprc", *options, "--data", "drawn", "--cache", drawn.cache)
+    other = hsfiq(
+        "retrieve", "--system", "sprc", *options, "--data", "drawn", "--cache", drawn.cache
+    )
     assert other.code == 2
-    assert other.err.endswith("holds clip4cir, not sprc; hsfiq retrieve clip4cir\n")
-    folder = hsfiq("retrieve", "clip4cir", *options, "--data", tmp_path)
+    assert other.err.endswith("holds clip4cir, not sprc; leave out --system, or name clip4cir\n")
+    folder = hsfiq("retrieve", *options, "--data", tmp_path)
     assert folder.code == 2
     assert folder.err.endswith(
         "was trained on the drawn catalogue; use --data drawn, or --dataset\n"

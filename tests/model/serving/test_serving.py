@@ -126,21 +126,21 @@ def test_the_command_serves_what_can_be_read_until_sigterm(
     token_file, log = tmp_path / "token", tmp_path / "log.txt"
     token_file.write_text(f"{TOKEN}\n")
     log.touch()
-    words: list[str | Path] = ["retrieve", "serve", "--checkpoint", clip4cir, "--port", "0"]
+    words: list[str | Path] = ["retriever", "serve", "--checkpoint", clip4cir, "--port", "0"]
     words += ["--images", served_images, "--cache", drawn.cache, "--token-file", token_file]
     process = start_command(*words, log=log)
     try:
         while not (ready := re.search(r"at (http://127\.0\.0\.1:\d+); ", log.read_text())):
             assert process.poll() is None, log.read_text()
             time.sleep(0.05)
-        check = ["retrieve", "check", ready[1], "--token-file", str(token_file)]
+        check = ["retriever", "check", ready[1], "--token-file", str(token_file)]
         assert run([*check, "--images", str(served_images), "--json"]) == 0
         outcomes = {
             rule["rule"]: rule["outcome"] for rule in json.loads(capsys.readouterr().out)["rules"]
         }
         assert outcomes["corpus-image"] == "ok"
         assert run([*check, "--images", str(tmp_path / "nowhere")]) == 2
-        assert run(["retrieve", "check", ready[1]]) == 1  # without the token
+        assert run(["retriever", "check", ready[1]]) == 1  # without the token
     finally:
         process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
@@ -155,7 +155,7 @@ def test_unusable_options_are_one_line(
 ) -> None:
     short = tmp_path / "short"
     short.write_text("secret")
-    serve = ["retrieve", "serve", "--checkpoint", str(clip4cir), "--images", str(tmp_path)]
+    serve = ["retriever", "serve", "--checkpoint", str(clip4cir), "--images", str(tmp_path)]
     for options, message in (
         (["--host", "0.0.0.0"], "--host: 0.0.0.0 needs a token; add --token-file"),
         (["--token-file", str(short)], "holds no token of 16 or more"),
