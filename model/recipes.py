@@ -177,7 +177,12 @@ class RecipeBase:
     def with_values(self, values: Mapping[str, str]) -> Self:
         """The recipe with other values, as written on a command line; raises as the constructor."""
         kinds = {key: kind for key, kind in self.kinds().items() if key not in self.FIXED}
-        return replace(self, **read_values(values, kinds, self.name))  # type: ignore[type-var]
+        read = self.for_all_stages(read_values(values, kinds, self.name))
+        return replace(self, **read)  # type: ignore[type-var]
+
+    def for_all_stages(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The values of a command line; one value of a setting by stage is that of all stages."""
+        return values
 
     def to_json(self) -> dict[str, Any]:
         return {

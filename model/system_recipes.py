@@ -180,6 +180,12 @@ class SystemRecipe(RecipeBase):
                 f"recipe {self.name}", problem, "give each stage a value, with commas between them"
             )
 
+    def for_all_stages(self, values: dict[str, Any]) -> dict[str, Any]:
+        staged = (*STAGED, *self.STAGED_TOO)
+        n_stages = max(len(values.get(key, getattr(self, key))) for key in staged)
+        repeated = (key for key in staged if len(values.get(key, ())) == 1)
+        return values | {key: values[key] * n_stages for key in repeated}
+
     @property
     def stages(self) -> tuple[Stage, ...]:
         return tuple(

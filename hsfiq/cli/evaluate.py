@@ -311,11 +311,11 @@ def circo(
 @app.command(epilog="Example: hsfiq evaluate drawn --scorer runs/drawn --split test")
 @with_option_groups
 def drawn(
-    scorer: Annotated[
-        Path,
-        typer.Option(metavar="CKPT", help="Ranks the catalogue; with --run: its CIRQRS@k."),
-    ],
     run: RunOption = None,
+    scorer: Annotated[
+        Path | None,
+        typer.Option(metavar="CKPT", help="Ranks the catalogue; with --run: its CIRQRS@k."),
+    ] = None,
     split: Annotated[
         Literal["val", "test"],
         typer.Option(help="The validation triplets, or combinations that training never shows."),
@@ -324,12 +324,15 @@ def drawn(
     *,
     options: EvaluateOptions,
 ) -> None:
-    """Recall@1/5/10/50 on the drawn catalogue of a scorer.
+    """Recall@1/5/10/50 on the drawn catalogue.
 
-    It is the catalogue that the scorer was trained on.
+    It is the catalogue that the scorer was trained on; without --scorer, the one that recipes draw.
     """
     with requires("model"):
-        from hsfiq.model.evaluation.drawn import drawn_for_scorer
+        from hsfiq.model.evaluation.drawn import drawn_by_recipes, drawn_for_scorer
+    if scorer is None:
+        report(drawn_by_recipes(split), Path(), run, None, images, options)
+        return
     benchmark, folder, notes = drawn_for_scorer(split, scorer, images)
     report(benchmark, folder, run, scorer, folder, options, notes=notes)
 

@@ -31,7 +31,7 @@ from hsfiq.model.evaluation.benchmarks import Benchmark, Corpus, Part, Query
 from hsfiq.model.recipes import Recipe
 from hsfiq.model.retrieval.loading import recipe_of
 from hsfiq.model.scorer.run import content_sha256
-from hsfiq.model.system_recipes import SystemRecipe
+from hsfiq.model.system_recipes import DRAWN, SystemRecipe
 
 Split = Literal["val", "test"]
 
@@ -103,6 +103,11 @@ def drawn(catalogue: Catalogue, split: Split) -> Benchmark:
         chosen = tuple(queries[:VALIDATION] if split == "val" else queries)
         parts.append(Part(category, chosen, Corpus(CORPORA[split], images)))
     return Benchmark("drawn", split, tuple(parts), keeps_reference=True)
+
+
+def drawn_by_recipes(split: Split) -> Benchmark:
+    """A split of the catalogue on which recipes train, unless their seed or limit is changed."""
+    return drawn(Catalogue(*draw_dataset(DRAWN["seed"], *drawn_size(None))), split)
 
 
 def drawn_for_scorer(

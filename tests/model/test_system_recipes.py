@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.recipes import shown
 from hsfiq.model.system_recipes import (
+    STAGED,
     SYSTEM_RECIPES,
     system_on_drawn,
     system_recipe,
@@ -59,9 +61,15 @@ def test_a_cosine_schedule_rises_again_after_its_epochs() -> None:
     assert rates[15] == pytest.approx(rates[5])
 
 
+def test_one_value_is_that_of_all_stages() -> None:
+    assert [stage.epochs for stage in RECIPE.with_values({"epochs": "3"}).stages] == [3, 3]
+    one_stage = {key: shown(getattr(RECIPE, key)[0]) for key in STAGED}
+    assert len(RECIPE.with_values(one_stage).stages) == 1
+
+
 def test_stages_that_differ_in_number_are_refused() -> None:
-    with pytest.raises(UnreadableInput, match="the stages differ in number: epochs=3, batch=128"):
-        RECIPE.with_values({"epochs": "3"})
+    with pytest.raises(UnreadableInput, match="the stages differ in number: epochs=3,4,5, batch="):
+        RECIPE.with_values({"epochs": "3,4,5"})
 
 
 def test_an_unknown_recipe_and_an_unknown_system_are_refused() -> None:

@@ -14,6 +14,9 @@ import torch
 from hsfiq.model.checkpoints import read
 from hsfiq.model.data import CATALOGUE
 from hsfiq.model.encoders.tiny import Tiny
+from hsfiq.model.evaluation.drawn import drawn_by_recipes
+from hsfiq.model.recipes import RECIPES, on_drawn
+from hsfiq.model.system_recipes import DRAWN, SYSTEM_RECIPES, system_on_drawn
 from tests.model.encoders.small_encoder import draw_image
 from tests.model.evaluation.helpers import (
     DRESSES,
@@ -73,6 +76,19 @@ def figures(command: CommandResult) -> Any:
 
 def without_keys(result: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key not in keys}
+
+
+def test_lists_for_the_catalogue_that_recipes_draw_need_no_scorer(tmp_path: Path) -> None:
+    queries = [query for part in drawn_by_recipes("val").parts for query in part.queries]
+    run = tmp_path / "run.json"
+    run.write_text(json.dumps({query.query_id: [query.target] for query in queries}))
+    result = figures(hsfiq("evaluate", "drawn", "--run", run, "--json"))
+    assert (result["n_queries"], result["recall@1"]) == (len(queries), 1.0)
+    refused = hsfiq("evaluate", "drawn")
+    assert (refused.code, "nothing to evaluate" in refused.err) == (2, True)
+    seeds = {on_drawn(each).seed for each in RECIPES.values()}
+    seeds |= {system_on_drawn(each).seed for each in SYSTEM_RECIPES.values()}
+    assert seeds == {DRAWN["seed"]}
 
 
 def test_drawn_figures_equal_the_validation_of_the_training(
