@@ -93,10 +93,23 @@ def command_named(name: str, place: str) -> Any:
         if command.callback and get_command_name(command.callback.__name__) == name
     ]
     if parent.registered_commands:
-        return get_command(parent)
+        return without_types(get_command(parent))
     parent.add_typer(commands_of, name=name)
     group: Any = get_command(parent)
-    return group.commands[name]
+    return without_types(group.commands[name])
+
+
+def without_types(command: Any) -> Any:
+    """The command, whose help then names values as people do: FILE, N, and not <int range>."""
+    for subcommand in getattr(command, "commands", {}).values():
+        without_types(subcommand)
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None  # noqa: ARG005 (Typer names it)
+            parameter.metavar = parameter.metavar or parameter.name.upper()
+        elif parameter.metavar is None and parameter.bare_type() in ("int", "float"):
+            parameter.metavar = "N"
+    return command
 
 
 app = typer.Typer(

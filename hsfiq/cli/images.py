@@ -65,10 +65,10 @@ def check(
         typer.Option(metavar="DIR", help="The image folder; else images/ in DIR, or DIR."),
     ] = None,
     category: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this category; can be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this category; may be repeated.")
     ] = None,
     split: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this split; can be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this split; may be repeated.")
     ] = None,
     accept: Annotated[
         bool,

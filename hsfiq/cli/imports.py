@@ -36,7 +36,7 @@ ImagesOption = Annotated[
 ]
 SplitOption = Annotated[
     list[str] | None,
-    typer.Option("--split", metavar="NAME", help="Only this split; can be repeated."),
+    typer.Option("--split", metavar="NAME", help="Only this split; may be repeated."),
 ]
 
 
@@ -113,7 +113,7 @@ def fashioniq(
         Path, typer.Argument(metavar="DIR", help="Holds captions/ and image_splits/.")
     ],
     category: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this category; can be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this category; may be repeated.")
     ] = None,
     split: SplitOption = None,
     images: ImagesOption = None,

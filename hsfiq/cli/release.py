@@ -165,7 +165,7 @@ def diff(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Also compare the figures of this metric, such as recall@5; can be repeated.",
+            help="Also compare the figures of this metric, such as recall@5; may be repeated.",
         ),
     ] = None,
     as_json: JsonOption = False,

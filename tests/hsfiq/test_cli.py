@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -42,6 +43,7 @@ def test_every_command_has_help(path: str) -> None:
         command = hsfiq(*path.split()[1:], option)
         assert (command.code, command.err) == (0, "")
         assert command.out.lstrip().startswith(f"Usage: {path}")
+        assert re.findall("<(?:int|float|str|path)", command.out) == []
 
 
 @pytest.mark.parametrize("path", [path for path in COMMANDS if path not in LEAVES])
