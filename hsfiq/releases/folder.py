@@ -663,7 +663,7 @@ def open_release(path: Path) -> ReleaseFolder:
     kind = RELEASE_KINDS.get(manifest["kind"])
     if kind is None:
         known = ", ".join(RELEASE_KINDS)
-        what = f"kind {manifest['kind']!r} is not known; there are {known}"
+        what = f"kind {manifest['kind'][:40]!r} is not known; there are {known}"
         raise UnreadableInput(str(path / MANIFEST), what, "use a newer hsfiq")
     files = [file for file in files_in(path) if file.suffix == ".parquet"]
     unopened_files = unopened(files)

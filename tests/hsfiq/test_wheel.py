@@ -166,7 +166,7 @@ def test_the_extras_of_the_wheel_are_documented(wheel: Path) -> None:
     required = [line for line in lines if line.startswith("Requires-Dist:")]
     core = [line.split()[1] for line in required if "extra ==" not in line]
     assert sorted(re.split("[<>]", name)[0] for name in core) == [
-        "alembic", "duckdb", "pyarrow", "rich", "sqlalchemy", "typer", "typing-extensions",
+        "alembic", "duckdb", "pyarrow", "python-calamine", "rich", "sqlalchemy", "typer", "typing-extensions",
     ]  # fmt: skip
 
 
@@ -273,7 +273,7 @@ def test_the_core_installs_few_packages(bare: Path, tmp_path: Path) -> None:
     packages = set(succeed(bare / "python", "-P", "-c", code, cwd=tmp_path).split())
     assert packages >= {"hsfiq", "sqlalchemy", "alembic", "typer", "pyarrow"}
     assert packages & {"numpy", "pandas", "torch", "gradio", "pillow", "psycopg"} == set()
-    assert len(packages) < 20
+    assert len(packages) <= 20
 
 
 def test_the_core_imports_and_exports(core: Installed) -> None:

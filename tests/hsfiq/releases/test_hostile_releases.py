@@ -382,6 +382,13 @@ def test_names_outside_the_folder_are_refused_first(name: str, copied: Copied) -
         assert f"manifest.json: {where}" in verified.err
 
 
+def test_a_long_kind_is_shortened(copied: Copied) -> None:
+    release = copied("hp")
+    manifest(kind="x" * 5_000)(release)
+    verified = hsfiq("release", "verify", release.folder)
+    assert (verified.code, verified.err.count("x") < 100) == (2, True)
+
+
 @pytest.mark.parametrize("name", [5, None, ["x"], {}])
 def test_names_of_other_types_are_refused(name: object, copied: Copied) -> None:
     release = copied("hp")

@@ -148,9 +148,9 @@ def test_questions_are_the_same(varied: Database) -> None:
             assert questions.participants() == rows.participants()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_questions_of_every_kind_are_the_same(database: Database, kind: str) -> None:
-    key = small_study_of(database, kind)
+@pytest.mark.parametrize("asked", KINDS)
+def test_questions_of_every_kind_are_the_same(database: Database, asked: str) -> None:
+    key = small_study_of(database, asked)
     with database.reading() as session:
         study = session.get_one(Study, key)
         parts = list(forms_together(read_forms(session, study)))

@@ -56,7 +56,7 @@ def test_the_benchmarks_run_without_extras(tmp_path: Path) -> None:
 
 
 def test_no_module_of_ranked_lists_imports_torch() -> None:
-    names = ("benchmarks", "metrics", "lists", "evaluate", "composition", "systems")
+    names = ("benchmarks", "metrics", "lists", "evaluate", "composition", "systems_table")
     imported = ", ".join(f"hsfiq.model.evaluation.{name}" for name in names)
     extras = {"torch", "numpy", "PIL", "pyarrow", "sqlalchemy"}
     assert printed_by(f"import sys, {imported}; print(*({extras} & set(sys.modules)))") == "\n"

@@ -592,7 +592,7 @@ def test_an_epoch_trains_each_triplet_once_with_its_draw(
     by_id = {example.triplet_id: (i, example) for i, example in enumerate(data.train)}
     orders = []
     for epoch in (0, 1):
-        batches: list[Batch] = list(trainer.batches(epoch, 0, definition))
+        batches: list[Batch] = list(trainer.drawn(epoch, 0, definition))
         assert [batch.n for batch in batches] == [13, 13, 13, 13, 8]
         assert [batch.weight for batch in batches] == [1 / 13] * 4 + [1 / 8]
         orders.append([name for batch in batches for name in batch.triplet_ids])
@@ -610,7 +610,7 @@ def test_an_epoch_trains_each_triplet_once_with_its_draw(
                 text = training_text(example.captions, "four-way", captions[i])
                 assert batch.texts[place] == normalise(text)
     assert orders[0] != orders[1]
-    remaining = list(trainer.batches(1, 3, definition))
+    remaining = list(trainer.drawn(1, 3, definition))
     assert [name for batch in remaining for name in batch.triplet_ids] == orders[1][39:]
 
 
