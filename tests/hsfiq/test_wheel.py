@@ -166,7 +166,8 @@ def test_the_extras_of_the_wheel_are_documented(wheel: Path) -> None:
     required = [line for line in lines if line.startswith("Requires-Dist:")]
     core = [line.split()[1] for line in required if "extra ==" not in line]
     assert sorted(re.split("[<>]", name)[0] for name in core) == [
-        "alembic", "duckdb", "pyarrow", "python-calamine", "rich", "sqlalchemy", "typer", "typing-extensions",
+        "alembic", "duckdb", "pyarrow", "python-calamine", "rich", "sqlalchemy", "typer",
+        "typing-extensions",
     ]  # fmt: skip
 
 
