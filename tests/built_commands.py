@@ -1,4 +1,4 @@
-"""All commands, built once for the processes that fork: each would take 60 ms to build them."""
+"""All commands, built once for the processes that fork, each of which would build them again."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def root(
         typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Do people agree? Annotate, release and analyse human judgements of retrieved sets."""
+    """Do people agree? Annotate, release and analyze human judgements of retrieved sets."""
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from hsfiq.cli.common import (
     progress,
     record_command,
 )
-from hsfiq.errors import UnreadableInput
+from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
@@ -179,7 +179,13 @@ def queries(
     require_own_name(dataset)
     root = existing_folder(images)
     rows = reader.read(file, ids_of_images(OwnImages(root)))
-    with open_chosen(ctx, database).writing() as session:
+    has_errors = any(isinstance(row, reader.WrongRow) for row in rows)
+    try:
+        opened = open_chosen(ctx, database, create=not has_errors)
+    except NothingToDo:
+        reader.require_sound(rows)
+        raise
+    with opened.writing() as session:
         own = dataset_named(session, dataset, root)
         done = import_queries(session, own, rows)
         record_command(session, Action.DATA_IMPORT, about=f"queries of dataset {dataset}")

@@ -170,12 +170,12 @@ for _command, _action, _help in (
     (
         "returned",
         "return",
-        "Record that a participant gave up; their answers stay.\n\nOther questions are reassigned.",
+        "Record that a participant gave up; the answers stay.\n\nOpen questions are reassigned.",
     ),
     (
         "screened-out",
         "screen-out",
-        "Record that the platform rejected a participant.\n\nOther questions are reassigned.",
+        "Record that the platform rejected a participant.\n\nUnanswered questions are reassigned.",
     ),
 ):
     add_command(_command, _action, _help)

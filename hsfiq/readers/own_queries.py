@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from hsfiq.errors import HsfiqError, InvalidRecord, UnreadableInput
-from hsfiq.readers.files import Place, cell, is_absent, outside_name, read_rows, required
+from hsfiq.readers.files import ErrorList, Place, cell, is_absent, outside_name, read_rows, required
 from hsfiq.records import OwnQuery
 from hsfiq.text import is_blank, joined
 
@@ -56,6 +56,15 @@ def read(path: Path, image_id: ImageId = lambda _, name: name) -> list[PlacedQue
     if not rows:
         raise UnreadableInput(str(path), "holds no query")
     return rows
+
+
+def require_sound(rows: Sequence[PlacedQuery | WrongRow]) -> None:
+    """Raise `FileErrors` with the errors of all wrong rows."""
+    errors = ErrorList()
+    for row in rows:
+        for error in row.errors if isinstance(row, WrongRow) else ():
+            errors.add(error)
+    errors.require_none()
 
 
 def is_column(name: str) -> bool:

@@ -43,7 +43,7 @@ class Figure:
 
 
 def reasons_of(figures: Mapping[str, Figure]) -> dict[str, str]:
-    """Why figures are undefined, by the names of those that are."""
+    """The reasons of the undefined figures, by the names of these figures."""
     return {name: figure.reason for name, figure in figures.items() if figure.value is None}
 
 

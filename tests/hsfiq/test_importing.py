@@ -378,6 +378,13 @@ def test_runs_name_queries_and_images_as_the_queries_do(
     }
 
 
+def test_wrong_rows_create_no_database(photos: Path) -> None:
+    url = f"sqlite:///{photos.parent / 'new.db'}"
+    wrong = import_rows(photos, url, {"query_id": "x", "reference": "nowhere"}, {"text": "red"})
+    assert (wrong.code, wrong.err.count("\n")) == (2, 2)
+    assert not (photos.parent / "new.db").exists()
+
+
 @on_sqlite
 def test_the_only_dataset_is_the_default(photos: Path, database_url: str) -> None:
     run = photos.parent / "run.csv"
