@@ -364,8 +364,19 @@ def test_a_press_while_offline_loses_nothing_and_stores_nothing_twice(
     expect(page.locator(".notice-text")).to_contain_text(TEXT["disconnected"])
     expect(page.locator(".live")).to_contain_text(TEXT["disconnected"])
     expect_step(page, "question", "1 / 6")
+
+    def connect_and_fail(route: Any) -> None:
+        page.context.set_offline(offline=False)
+        route.abort()
+
+    page.route("**/submit", connect_and_fail, times=1)  # the connection returns during a request
     press(page, "Enter")
+    expect(page.locator(".notice-text")).to_have_text(TEXT["connected"])
     expect(page.locator(".set").nth(0).get_by_role("radio").nth(3)).to_be_checked()
+    page.context.set_offline(offline=True)
+    press(page, "Enter")
+    expect(page.locator(".notice-text")).to_contain_text(TEXT["disconnected"])
+    expect(page.locator(":root.busy")).to_have_count(0)
     page.context.set_offline(offline=False)
     expect(page.locator(".notice-text")).to_have_text(TEXT["connected"])
     page.get_by_role("button", name="Try again").dblclick()

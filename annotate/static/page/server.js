@@ -26,6 +26,8 @@ let isBusy = false;
 
 /** What "Try again" does after a request without a reply. @type {(() => void) | null} */
 let unanswered = null;
+/** Whether the browser was connected when the last request began. */
+let wasOnline = true;
 /** @type {(view: View) => void} */
 let showView;
 /** @type {(view: View) => Promise<View>} */
@@ -85,6 +87,7 @@ export async function showRequest(request, retry) {
   if (isBusy) return;
   setBusy(true);
   unanswered = null;
+  wasOnline = navigator.onLine;
   try {
     await request();
   } catch (error) {
@@ -123,13 +126,18 @@ async function explain(error, retry) {
 /** @param {() => void} retry */
 function explainSilence(retry) {
   unanswered = retry;
+  if (!wasOnline && navigator.onLine) return explainConnection(retry);
   notify(t(navigator.onLine ? "offline" : "disconnected"), { label: t("retry"), action: retry });
 }
 
 /** The browser is connected again: the notice no longer says that it is not. */
 export function onConnected() {
-  if (!unanswered || isBusy) return;
-  notify(t("connected"), { label: t("retry"), action: unanswered, isInfo: true });
+  if (unanswered && !isBusy) explainConnection(unanswered);
+}
+
+/** @param {() => void} retry */
+function explainConnection(retry) {
+  notify(t("connected"), { label: t("retry"), action: retry, isInfo: true });
 }
 
 /**
