@@ -34,7 +34,6 @@ from hsfiq.analysis.data.provenance import (
 )
 from hsfiq.analysis.data.release import Release, read_release, release_of_tables
 from hsfiq.analysis.data.scores import find_scores
-from hsfiq.analysis.equivalence import Equivalence, equivalences
 from hsfiq.analysis.json_results import JsonRecord, json_value
 from hsfiq.analysis.kinds import STATISTICS, KindStatistics
 from hsfiq.analysis.people.agreement import IntraRater, intra_rater
@@ -77,6 +76,13 @@ from hsfiq.analysis.statistics.preference import (
 )
 from hsfiq.analysis.systems.ranks import MetricRank, metric_ranks
 from hsfiq.analysis.systems.systems import Systems, duels_of, systems
+from hsfiq.analysis.verdicts import (
+    Equivalence,
+    Verdict,
+    equivalences,
+    verdicts_on_metrics,
+    verdicts_on_systems,
+)
 from hsfiq.text import count_text
 
 # What an analysis starts from: a release, metrics, and resamples for the intervals.
@@ -379,6 +385,7 @@ class Analysis(JsonRecord):
         notes: cautions about the figures: a metric whose scorer was trained on these answers, pairs
             that are no random sample.
         judges: of each metric that is a judge, whether it agrees as well as people do.
+        verdicts: on every two metrics; without a metric, on every two systems.
     """
 
     release: ReleaseSummary
@@ -392,6 +399,7 @@ class Analysis(JsonRecord):
     equivalences: Sequence[Equivalence] | None = None
     notes: Sequence[str] = ()
     judges: Mapping[str, JudgeAgreement] = field(default_factory=dict)
+    verdicts: Sequence[Verdict] = ()
 
     @property
     def metric_ranks(self) -> dict[str, list[MetricRank]]:
@@ -407,6 +415,7 @@ class Analysis(JsonRecord):
     def to_json(self) -> dict[str, object]:
         """Return the analysis as strictly valid JSON: NaN is null, beside a "reason"."""
         return {
+            "verdicts": json_value(self.verdicts),
             "release": self.release.to_json(),
             "shared_triplets": self.shared_triplets.to_json(),
             "notes": list(self.notes),
@@ -433,7 +442,7 @@ def analyze(
     with_answer_model: bool = False,
     margin: float | None = None,
 ) -> Analysis:
-    """Measure how well metrics agree with people.
+    """Measure how well metrics agree with people, or, without a metric, which systems they prefer.
 
     Args:
         metrics: duplicates count once. With two or more, each also gets its preference rate where
@@ -457,6 +466,11 @@ def analyze(
     if margin is not None:
         duels = duels_of(release, bootstrap) if further is None else further.systems.duels
         tested = equivalences(margin, comparisons, duels)
+    verdicts = (
+        verdicts_on_metrics(comparisons, margin)
+        if values
+        else verdicts_on_systems(release, bootstrap, margin)
+    )
     return Analysis(
         release=ReleaseSummary.of(release),
         shared_triplets=SharedTriplets.of(release.preferences, release.triplets),
@@ -475,6 +489,7 @@ def analyze(
             name: judge_agreement(release, numbers[name])
             for name in judges_among(release, list(values))
         },
+        verdicts=[replace(each, simulated=release.simulated) for each in verdicts],
     )
 
 

@@ -163,6 +163,9 @@ def standard_consent(
         further_questions=bool(asked.after_each or asked.at_end),
         is_live=KINDS[config.design.kind].is_live,
         platform=mode if mode in PLATFORMS else "",
+        institution=plain(config.study.institution),
+        contact=plain(config.study.contact),
+        ethics=plain(config.study.ethics),
     )
     return consent.rstrip()
 

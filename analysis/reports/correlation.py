@@ -13,7 +13,6 @@ import pandas as pd
 from hsfiq.analysis.analyze import Analysis, Categories
 from hsfiq.analysis.data.metrics import bounds_of
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.equivalence import Equivalence
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.caveats import sentence
 from hsfiq.analysis.reports.document import (
@@ -46,6 +45,7 @@ from hsfiq.analysis.statistics.correlation import (
     WithinQuery,
     with_values,
 )
+from hsfiq.analysis.verdicts import Equivalence
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:

@@ -50,6 +50,7 @@ from hsfiq.analysis.reports.systems import (
     answer_model_section,
     metric_ranks_section,
     systems_section,
+    verdicts_section,
 )
 from hsfiq.analysis.reports.tables import to_csv
 from hsfiq.analysis.reports.text import to_text
@@ -221,18 +222,19 @@ def cautions(analysis: Analysis) -> Iterator[str]:
 
 
 def title_of(analysis: Analysis) -> str:
-    return f"How well metrics agree with people: {analysis.release.name} {analysis.release.version}"
+    question = "How well metrics agree with people" if analysis.metrics else "What people prefer"
+    return f"{question}: {analysis.release.name} {analysis.release.version}"
 
 
 def summary_of(analysis: Analysis) -> str:
     summary = analysis.release
     part = "" if summary.taken is None else f"{sentence(summary.taken)} "
+    metrics = f"Metrics: {', '.join(analysis.metrics)}." if analysis.metrics else ""
     return (
         f"Study {summary.study}: {count_text(summary.n_questions, 'question')}, "
         f"{count_text(summary.n_sets, 'retrieved set')}, "
-        f"{count_text(summary.n_participants, 'participant')}. {part}Metrics: "
-        f"{', '.join(analysis.metrics) or 'none'}."
-    )
+        f"{count_text(summary.n_participants, 'participant')}. {part}{metrics}"
+    ).rstrip()
 
 
 def sections_of(
@@ -240,13 +242,11 @@ def sections_of(
 ) -> Iterator[Section]:
     """The sections of what was computed."""
     details, model, tested = analysis.details, analysis.answer_model, analysis.equivalences
-    yield agreement_section(analysis, distribution)
-    yield preference_section(analysis)
-    if details is not None:
-        yield within_query_section(details.within_query)
-    yield comparison_section(analysis.comparisons)
-    yield metric_ranks_section(analysis.metric_ranks)
-    yield accuracy_section(analysis)
+    if analysis.verdicts:
+        yield verdicts_section(analysis.verdicts)
+    if analysis.metrics or details is not None:
+        yield agreement_section(analysis, distribution)
+    yield from metrics_sections(analysis)
     if details is not None:
         yield systems_section(details.systems)
     if tested is not None:
@@ -268,6 +268,17 @@ def sections_of(
         yield judges_section(analysis.judges)
     if details is not None:
         yield sensitivity_section(details.sensitivity)
+
+
+def metrics_sections(analysis: Analysis) -> Iterator[Section]:
+    if not analysis.metrics:
+        return
+    yield preference_section(analysis)
+    if analysis.details is not None:
+        yield within_query_section(analysis.details.within_query)
+    yield comparison_section(analysis.comparisons)
+    yield metric_ranks_section(analysis.metric_ranks)
+    yield accuracy_section(analysis)
 
 
 def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | None = None) -> Report:

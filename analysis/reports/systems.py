@@ -35,6 +35,53 @@ from hsfiq.analysis.score_effects import AnswerModel, Deviation, Effect
 from hsfiq.analysis.systems.ranks import Duel, MetricRank, RankRanges
 from hsfiq.analysis.systems.strengths import OrderAgreement, Parameter
 from hsfiq.analysis.systems.systems import Systems
+from hsfiq.analysis.verdicts import Verdict
+
+# The section on the verdicts, the first of a report.
+
+WORDS = {
+    "better": "better",
+    "equivalent": "as good as",
+    "undecided": "undecided",
+    "undefined": DASH,
+}
+SENTENCES = {
+    "systems": {
+        "better": "People prefer {a} to {b}.",
+        "equivalent": "People find {a} as good as {b}.",
+        "undecided": "It is undecided whether people prefer {a} to {b}.",
+        "undefined": "Whether people prefer {a} to {b} is undefined: {reason}.",
+    },
+    "metrics": {
+        "better": "{a} agrees better with people than {b}.",
+        "equivalent": "{a} agrees as well with people as {b}.",
+        "undecided": "It is undecided whether {a} or {b} agrees better with people.",
+        "undefined": "Whether {a} or {b} agrees better with people is undefined: {reason}.",
+    },
+}
+
+
+def verdicts_section(verdicts: Sequence[Verdict]) -> Section:
+    """A sentence on each pair if there are few, and a table of all pairs."""
+    kind = verdicts[0].kind
+    title = "Which systems people prefer" if kind == "systems" else "Which metrics agree better"
+    shown = verdicts if len(verdicts) <= MANY else verdicts[:1]
+    sentences = [
+        SENTENCES[kind][each.verdict].format(a=each.a, b=each.b, reason=each.reason)
+        for each in shown
+    ]
+    rows = (
+        (
+            each.a,
+            each.b,
+            number_cell(each.difference, each.reason, n=each.n, ci=each.ci, style="signed"),
+            p_cell(each.p_holm, each.reason),
+            WORDS[each.verdict],
+        )
+        for each in verdicts
+    )
+    return Section("verdicts", title, (*sentences, table(f"verdicts_{kind}", rows)))
+
 
 # The section on the model of the scores.
 

@@ -198,9 +198,14 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
     )
 
 
+def names_of(release: Release) -> list[str]:
+    """The systems whose sets were shown, sorted; none if the release does not name them."""
+    return sorted(release.sets.get("system", pd.Series(dtype=object)).dropna().unique())
+
+
 def duels_of(release: Release, bootstrap: Bootstrap) -> list[Duel]:
     """The win matrix alone; empty if the release names no systems."""
-    names = sorted(release.sets.get("system", pd.Series(dtype=object)).dropna().unique())
+    names = names_of(release)
     return win_matrix(compared_systems(release.preferences, names), names, bootstrap)
 
 

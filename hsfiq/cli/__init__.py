@@ -36,7 +36,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Publish and analyze": {
         "export": ("export:app", "Write a study's answers as releases."),
         "release": ("release:app", "Verify, compare, merge and publish releases."),
-        "analyze": ("analyze:app", "Measure how well metrics agree with people."),
+        "analyze": ("analyze:app", "Show what people prefer, and which metrics agree."),
         "power": ("analyze:app", "Say how precise a study would be."),
         "show": ("images:show_app", "Draw a query and its ranked lists as one picture."),
     },

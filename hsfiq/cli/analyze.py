@@ -62,14 +62,14 @@ class Output:
             typer.echo(f"{self.report / 'report.html'}: written", err=True)
 
 
-@app.command(epilog="Example: hsfiq analyze releases/hpfiq-hp-1.0.0 --metric recall@5")
+@app.command(epilog="Example: hsfiq analyze releases/my-study-hp-1.0.0 --metric recall@5")
 def analyze(
     metric: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="recall@K or the name of a scores file; may be repeated. Releases of pairs need "
-            "one.",
+            help="recall@K or the name of a scores file; may be repeated. Without one, the systems "
+            "are compared.",
         ),
     ] = None,
     release: Annotated[
@@ -216,11 +216,9 @@ def analyze(
     elif kind in STATISTICS:
         analyze_kind(folder, metric or [], scores or [], sampling, output)
     else:
-        if not metric:
-            raise UnreadableInput("--metric", "is missing", "name one, such as --metric recall@5")
         analyze_pairs(
             folder,
-            metric,
+            metric or [],
             scores or [],
             sampling,
             output,
@@ -241,7 +239,7 @@ def check_margin(margin: float | None) -> None:
     if margin is None:
         return
     with requires("analysis"):
-        from hsfiq.analysis.equivalence import require_margin
+        from hsfiq.analysis.verdicts import require_margin
     require_margin(margin)
 
 
@@ -317,8 +315,12 @@ def analyze_pairs(
         from hsfiq.analysis.analyze import analyze as analyze_release
         from hsfiq.analysis.analyze import load_inputs
         from hsfiq.analysis.reports.report import analysis_text
+        from hsfiq.analysis.systems.systems import names_of
 
     inputs = load_inputs(folder, metrics, scores, **sampling)
+    if not metrics and len(names_of(inputs.release)) < 2:
+        what = "is missing, and the release does not name the systems that could be compared"
+        raise UnreadableInput("--metric", what, "name one, such as --metric recall@5")
     output.verify_tables(folder)  # what cannot be read at all has been refused, with its reason
     if output.report is None:
         result = analyze_release(

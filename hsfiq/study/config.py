@@ -98,14 +98,19 @@ class Presentation:
 
     `guidelines` and `consent` are Markdown, or name a file beside this one (`guidelines.md`); by
     default, the app shows its own text in the study's language. `minutes` is how long participants
-    are told that it takes (0: measured, or estimated). `language = "de"` in the file is short for
-    `languages = ["de"]`; the tables `[study.de]` are the `translations`.
+    are told that it takes (0: measured, or estimated). The standard consent text names the
+    `institution`, the `contact` for questions and the `ethics` approval, unless they are "".
+    `language = "de"` in the file is short for `languages = ["de"]`; the tables `[study.de]` are the
+    `translations`.
     """
 
     name: str
     title: str
     guidelines: str = ""
     consent: str = ""
+    institution: str = ""
+    contact: str = ""
+    ethics: str = ""
     minutes: int = 0
     languages: tuple[str, ...] = ("en",)
     set_names: tuple[str, ...] = SET_NAMES

@@ -27,7 +27,7 @@ from hsfiq.study.config import (
     n_sets_of,
     questionnaire_errors,
 )
-from hsfiq.study.instrument import wording_errors
+from hsfiq.study.instrument import LONGEST_PROMPT, is_line, wording_errors
 from hsfiq.study.languages import LANGUAGES, is_tag, read_language_file
 from hsfiq.study.publication import Publication, publication_errors
 from hsfiq.study.recruiting import PLATFORM_ID, Recruitment
@@ -96,6 +96,11 @@ def study_errors(config: StudyConfig) -> Errors:
         yield "study.name", f"{study.name!r} is not 1 to 80 letters, digits, '.', '_', '-'"
     if not study.title.strip():
         yield "study.title", "is empty"
+    for name in ("institution", "contact", "ethics"):
+        text = getattr(study, name)
+        if text and not is_line(text, LONGEST_PROMPT):
+            what = f"must be one line of at most {LONGEST_PROMPT} characters, not blank"
+            yield f"study.{name}", what
 
 
 def kind_errors(config: StudyConfig) -> Errors:

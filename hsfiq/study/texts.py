@@ -37,6 +37,7 @@ from hsfiq.text import is_storable_text
 
 EDITABLE = (
     *("study.title", "study.guidelines", "study.consent", "study.minutes", "study.set_names"),
+    *("study.institution", "study.contact", "study.ethics"),
     *("study.translations", "wording", "practice.explanation", "questionnaire.note"),
     *("recruitment.completion_code", "recruitment.completion_url"),
     *("recruitment.failed_checks_code", "recruitment.full_code", "recruitment.declined_code"),

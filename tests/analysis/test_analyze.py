@@ -171,7 +171,7 @@ def test_the_json_keys_that_other_tools_read(study: list[Question]) -> None:
     assert nulls_without_reason(result) == [".release.part"]  # none was taken
     assert set(result) == {
         *("release", "notes", "human_score", "position_bias", "metrics", "comparisons"),
-        *("metric_ranks", "shared_triplets"),
+        *("metric_ranks", "shared_triplets", "verdicts"),
     }
     release = result["release"]
     assert {"name", "kind", "n_questions", "n_sets", "n_participants"} <= set(release)

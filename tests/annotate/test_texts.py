@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from sqlalchemy import select, update
 
 from hsfiq.annotate import drawn_practice
-from hsfiq.annotate.texts import standard_guidelines, study_texts
+from hsfiq.annotate.texts import standard_consent, standard_guidelines, study_texts
 from hsfiq.answer_rules import ImageStates
 from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.participants import invite
@@ -293,6 +293,22 @@ def test_every_set_is_shown_once(form: Any, n_sets: int) -> None:
 
 
 # ------------------------------------------------------------------------------------- the consent
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_consent_names_who_carries_out_the_study(language: str) -> None:
+    own = Presentation("s", "S", institution="Lab *X*", contact="x@lab.org", ethics="board 7")
+    texts = standard_texts(language)
+    entry, page = {"task": "Look."}, texts["page"]
+    named = standard_consent(language, StudyConfig(own), entry, page)
+    plain_text = named.replace("\\", "")
+    assert all(text in plain_text for text in ("Lab *X*", "x@lab.org", "board 7"))
+    assert "Lab *X*" not in named  # which would be emphasis
+    without = standard_consent(language, StudyConfig(Presentation("s", "S")), entry, page)
+    assert [line for line in named.splitlines() if line not in without.splitlines()] == [
+        line for line in named.splitlines() if "Lab" in line or "lab" in line or "board" in line
+    ]
+    assert "\n\n\n" not in without
 
 
 FILES = sorted(path.name for path in FOLDER.glob("guidelines.*.md"))

@@ -23,6 +23,9 @@ k = 9
 name = "no table, no key: this is text"
 '''
 consent = "I take part."
+institution = "University of Examples"
+contact = "study@example.org"
+ethics = "board 7, 2026-17"
 minutes = 20
 languages = ["ko", "en"]
 set_names = ["Set A", "Set B"]

@@ -1,27 +1,38 @@
-"""TOST against its definition, a published rule and simulated studies at the margin."""
+"""Verdicts and TOST against their definitions, a published rule and simulated studies."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
+from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.equivalence import Equivalence, equivalences
 from hsfiq.analysis.reports.correlation import NOTHING, equivalence_section
+from hsfiq.analysis.reports.report import analysis_text
 from hsfiq.analysis.reports.text import section_lines
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval, percentile_interval
 from hsfiq.analysis.resampling.permutation import Difference, Swaps, holm
-from hsfiq.analysis.statistics.comparison import Comparison
+from hsfiq.analysis.statistics.comparison import Comparison, compare_all
 from hsfiq.analysis.systems.ranks import Duel
-from hsfiq.analysis.systems.systems import duels_of
+from hsfiq.analysis.systems.strengths import strengths_and_side
+from hsfiq.analysis.systems.systems import compared_systems, duels_of, names_of
+from hsfiq.analysis.verdicts import (
+    Equivalence,
+    equivalences,
+    verdicts_on_metrics,
+    verdicts_on_systems,
+)
 from hsfiq.cli import run
 from hsfiq.errors import UnreadableInput
+from tests.analysis.drawn_releases import BEST_FIRST
+from tests.analysis.studies import Question, make_release
 
 Z = stats.norm.ppf(0.975)
 
@@ -147,3 +158,124 @@ def test_a_release_without_systems_has_no_duels(drawn: tuple[Release, pd.Series]
 def test_an_impossible_margin_is_refused_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["analyze", "nowhere", "--metric", "recall@5", "--equivalence", "0.7"]) == 2
     assert "0.7 is not between 0 and 0.5" in capsys.readouterr().err
+
+
+# Verdicts.
+
+
+def of_two_systems(n: int, wins: int) -> Release:
+    """Questions of 12 participants about the systems a and b, of which a wins so many.
+
+    The sides alternate within each participant.
+    """
+    questions, systems = [], []
+    won_by_a = np.random.default_rng(0).permutation(np.arange(n) < wins)
+    for number, won in enumerate(won_by_a):
+        is_first = number // 12 % 2 == 0
+        questions.append(Question(1 if won == is_first else 2, participant=f"p{number % 12}"))
+        systems.append(("a", "b") if is_first else ("b", "a"))
+    release = make_release(questions)
+    first, second = zip(*systems, strict=True)
+    return replace(
+        release,
+        preferences=release.preferences.assign(system_1=first, system_2=second),
+        sets=release.sets.assign(system=[name for pair in systems for name in pair]),
+    )
+
+
+def test_verdicts_on_two_systems_are_those_of_their_rate() -> None:
+    """With balanced sides, the model's rate is the plain share."""
+    release = of_two_systems(240, 168)
+    bootstrap = Bootstrap.of_release(release, n_resamples=400)
+    (verdict,) = verdicts_on_systems(release, bootstrap)
+    assert (verdict.a, verdict.b, verdict.verdict, verdict.n) == ("a", "b", "better", 240)
+    assert verdict.difference == pytest.approx(168 / 240 - 0.5, abs=0.01)
+    assert verdict.ci is not None
+    assert 0 < verdict.ci.low < verdict.difference < verdict.ci.high
+    (reverse,) = verdicts_on_systems(of_two_systems(240, 72), bootstrap)
+    assert (reverse.a, reverse.b, reverse.difference) == ("b", "a", pytest.approx(0.2, abs=0.01))
+
+
+@pytest.mark.parametrize(
+    ("wins", "margin", "word"),
+    [(120, None, "undecided"), (120, 0.2, "equivalent"), (120, 0.001, "undecided")],
+)
+def test_systems_are_as_good_only_with_a_margin(wins: int, margin: float, word: str) -> None:
+    release = of_two_systems(240, wins)
+    bootstrap = Bootstrap.of_release(release, n_resamples=400)
+    (verdict,) = verdicts_on_systems(release, bootstrap, margin)
+    assert verdict.verdict == word
+
+
+def test_participants_who_all_answer_alike_give_no_verdict() -> None:
+    release = of_two_systems(48, 24)
+    in_turn = release.preferences.assign(preferred=[1, 2] * 12 + [2, 1] * 12)
+    release = replace(release, preferences=in_turn.assign(participant_id=["p1", "p2"] * 24))
+    (verdict,) = verdicts_on_systems(release, Bootstrap.of_release(release, n_resamples=100))
+    assert verdict.verdict == "undefined"
+    assert verdict.reason
+
+
+def test_an_undefined_verdict_has_a_reason() -> None:
+    release = of_two_systems(24, 24)
+    bootstrap = Bootstrap.of_release(release, n_resamples=100)
+    (verdict,) = verdicts_on_systems(release, bootstrap, 0.1)
+    assert (verdict.verdict, math.isnan(verdict.difference)) == ("undefined", True)
+    assert verdict.reason is not None
+    assert "never lost" in verdict.reason
+
+
+def test_p_is_adjusted_for_all_pairs_best_first(drawn: tuple[Release, pd.Series]) -> None:
+    """Against a plain fit: log odds of the differences, Student's p, Holm by hand."""
+    release, _ = drawn
+    bootstrap = Bootstrap.of_release(release, n_resamples=200)
+    verdicts = verdicts_on_systems(release, bootstrap)
+    names = names_of(release)
+    rows = compared_systems(release.preferences, names)
+    model = strengths_and_side(rows, names, bootstrap)
+    strength = {name: model.resampled[:, place] for place, name in enumerate(names)}
+    p = [bootstrap.p(strength[each.a] - strength[each.b], rows) for each in verdicts]
+    order = sorted(range(len(p)), key=p.__getitem__)
+    adjusted, largest = {}, 0.0
+    for place, index in enumerate(order):
+        largest = max(largest, min(1.0, p[index] * (len(p) - place)))
+        adjusted[index] = largest
+    assert [each.p_holm for each in verdicts] == pytest.approx([adjusted[i] for i in range(len(p))])
+    assert [(each.a, each.b) for each in verdicts] == list(combinations(BEST_FIRST, 2))
+    for each in verdicts:
+        odds = float(strength[each.a][0] - strength[each.b][0])
+        assert each.difference == pytest.approx(1 / (1 + math.exp(-odds)) - 0.5)
+
+
+def test_verdicts_on_metrics_have_the_better_one_first(drawn: tuple[Release, pd.Series]) -> None:
+    release, utilities = drawn
+    noise = pd.Series(np.random.default_rng(0).normal(size=len(utilities)), utilities.index)
+    bootstrap = Bootstrap.of_release(release, n_resamples=200)
+    values = {"noise": noise, "oracle": utilities, "twin": utilities}
+    comparisons = compare_all(release, values, bootstrap)
+    first, second, third = verdicts_on_metrics(comparisons, 0.05)
+    for verdict, other in ((first, "oracle"), (third, "oracle")):
+        assert verdict.statistic == "tie_half"
+        assert {verdict.a, verdict.b} >= {other}
+    assert (first.a, first.b, first.verdict) == ("oracle", "noise", "better")
+    assert (second.a, second.b, second.verdict) == ("twin", "noise", "better")
+    assert first.ci is not None
+    assert 0 < first.ci.low < first.difference < first.ci.high
+    plain = comparisons[0].tie_half
+    assert first.difference == -plain.difference
+    assert (third.difference, third.verdict) == (0, "undecided")
+
+
+def test_analyses_without_a_metric_start_with_verdicts_which_say_that_they_are_simulated(
+    drawn: tuple[Release, pd.Series],
+) -> None:
+    release, _ = drawn
+    for simulated in (True, False):
+        analysis = analyze(replace(release, simulated=simulated), [], margin=0.05)
+        result = analysis.to_json()
+        assert next(iter(result)) == "verdicts"
+        assert {each.simulated for each in analysis.verdicts} == {simulated}
+        first = result["verdicts"][0]
+        assert first["kind"] == "systems"
+        assert {"a", "b", "statistic", "difference", "ci", "p_holm", "verdict"} <= set(first)
+        assert "Which systems people prefer" in analysis_text(analysis)
