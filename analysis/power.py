@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, sqrt
+from math import ceil, comb, sqrt
 
 import numpy as np
 import pandas as pd
@@ -638,8 +638,29 @@ def _needed(
 RATES = (0.55, 0.6, 0.65, 0.7)
 ASSUMED_SPREAD = 0.1
 """The standard deviation, between participants, of their own rates, if no release shows it."""
+ASSUMED_QUERY_SPREAD = 0.2
+"""The same between queries."""
 LONGEST = 2000
 """A watched study of more participants is not simulated further."""
+
+
+def half_width_of_rate(participants: int, questions: int, systems: int, overlap: float) -> float:
+    """Half the expected length of the 95% interval of the rate at which one system is preferred.
+
+    Of any two systems, from their direct comparisons, with assumed spreads of the rate between
+    participants and between queries: sqrt(var_p / P + var_q / Q + var_rest / n) x Student's t, of n
+    comparisons by P participants about Q queries (crossed random effects). The three variances sum
+    to that of an answer, 1/4. NaN for fewer than two participants or queries.
+    """
+    answers = participants * questions / comb(systems, 2)
+    queries = answers / overlap
+    df = min(participants, queries) - 1
+    if df < 1:
+        return float("nan")
+    of_people, of_queries = ASSUMED_SPREAD**2, ASSUMED_QUERY_SPREAD**2
+    rest = EQUAL * (1 - EQUAL) - of_people - of_queries
+    variance = of_people / participants + of_queries / queries + rest / answers
+    return float(stats.t.ppf((1 + LEVEL) / 2, df)) * sqrt(variance)
 
 
 @dataclass(frozen=True)

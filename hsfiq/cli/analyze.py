@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 import typer
 
@@ -338,6 +338,30 @@ def analyze_pairs(
         output.write_report(content.files(output.style))
         result = content.analysis
     print_result(result.to_json(), analysis_text(result), as_json=output.as_json)
+
+
+def reported(folder: Path) -> tuple[dict[str, Any], list[str], dict[str, bytes]]:
+    """The analysis of a release without metrics: as JSON, its first lines, and its report's files.
+
+    The files are by their paths in the report's folder.
+    """
+    with requires("analysis"):
+        from hsfiq.analysis.analyze import load_inputs, load_kind_inputs
+        from hsfiq.analysis.data.kind_release import kind_of
+        from hsfiq.analysis.kinds import STATISTICS
+        from hsfiq.analysis.kinds.kind import analyze_judged
+        from hsfiq.analysis.reports.kinds import kind_report, kind_text
+        from hsfiq.analysis.reports.report import report_of
+        from hsfiq.analysis.reports.systems import verdicts_section
+        from hsfiq.analysis.reports.text import section_lines
+    if kind_of(folder) not in STATISTICS:
+        content = report_of(load_inputs(folder, []))
+        lines = list(section_lines(verdicts_section(content.analysis.verdicts)))
+        return content.analysis.to_json(), lines, content.files()
+    inputs = load_kind_inputs(folder, [])
+    result = analyze_judged(inputs.release, inputs.statistics, inputs.metrics, inputs.bootstrap)
+    lines = kind_text(result, inputs.bootstrap).splitlines()
+    return result.to_json(), lines, kind_report(result, inputs.bootstrap)
 
 
 # `hsfiq power`: how many participants and questions a study needs.

@@ -13,6 +13,7 @@ from functools import wraps
 from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from urllib.parse import urlsplit
 
 import typer
 
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
     from hsfiq.collect.owner import OwnerAction
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Participant, Study
+    from hsfiq.project import Project
 
 
 T = TypeVar("T")
 
-RELEASES = Path("releases")
-"""The default folder of `hsfiq export`."""
+RELEASES = "releases"
+MARKER = "hsfiq.toml"
+"""Marks a project folder (`hsfiq.project`)."""
 
 LOCAL_ADDRESS = "http://127.0.0.1:7860"
 
@@ -62,13 +65,46 @@ PARTICIPANT_HELP = "The pseudonym, such as p7, or the platform id."
 
 
 def database_url(ctx: typer.Context, chosen: str | None) -> str:
-    """Return the database's URL: the command's option, `hsfiq`'s, the variable or the default."""
+    """Return the database's URL: the option, `hsfiq`'s, the project's, the variable's, the default.
+
+    `UnreadableInput` if the variable names another database than the project's.
+    """
     from hsfiq.db.engine import DEFAULT_URL
 
     inherited = ctx.find_root().params.get("database")
     if "" in (chosen, inherited):
         raise UnreadableInput("--database", "is empty", f"name one, such as {DEFAULT_URL}")
-    return chosen or inherited or os.environ.get(DATABASE_VARIABLE) or DEFAULT_URL
+    if chosen or inherited:
+        return str(chosen or inherited)
+    project, variable = current_project(), os.environ.get(DATABASE_VARIABLE)
+    if project is not None and variable and variable != project.database_url:
+        raise UnreadableInput(
+            DATABASE_VARIABLE,
+            f"names another database than the project {project.folder}",
+            "unset it, leave the project's folder, or name one with --database",
+        )
+    return project.database_url if project else variable or DEFAULT_URL
+
+
+def project_around(folder: Path) -> Path | None:
+    """The project folder that a folder is, or is in."""
+    return next((each for each in (folder, *folder.parents) if (each / MARKER).is_file()), None)
+
+
+def current_project() -> Project | None:
+    """The project in whose folder the command runs."""
+    folder = project_around(Path.cwd())
+    if folder is None:
+        return None
+    from hsfiq.project import read_project
+
+    return read_project(folder)
+
+
+def releases_folder() -> Path:
+    """Where `hsfiq export` writes: in a project in its folder, else here."""
+    folder = project_around(Path.cwd())
+    return Path(os.path.relpath((folder or Path.cwd()) / RELEASES))
 
 
 def warn_of_password(url: str) -> None:
@@ -116,6 +152,8 @@ def chosen_study(session: Session, name: str | None) -> Study:
         raise NothingToDo("the database holds no study; import or create one first")
     if name is None and len(by_name) == 1:
         return next(iter(by_name.values()))
+    if name is None and (project := current_project()) is not None:
+        name, _ = project.names()
     if name is None:
         raise UnreadableInput(
             "--study", f"there are {len(by_name)} studies", f"name one of {', '.join(by_name)}"
@@ -188,6 +226,11 @@ UrlOption = Annotated[
 def root_of_links(url: str | None) -> str:
     """The address below which links are, without a final slash."""
     return str(public_url(url, "--url") or LOCAL_ADDRESS).rstrip("/")
+
+
+def is_local(url: str) -> bool:
+    """Whether an address leads to this machine only."""
+    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def participant_label(name: str, platform_id: str | None) -> str:
@@ -274,10 +317,11 @@ def newest_hp_release() -> Path:
     """Return the newest hp release in `releases/`, or raise `UnreadableInput`."""
     from hsfiq.releases.export import newest_release
 
-    folder = newest_release(RELEASES, "hp")
+    releases = releases_folder()
+    folder = newest_release(releases, "hp")
     if folder is None:
         raise UnreadableInput(
-            f"{RELEASES}/", "holds no hp release", "name a release, or run `hsfiq export` first"
+            f"{releases}/", "holds no hp release", "name a release, or run `hsfiq export` first"
         )
     return folder
 

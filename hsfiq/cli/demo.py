@@ -288,8 +288,7 @@ def write(
 ) -> None:
     """Write a study that simulated annotators have answered."""
     with requires("annotate"):
-        from hsfiq.demo.simulated_answers import make_answered_study
-        from hsfiq.demo.study import database_url
+        from hsfiq.demo.study import database_url, make_answered_study
     database, study = open_folder(ctx, folder)
     if study is not None:
         raise UnreadableInput(str(folder), "holds a demo already", "name another with --dir")

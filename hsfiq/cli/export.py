@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hsfiq.cli.common import (
-    RELEASES,
     DatabaseOption,
     JsonOption,
     StudyOption,
     chosen_study,
     open_chosen,
     print_result,
+    releases_folder,
 )
 from hsfiq.errors import UnreadableInput
 
@@ -217,7 +217,7 @@ def export(
             chosen,
             options,
             extras,
-            parent=out or RELEASES,
+            parent=out or releases_folder(),
             folder=out if release else None,
             version=version,
             force=force,

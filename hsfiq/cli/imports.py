@@ -12,6 +12,7 @@ from hsfiq.actors import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
+    current_project,
     existing_folder,
     open_chosen,
     print_result,
@@ -22,6 +23,8 @@ from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from hsfiq.importing import Imported
     from hsfiq.records import Source
 
@@ -252,11 +255,22 @@ def runs(
 
     lists = reader.read(file, system)
     with open_chosen(ctx, database, create=False).writing() as session:
-        chosen = existing_dataset(session, dataset)
+        chosen = existing_dataset(session, dataset or own_dataset(session))
         done = import_runs(session, chosen, lists)
         name = chosen.name
         record_command(session, Action.DATA_IMPORT, about=f"ranked lists of dataset {name}")
     report({f"dataset {name}": done}, ("ranked list", "ranked lists"), as_json=as_json)
+
+
+def own_dataset(session: Session) -> str | None:
+    """The project's dataset, where there are several."""
+    from hsfiq.db.source_tables import Dataset
+
+    project = current_project()
+    if project is None or session.query(Dataset).count() < 2:
+        return None
+    _, dataset = project.names()
+    return dataset
 
 
 def import_sources(

@@ -14,7 +14,6 @@ import typer
 from hsfiq.actors import Action
 from hsfiq.cli.common import (
     PARTICIPANT_HELP,
-    RELEASES,
     DatabaseOption,
     JsonOption,
     StudyOption,
@@ -26,6 +25,7 @@ from hsfiq.cli.common import (
     print_result,
     record_afterwards,
     record_command,
+    releases_folder,
     requires,
     root_of_links,
 )
@@ -54,7 +54,10 @@ def allow(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let only people with these ids enrol; repeat it to add more. Who has enrolled stays."""
+    """Let only people with these ids enrol; repeat it to add more.
+
+    Enrolled participants are unaffected.
+    """
     from hsfiq.collect.places import allow_everybody, allow_people, count_allowed, read_people
 
     if (ids is None) != everybody:
@@ -294,8 +297,13 @@ def forget(
     ],
     study: StudyOption = None,
     releases: Annotated[
-        Path, typer.Option(metavar="DIR", help="Holds the releases that are searched.")
-    ] = RELEASES,
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Holds the releases that are searched [releases].",
+            show_default=False,
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
@@ -325,7 +333,7 @@ def forget(
         deleted = perform(session, action, command_line())
     is_erased = opened.erase_deleted_rows(PERSONAL_TABLES)
     name = action.participant or ""
-    holding = releases_holding(releases, action.study, name)
+    holding = releases_holding(releases or releases_folder(), action.study, name)
     lines = [f"participant {label} of study {action.study}: {deleted.n_answers} answers deleted"]
     lines += [
         f"release {release.name} {release.version} of {release.last_exported_at:%Y-%m-%d} has "

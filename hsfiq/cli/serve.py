@@ -12,17 +12,22 @@ from urllib.parse import quote
 
 import typer
 
+from hsfiq.actors import command_line
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
+    current_project,
     database_url,
+    is_local,
     open_chosen,
     print_result,
+    progress,
     requires,
     warn_of_password,
 )
 from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import public_url as public_address
+from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -128,7 +133,7 @@ def serve(
     ] = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Serve the annotation app for the studies of a database."""
+    """Serve the studies of a database, or open and serve the project's study."""
     public = public_address(public_url)
     with requires("annotate"):
         from hsfiq.annotate import app
@@ -141,13 +146,54 @@ def serve(
     )
     opened = open_chosen(ctx, database, create=False, connections=connections)
     serving = app.Serving(public, workers, connections, watching, header)
+    root = str(public or f"http://{host}:{port}").rstrip("/")
+    prepared = list(prepare_project(ctx, opened, database, root))
 
     def tell() -> None:
         if not watching.logs_json:
-            for line in addresses(opened, host, port, public):
+            for line in (*addresses(opened, host, port, public), *prepared):
                 typer.echo(line, err=True)
 
     app.serve(opened, host, port, serving, tell)
+
+
+def prepare_project(
+    ctx: typer.Context, opened: Database, database: str | None, root: str
+) -> Iterator[str]:
+    """In a project: draw its study again if the file has changed, open it, and invite people.
+
+    Yields what was done, and the links.
+    """
+    from hsfiq.cli.study import open_draft
+    from hsfiq.collect.studies import find_study
+    from hsfiq.study.config import config_of
+
+    project = current_project()
+    if project is None or database_url(ctx, database) != project.database_url:
+        return
+    from hsfiq.project import INVITATIONS_FILE, invited_links, redraw_if_changed
+
+    redrawn = redraw_if_changed(opened, project, command_line(), progress("images"))
+    if redrawn is not None:
+        yield redrawn
+    name, _ = project.names()
+    open_draft(opened, name)
+    with opened.reading() as session:
+        study = find_study(session, name)
+        if study is None:
+            return
+        status, recruitment = study.status, config_of(study).recruitment
+    if status == "open" and recruitment.mode == "invitation":
+        links = invited_links(opened, project, name, command_line(), root)
+        yield (
+            f"study {name} is open: {count_text(len(links), 'personal link')} in "
+            f"{INVITATIONS_FILE}, such as {links[0]}"
+        )
+    elif recruitment.mode != "prolific":
+        yield f"study {name} is {status}: people begin at {root}/"
+    yield f"the dashboard is at {root}/owner/; hsfiq account password sets its password"
+    if is_local(root):
+        yield "these addresses work on this machine only; --public-url has the server's public one"
 
 
 def addresses(database: Database, host: str, port: int, public: PublicUrl | None) -> Iterator[str]:

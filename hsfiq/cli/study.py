@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from warnings import catch_warnings
@@ -155,7 +156,7 @@ def create(
     from hsfiq.collect.progress import progress_of
     from hsfiq.study.capacity import capacity_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
-    from hsfiq.study.creation import create_study
+    from hsfiq.study.creation import create_study, missed_later
     from hsfiq.study.design import chosen_queries
     from hsfiq.study.languages import fallback_warnings, fallbacks_of
 
@@ -199,7 +200,8 @@ def create(
     )
     languages = fallback_warnings(fallbacks, str(config))
     unbound = [] if draft else unbound_warnings(opened, wanted.study.name)
-    warnings = [*capacity.warnings(), *images.warnings(), *languages, *unbound]
+    missed = [] if simulated else missed_later(wanted)
+    warnings = [*capacity.warnings(), *images.warnings(), *languages, *unbound, *missed]
     warn(warnings)
     result = row | {"places": capacity.places, "fallbacks": fallbacks, "warnings": warnings}
     print_result(result, line, as_json=as_json)
@@ -232,7 +234,7 @@ def add_command(action: str, help_text: str) -> None:
     ) -> None:
         study = one_name(name, study)
         if action == "open":
-            require_usable_images(ctx, database, study)
+            require_usable_images(open_chosen(ctx, database, create=False), study)
         done = perform_action(ctx, database, study, action)
         if action == "open":
             warn(unbound_warnings(open_chosen(ctx, database, create=False), done.study))
@@ -241,12 +243,27 @@ def add_command(action: str, help_text: str) -> None:
         print_result(result, line, as_json=as_json)
 
 
-def require_usable_images(ctx: typer.Context, database: str | None, study: str | None) -> None:
+def open_draft(opened: Database, name: str) -> None:
+    """Open a study that is a draft; leave others as they are."""
+    from hsfiq.actors import command_line
+    from hsfiq.collect.owner import perform, prepare
+
+    require_usable_images(opened, name)
+    with opened.reading() as session:
+        study = chosen_study(session, name)
+        if study.status != "draft":
+            return
+        action = prepare(study, "open")
+    with opened.writing() as session:
+        perform(session, action, command_line())
+
+
+def require_usable_images(opened: Database, study: str | None) -> None:
     """`BrokenImages` if files of a draft have been damaged since it was created."""
     from hsfiq.images.check import decoder
     from hsfiq.study.images import BrokenImages, check_shown, shown_images
 
-    with open_chosen(ctx, database, create=False).reading() as session:
+    with opened.reading() as session:
         chosen = chosen_study(session, study)
         if chosen.status != "draft":
             return
@@ -456,6 +473,18 @@ def expected_widths(budget: Budget, kind: str) -> tuple[dict[str, float] | None,
     )
     (size,) = result.sizes
     return {str(name): round(each.width, 4) for name, each in size.precision.items()}, None
+
+
+def width_of_systems(budget: Budget, n_systems: int) -> tuple[float | None, str | None]:
+    """How precisely two systems will be compared (half an interval), or why it is not known."""
+    try:
+        from hsfiq.analysis.power import half_width_of_rate
+    except ModuleNotFoundError as error:
+        return None, f"{error.name} is not installed: pip install 'hsfiq[analysis]'"
+    half = half_width_of_rate(budget.participants, budget.questions, n_systems, budget.overlap)
+    if isnan(half):
+        return None, "needs two participants and two queries"
+    return round(half, 4), None
 
 
 def budget_text(name: str, budget: Budget, widths: dict[str, Any] | None, note: str | None) -> str:

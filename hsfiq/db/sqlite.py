@@ -40,6 +40,11 @@ def make_file_private(path: Path) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER))
 
 
+def sqlite_url(file: Path) -> str:
+    """The URL of a SQLite file, in which only `%` and `?` need an escape."""
+    return "sqlite:///" + str(file).replace("%", "%25").replace("?", "%3F")
+
+
 def make_database_private(path: Path) -> None:
     """Take the access to an existing SQLite file, and to those beside it, from others.
 

@@ -17,7 +17,8 @@ from typing import Any, Self
 
 import httpx
 
-from hsfiq.demo.study import DATABASE_FILE, FEATURE_FOLDER, IMAGE_FOLDER, sqlite_url
+from hsfiq.db.sqlite import sqlite_url
+from hsfiq.demo.study import DATABASE_FILE, FEATURE_FOLDER, IMAGE_FOLDER
 from hsfiq.errors import HsfiqError
 from hsfiq.live.client import certificates
 from hsfiq.signals import Signals

@@ -5,23 +5,44 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from hashlib import sha256
 from importlib.resources import files
 from math import ceil
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, command_line
+from hsfiq.answer_rules import Answer
 from hsfiq.audit import record
+from hsfiq.collect.asked_questions import Step, shown_sets
+from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
-from hsfiq.drawn import SYSTEMS, DrawnTriplet, Garment, catalogue, corpus, draw_split, generator
+from hsfiq.db.sqlite import sqlite_url
+from hsfiq.db.tables import Question, RetrievedSet
+from hsfiq.drawn import (
+    SYSTEMS,
+    DrawnTriplet,
+    Garment,
+    SimulatedAnnotator,
+    catalogue,
+    corpus,
+    draw_annotators,
+    draw_split,
+    garment_of,
+    generator,
+    set_utility,
+)
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
 from hsfiq.drawn.triplets import Split
+from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
 from hsfiq.importing import QueryFinder, dataset_named, import_runs, import_source
 from hsfiq.records import RankedList, Source
+from hsfiq.rehearsal import START, Judge, Track, answer_all, enrolled
 from hsfiq.study.config import Design, Presentation, Queries, StudyConfig
 from hsfiq.study.design import draw_study
 
@@ -33,11 +54,6 @@ DATABASE_FILE, IMAGE_FOLDER, FEATURE_FOLDER = "hsfiq.db", "images", "features"
 def database_url(folder: Path) -> str:
     """Return the URL of the demo's own database; HSFIQ_DATABASE_URL is ignored."""
     return sqlite_url((folder / DATABASE_FILE).resolve())
-
-
-def sqlite_url(file: Path) -> str:
-    """Return the URL of a SQLite file, in which only `%` and `?` need an escape."""
-    return "sqlite:///" + str(file).replace("%", "%25").replace("?", "%3F")
 
 
 # Where the demo's ranked lists come from.
@@ -230,3 +246,56 @@ def store_queries(
     import_runs(session, dataset, [(str(folder), ranked) for ranked in lists])
     finder = QueryFinder(session, dataset)
     return [finder.by_id(query.query_id, str(folder)) for query in queries]
+
+
+# A study that simulated annotators have answered.
+
+
+def make_answered_study(
+    database: Database,
+    folder: Path,
+    n_answers: int,
+    seed: int,
+    track: Track = iter,
+    split: Split = SPLIT,
+    rank: Rank | None = None,
+) -> None:
+    """Make a closed study with exactly `n_answers` answers by simulated annotators.
+
+    Each has two forms of 25 questions, as in the papers. The last one stops early if the number is
+    not a multiple of 50.
+    """
+    design = Design(seed=seed)
+    size = design.questions_per_form * design.forms_per_participant
+    n_participants = ceil(n_answers / size)
+    triplets = make_study(
+        database, folder, design, n_participants, simulated=True, split=split, rank=rank
+    )
+    annotators = draw_annotators(generator(seed, "annotators"), n_participants)
+    with database.writing() as session:
+        study = find_study(session, NAME)
+        if study is None:
+            raise UnreadableInput(str(folder), "the demo's study is missing")
+        left = n_answers
+        for number, annotator in enumerate(track(annotators)):
+            now = START + timedelta(hours=number)
+            row = enrolled(session, study.id, now)
+            rng = generator(seed, "answers", row.name)
+            left -= answer_all(session, row, rng, judge_of(annotator, triplets), now, left)
+            row.store(session)
+        study.status = "closed"
+
+
+def judge_of(annotator: SimulatedAnnotator, triplets: dict[int, DrawnTriplet]) -> Judge:
+    """How an annotator judges pairs of drawn garments."""
+
+    def judge(rng: Random, question: Question, _step: Step) -> Answer:
+        triplet = triplets[question.pair.query_id]
+        utilities = [utility_of(triplet, retrieved) for retrieved in shown_sets(question)]
+        return annotator.answer(rng, utilities[0], utilities[1])
+
+    return judge
+
+
+def utility_of(triplet: DrawnTriplet, retrieved: RetrievedSet) -> float:
+    return set_utility(triplet, [garment_of(member.image.name) for member in retrieved.images])

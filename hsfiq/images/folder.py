@@ -189,7 +189,9 @@ class OwnImages:
         self._ids: tuple[defaultdict[str, list[str]], ...] = tuple(
             defaultdict(list) for _ in range(4)
         )
+        self.n_images = 0
         for path in image_files(root):
+            self.n_images += 1
             image = path.relative_to(root).as_posix()
             if is_storable_text(image):
                 for ids, spelling in zip(self._ids, spellings(image), strict=True):

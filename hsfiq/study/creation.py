@@ -19,10 +19,14 @@ from hsfiq.db.engine import Database, Parts, added
 from hsfiq.db.search_tables import SearchItem, StudyRetriever
 from hsfiq.db.tables import (
     BEING_CREATED,
+    AllowedPerson,
     Check,
+    EnrolmentByAddress,
     Form,
     FurtherSet,
+    Message,
     Pair,
+    Participant,
     PracticeQuestion,
     Question,
     RetrievedImage,
@@ -73,7 +77,7 @@ def remove_unfinished(database: Database, study_id: int) -> None:
         remove_forms(parts, study_id)
         session.execute(delete(PracticeQuestion).where(PracticeQuestion.study_id == study_id))
         remove_pairs(parts, study_id)
-        for table in (TextVersion, StudyRetriever, StudyCreation):
+        for table in (TextVersion, StudyRetriever, EnrolmentByAddress, StudyCreation):
             session.execute(delete(table).where(table.study_id == study_id))
         session.execute(delete(Study).where(Study.id == study_id))
 
@@ -119,6 +123,24 @@ def chunks(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
         yield rows[start : start + size]
 
 
+# What an owner would miss only after the answers have been collected.
+
+
+def missed_later(config: StudyConfig) -> list[str]:
+    """Warn of what study.toml does not say; a consent text of the owner's own is not read."""
+    study, warnings = config.study, []
+    if not config.release.licence:
+        warnings.append(
+            "no license: nobody may reuse the published answers; set release.licence in study.toml"
+        )
+    lacking = [name for name in ("institution", "contact", "ethics") if not getattr(study, name)]
+    if lacking and not study.consent:
+        named = ", no ".join(lacking).replace("ethics", "ethics approval")
+        keys = ", ".join(f"study.{name}" for name in lacking)
+        warnings.append(f"the consent text names no {named}: set {keys} in study.toml")
+    return warnings
+
+
 # Create a study in short transactions, so that annotators' answers do not wait for it.
 #
 # Readers see all of the study or nothing: it is hidden until the last transaction.
@@ -145,21 +167,24 @@ def create_study(
     status: str = "open",
     retrievers: Mapping[str, Described] | None = None,
     track: Track = iter,
+    replaced: int | None = None,
 ) -> StudyImages:
     """Draw and store a study, as `draw_study` does in one transaction, and check its images.
 
     `require` may refuse the study before it becomes visible, `require_at_end` in the transaction in
-    which it does. `track` iterates over the images, for a progress bar. Nothing remains if anything
-    fails, except images and systems of live retrievers, which other studies share. What a killed
-    process leaves is hidden, and removed by a later creation.
+    which it does. `replaced` is the key of a study in which nobody has enrolled: the new one takes
+    its place, with its invitations, and it is removed. `track` iterates over the images, for a
+    progress bar. Nothing remains if anything fails, except images and systems of live retrievers,
+    which other studies share. What a killed process leaves is hidden, and removed by a later
+    creation.
 
     Raises:
         BrokenImages: files of images are there but cannot be shown.
     """
     remove_interrupted(database, datetime.now(UTC))
     with database.reading() as session:
-        require_new_name(session, config)
-        require_unbound_platform_study(session, config)
+        require_new_name(session, config, replaced)
+        require_unbound_platform_study(session, config, replaced)
         material = material_for(session, config, query_ids)
     study = hidden_study(config, origin=origin, chosen_by=chosen_by)
     try:
@@ -181,6 +206,8 @@ def create_study(
         with database.writing() as session:
             go_on(session, study.id)
             require_at_end(session)
+            if replaced is not None:
+                hide(session, replaced, study.id)
             publish(session, session.get_one(Study, study.id), config, status)
             record(session, actor, Action.STUDY_CREATE, study=config.study.name)
     except BaseException:
@@ -188,6 +215,8 @@ def create_study(
             remove_unfinished(database, study.id)
         raise
     record_new(database, images)
+    if replaced is not None:
+        remove_unfinished(database, replaced)
     return replace(images, study=config.study.name)
 
 
@@ -265,6 +294,26 @@ def go_on(session: Session, study_id: int) -> None:
             "the creation of the study paused for so long that another command has removed it",
             remedy="run the command again",
         )
+
+
+def hide(session: Session, study_id: int, successor_id: int) -> None:
+    """Hide a study in which nobody has enrolled; its invitations are to its successor.
+
+    `Conflict` if somebody has enrolled meanwhile.
+    """
+    study = session.get_one(Study, study_id)
+    session.refresh(study, with_for_update=True)
+    of_study = Participant.study_id == study_id
+    if session.scalar(select(Participant.id).where(of_study, Participant.enrolled_at.is_not(None))):
+        raise Conflict(
+            f"somebody has enrolled in study {study.name} meanwhile, so it stays as it is"
+        )
+    for table in (Participant, AllowedPerson, Message):
+        moved = update(table).where(table.study_id == study_id).values(study_id=successor_id)
+        session.execute(moved)
+    study.name, study.platform_study_id = f"{BEING_CREATED}{secrets.token_hex(8)}", None
+    session.add(StudyCreation(study_id=study_id, continued_at=datetime.now(UTC)))
+    session.flush()
 
 
 def publish(session: Session, study: Study, config: StudyConfig, status: str) -> None:

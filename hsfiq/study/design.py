@@ -177,16 +177,20 @@ def parts_of(rows: Sequence[T]) -> Iterator[Sequence[T]]:
         yield rows[start : start + PAIRS_AT_ONCE]
 
 
-def require_new_name(session: Session, config: StudyConfig) -> None:
-    if session.scalars(select(Study).where(Study.name == config.study.name)).first() is not None:
+def require_new_name(session: Session, config: StudyConfig, replaced: int | None = None) -> None:
+    """`ConfigError` if a study has this name, unless it is the one that will be replaced."""
+    of_name = select(Study).where(Study.name == config.study.name, Study.id != (replaced or 0))
+    if session.scalars(of_name).first() is not None:
         raise ConfigError(
             "study.name", f"a study called {config.study.name!r} already exists", "choose another"
         )
 
 
-def require_unbound_platform_study(session: Session, config: StudyConfig) -> None:
+def require_unbound_platform_study(
+    session: Session, config: StudyConfig, replaced: int | None = None
+) -> None:
     wanted = config.recruitment.platform_study_id
-    bound = select(Study.name).where(Study.platform_study_id == wanted)
+    bound = select(Study.name).where(Study.platform_study_id == wanted, Study.id != (replaced or 0))
     if wanted and (name := session.scalars(bound).one_or_none()) is not None:
         raise ConfigError(
             "recruitment.platform_study_id", f"{wanted!r} already belongs to study {name}"

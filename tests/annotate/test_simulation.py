@@ -28,8 +28,7 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
 from hsfiq.db.source_tables import Dataset, Query
 from hsfiq.db.tables import CheckAnswer, Form, Participant, Question, Study
-from hsfiq.demo.simulated_answers import utility_of
-from hsfiq.demo.study import make_study, served_design
+from hsfiq.demo.study import make_study, served_design, utility_of
 from hsfiq.drawn import DrawnTriplet, SimulatedAnnotator
 from hsfiq.drawn.utility import read
 from hsfiq.releases.content import build

@@ -20,19 +20,20 @@ from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
 from hsfiq.db.source_tables import Triplet
+from hsfiq.db.sqlite import sqlite_url
 from hsfiq.db.tables import Check, CheckAnswer, Form, Participant, Question, Response, Study
-from hsfiq.demo.simulated_answers import START, make_answered_study
 from hsfiq.demo.study import (
     DATABASE_FILE,
     IMAGE_FOLDER,
     NAME,
     database_url,
+    make_answered_study,
     make_study,
     served_design,
-    sqlite_url,
 )
 from hsfiq.drawn import SYSTEMS, garment_of
 from hsfiq.drawn.triplets import SPLITS, Split, target_split
+from hsfiq.rehearsal import START
 from hsfiq.releases.content import Release, build
 from hsfiq.releases.filters import Filters
 from tests.hsfiq.samples import dump, hsfiq

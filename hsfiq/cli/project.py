@@ -1,0 +1,420 @@
+"""`hsfiq init` and `hsfiq rehearse`: a study of own data, and its rehearsal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from hsfiq.cli.common import (
+    RELEASES,
+    JsonOption,
+    existing_folder,
+    print_result,
+    progress,
+    project_around,
+    warn,
+)
+from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.text import count_text
+
+if TYPE_CHECKING:
+    from hsfiq.db.engine import Database
+    from hsfiq.project import Choices, Made, Pay, Platform, Sources
+
+app = typer.Typer()
+
+T = TypeVar("T")
+
+
+@app.command(
+    epilog="Example: hsfiq init my-study --images photos --queries queries.csv "
+    "--run mine=mine.jsonl --run theirs=theirs.json"
+)
+def init(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="The new folder; its name is also the study's."),
+    ],
+    images: Annotated[
+        Path, typer.Option(metavar="DIR", help="The images; they may be in subfolders.")
+    ],
+    queries: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="A table of the queries: query_id, text, reference, target, category.",
+        ),
+    ],
+    run: Annotated[
+        list[str],
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="A system's ranked lists; once for each system, and at least twice.",
+        ),
+    ],
+    participants: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many people take part.", min=1, max=100_000),
+    ] = None,
+    overlap: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many people judge each query.", min=1, max=1_000),
+    ] = None,
+    pay: Annotated[
+        str | None,
+        typer.Option(metavar="AMOUNT", help="Pay for an hour, such as '12 EUR'; 0 if unpaid."),
+    ] = None,
+    platform: Annotated[
+        str | None,
+        typer.Option(
+            metavar="links|open|prolific",
+            help="How people come: by personal links, by one open link, or from Prolific.",
+        ),
+    ] = None,
+    checks: Annotated[
+        bool | None,
+        typer.Option("--checks/--no-checks", help="Whether attention is checked."),
+    ] = None,
+    license_: Annotated[
+        str | None,
+        typer.Option("--license", metavar="ID", help="Of the released answers: CC-BY-4.0."),
+    ] = None,
+    institution: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Named in the consent text.")
+    ] = None,
+    contact: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="For participants' questions: an address.")
+    ] = None,
+    ethics: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Who approved the study, and the number.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Ask nothing: take the defaults of what is not given.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a project folder: a study of own images, queries and ranked lists.
+
+    Asks what the options do not say, imports everything, draws the study as a draft, and says what
+    it needs. Commands in the folder need neither --database nor --study.
+    """
+    from hsfiq.actors import command_line
+    from hsfiq.project import make_project, read_sources
+    from hsfiq.study.config import require_study_name
+
+    require_new_folder(folder)
+    require_study_name(folder.resolve().name, "FOLDER")
+    sources = read_sources(existing_folder(images), queries, [named_run(each) for each in run])
+    if not as_json:
+        typer.echo("\n".join(sources.lines()))
+    asking = Asking(is_asking=not yes)
+    choices = asking.choices(
+        sources,
+        participants=participants,
+        overlap=overlap,
+        pay=pay,
+        platform=platform,
+        checks=checks,
+        licence=license_,
+        institution=institution,
+        contact=contact,
+        ethics=ethics,
+    )
+    made = make_project(folder, sources, choices, command_line(), progress("images"))
+    report(folder, sources, choices, made, as_json=as_json)
+
+
+def require_new_folder(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UnreadableInput(str(folder), "exists already", "name a new folder")
+    outer = project_around(folder.resolve().parent)
+    if outer is not None:
+        raise UnreadableInput(
+            str(folder), f"is inside the project {outer}", "name a folder outside of it"
+        )
+
+
+def named_run(given: str) -> tuple[str | None, Path]:
+    """The system's name, if there is one, and the file of `[NAME=]FILE`."""
+    name, separator, file = given.partition("=")
+    if not separator or Path(given).exists():
+        return None, Path(given)
+    if not name or not file:
+        raise UnreadableInput("--run", f"{given!r} is not [NAME=]FILE", "such as mine=mine.jsonl")
+    return name, Path(file)
+
+
+class Asking:
+    """Asks at the terminal what the options do not say, or takes the defaults."""
+
+    def __init__(self, *, is_asking: bool) -> None:
+        self.is_asking = is_asking
+
+    def choices(
+        self,
+        sources: Sources,
+        *,
+        participants: int | None,
+        overlap: int | None,
+        pay: str | None,
+        platform: str | None,
+        checks: bool | None,
+        **texts: str | None,
+    ) -> Choices:
+        from hsfiq.project import Choices, Pay, size_for, usual_overlap
+
+        n_queries = len(sources.answered)
+        usual = Choices()
+
+        def people(text: str) -> int:
+            n = whole_number(text, "--participants")
+            size_for(n_queries, n, overlap or usual_overlap(n_queries, n))
+            return n
+
+        n_people = participants or self.ask("How many people take part", usual.participants, people)
+
+        def judges(text: str) -> int:
+            n = whole_number(text, "--overlap")
+            size_for(n_queries, n_people, n)
+            return n
+
+        most = usual_overlap(n_queries, n_people)
+        return Choices(
+            participants=n_people,
+            overlap=overlap or self.ask("How many of them judge each query", most, judges),
+            pay=Pay.read(pay)
+            if pay is not None
+            else self.ask("Pay for an hour, such as 12 EUR (0: unpaid)", "0", Pay.read),
+            platform=platform_named(platform)
+            if platform is not None
+            else self.ask(
+                "How they come: links (personal), open (one link) or prolific",
+                usual.platform,
+                platform_named,
+            ),
+            checks=checks
+            if checks is not None
+            else self.ask("Attention checks, yes or no", "yes", yes_or_no),
+            **{
+                name: one_line_of(name)(text)
+                if text is not None
+                else self.ask(TEXTS[name], "", one_line_of(name))
+                for name, text in texts.items()
+            },
+        )
+
+    def ask(self, question: str, default: object, read: Callable[[str], T]) -> T:
+        """Ask until the answer can be read."""
+        while self.is_asking:
+            try:
+                return read(
+                    typer.prompt(question, default=str(default), show_default=default != "")
+                )
+            except HsfiqError as error:
+                typer.echo(f"  {error.what}" + (f"; {error.remedy}" if error.remedy else ""))
+            except typer.Abort as error:
+                what = "is needed where nobody can answer the questions"
+                raise UnreadableInput("--yes", what, "or press Ctrl-C to stop") from error
+        return read(str(default))
+
+
+TEXTS = {
+    "licence": "License of the released answers, such as CC-BY-4.0 (empty: decide later)",
+    "institution": "Institution, named in the consent text (empty: decide later)",
+    "contact": "Address for participants' questions (empty: decide later)",
+    "ethics": "Ethics approval: who, and its number (empty: none)",
+}
+
+
+def whole_number(text: str, option: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 100_000:
+        raise UnreadableInput(option, f"{text!r} is not a whole number from 1 to 100,000")
+    return int(text)
+
+
+def platform_named(text: str) -> Platform:
+    from hsfiq.project import PLATFORMS
+
+    for platform in PLATFORMS:
+        if text == platform:
+            return platform
+    raise UnreadableInput(
+        "--platform", f"{text!r} is not {', '.join(PLATFORMS)}", "name one of these"
+    )
+
+
+def yes_or_no(text: str) -> bool:
+    if text.lower() not in ("y", "yes", "n", "no"):
+        raise UnreadableInput("--checks", f"{text!r} is neither yes nor no")
+    return text.lower().startswith("y")
+
+
+def one_line_of(name: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        from hsfiq.study.instrument import LONGEST_PROMPT, is_line
+        from hsfiq.study.publication import Publication, publication_errors
+
+        text = text.strip()
+        if name == "licence":
+            for _, what in publication_errors(Publication(licence=text)):
+                raise UnreadableInput("--license", what)
+        elif text and not is_line(text, LONGEST_PROMPT):
+            what = f"must be one line of at most {LONGEST_PROMPT} characters"
+            raise UnreadableInput(f"--{name}", what)
+        return text
+
+    return read
+
+
+def report(folder: Path, sources: Sources, choices: Choices, made: Made, *, as_json: bool) -> None:
+    """Print what the study needs, what would be missed later, and what to do next."""
+    from hsfiq.cli.study import width_of_systems
+    from hsfiq.study.creation import missed_later
+
+    budget = made.budget
+    width, note = width_of_systems(budget, len(sources.systems))
+    warnings = [*made.warnings, *missed_later(made.config)]
+    warn(warnings)
+    pay = choices.pay
+    cost = None if pay is None else {"amount": budget.cost, "currency": pay.currency}
+    facts: dict[str, Any] = {
+        "project": str(folder),
+        "study": made.config.study.name,
+        "systems": sources.systems,
+        **budget.facts(),
+        "cost": cost,
+        "interval_half_width": width,
+        "warnings": warnings,
+    }
+    a, b, *more = sources.systems
+    pairs = f"{a} against {b}" + (", and every other two systems" if more else "")
+    known = note or f"known to within {width:.2f} (half of the 95% interval of the win rate)"
+    people = count_text(budget.participants, "participant")
+    each = f"{budget.questions} questions each, about {budget.duration.minutes} minutes"
+    lines = [
+        f"people    {people}, {each}; {budget.overlap:g} judge each query",
+        f"cost      {'nobody is paid' if pay is None else paid_text(budget.cost, pay)}",
+        f"precision {pairs}: {known}",
+        "",
+        f"{folder}/ holds study.toml, which you may change, and the database.",
+        f"Next: hsfiq rehearse {folder}    (simulated annotators try the study)",
+        f"      cd {folder}; hsfiq serve   (opens it and prints the links)",
+    ]
+    print_result(facts, "\n".join(lines), as_json=as_json)
+
+
+def paid_text(cost: float | None, pay: Pay) -> str:
+    return (
+        f"{cost or 0:,.2f} {pay.currency} at {pay.per_hour:g} {pay.currency} an hour, "
+        "without a platform's fees"
+    )
+
+
+# `hsfiq rehearse`: the study, answered by simulated annotators, in a folder of its own.
+
+
+@app.command(epilog="Example: hsfiq rehearse my-study --strength mine=0.5 --strength theirs=0")
+def rehearse(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="The project, by default this folder.")
+    ] = Path(),
+    strength: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=X",
+            help="A system's strength in log odds of a preference, once for each system; others "
+            "are drawn at random.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of the annotators, answers and strengths.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Let simulated annotators answer a copy of a project's study.
+
+    The folder rehearsal/ in the project gets the release, the report and the list of payments.
+    Nothing is stored in the project's own database.
+    """
+    from hsfiq.actors import command_line
+    from hsfiq.atomic_files import draft_folder, write_report
+    from hsfiq.cli.analyze import reported
+    from hsfiq.db.engine import open_database
+    from hsfiq.db.sqlite import sqlite_url
+    from hsfiq.project import DATABASE_FILE, pay_list, project_in
+    from hsfiq.rehearsal import rehearse as answer_copy
+    from hsfiq.rehearsal import stated_strengths, systems_of
+    from hsfiq.study.config_file import read_config
+
+    project = project_in(project_around(folder.absolute()) or folder)
+    config, out = read_config(project.study_file), project.folder / REHEARSAL
+    source = open_database(project.database_url, create=False)
+    ctx.call_on_close(source.close)
+    strengths = stated_strengths(systems_of(source, config), strengths_in(strength or []), seed)
+    with draft_folder(out) as draft:
+        target = open_database(sqlite_url(draft / DATABASE_FILE))
+        try:
+            people, actor = progress("annotators"), command_line()
+            name = answer_copy(source, target, config, strengths, seed, actor, people)
+            release = release_of(target, name, draft / RELEASES)
+            payments = pay_list(target, name, project.pay)
+        finally:
+            target.close()
+        (draft / "payments.csv").write_text(payments, encoding="utf-8")
+        result, lines, files = reported(release)
+        write_report(files, draft / "report")
+    result = {"project": str(folder), "simulated": True, "strengths": strengths} | result
+    shown = relative(out)
+    drawn = ", ".join(f"{name} {value:+.2f}" for name, value in strengths.items())
+    stated = "as stated" if len(strength or []) == len(strengths) else f"drawn with seed {seed}"
+    text = [
+        f"SIMULATED: annotators who prefer systems by these strengths ({stated}): {drawn}",
+        "",
+        *lines,
+        "",
+        f"All of it is simulated: {shown}/report/report.html, {RELEASES}/ and payments.csv beside.",
+        f"Next: cd {relative(project.folder)}; hsfiq serve    (opens the study, prints the links)",
+    ]
+    print_result(result, "\n".join(text), as_json=as_json)
+
+
+REHEARSAL = "rehearsal"
+
+
+def strengths_in(given: Sequence[str]) -> dict[str, float]:
+    """The strengths of `NAME=X`."""
+    strengths = {}
+    for each in given:
+        name, separator, value = each.rpartition("=")
+        try:
+            strengths[name] = float(value)
+        except ValueError:
+            separator = ""
+        if not separator or not isfinite(strengths[name]):
+            raise UnreadableInput("--strength", f"{each!r} is not NAME=X", "such as mine=0.5")
+    return strengths
+
+
+def release_of(database: Database, study: str, parent: Path) -> Path:
+    """Export the valid answers of a study; the folder of its last release, which is HP of pairs."""
+    from hsfiq.collect.studies import find_study
+    from hsfiq.errors import NothingToDo
+    from hsfiq.releases.export import export_releases
+    from hsfiq.releases.filters import Filters
+
+    with database.reading() as session:
+        row = find_study(session, study)
+        if row is None:
+            raise NothingToDo(f"there is no study {study}")
+        outcomes = export_releases(session, row, None, Filters(invalid=True), parent=parent)
+    return outcomes[-1].folder
+
+
+def relative(path: Path) -> Path:
+    return Path(os.path.relpath(path))

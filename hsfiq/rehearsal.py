@@ -1,0 +1,291 @@
+"""Simulated annotators answer a study through the same functions as people, without a server.
+
+The demo's annotators know how good each image of the drawn catalogue is. Those of a rehearsal, on
+any data, prefer systems of stated strengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy.orm import Session
+
+from hsfiq.actors import Actor
+from hsfiq.answer_rules import Answer, Times
+from hsfiq.collect import participants
+from hsfiq.collect.answers import submit
+from hsfiq.collect.asked_questions import (
+    Step,
+    load_first_questions,
+    mark_served,
+    shown_images,
+    shown_sets,
+    steps_of,
+)
+from hsfiq.collect.checks import answer_check
+from hsfiq.collect.participant_row import ParticipantRow, read_row
+from hsfiq.collect.studies import find_study
+from hsfiq.db.engine import Database
+from hsfiq.db.source_tables import (
+    Corpus,
+    Dataset,
+    Image,
+    Query,
+    RankedList,
+    System,
+    Triplet,
+    corpus_images,
+)
+from hsfiq.db.tables import Check, Question, RetrievedSet, Study
+from hsfiq.drawn import SimulatedAnnotator, draw_annotators, generator
+from hsfiq.drawn.annotators import SLOPE
+from hsfiq.errors import UnreadableInput
+from hsfiq.kinds import KINDS, Rules
+from hsfiq.study.capacity import capacity_of, recruited, require_enough_forms
+from hsfiq.study.config import Questionnaire, StudyConfig, config_of, rules_of
+from hsfiq.study.creation import create_study
+from hsfiq.study.design import chosen_queries
+from hsfiq.text import first_few
+
+# Answering as people do: what is asked, in order.
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+"""When the answers begin: a fixed time, so that a seed always gives the same study."""
+
+Track = Callable[[Sequence[SimulatedAnnotator]], Iterable[SimulatedAnnotator]]
+
+Judge = Callable[[Random, Question, Step], Answer]
+"""Gives the answer to a question; of its times, only the active seconds are set."""
+
+
+def enrolled(session: Session, study_id: int, now: datetime) -> ParticipantRow:
+    """A new participant who has agreed to take part."""
+    participant = participants.enrol(session, study_id, now=now)
+    participants.consent(participant, now=now)
+    return read_row(session, participant.token_hash)
+
+
+def answer_all(
+    session: Session,
+    participant: ParticipantRow,
+    rng: Random,
+    judge: Judge,
+    now: datetime,
+    most: int,
+) -> int:
+    """Answer up to `most` questions of a participant; return how many were answered."""
+    answered = 0
+    questions = load_first_questions(session, participant.id, most)
+    for step in steps_of(session, participant.id).steps:
+        if answered == most:
+            break
+        if step.check_id is not None:
+            expected = session.get_one(Check, step.check_id).expected or ""
+            answer_check(session, participant, step.check_id, expected, now=now)
+            continue
+        served_at = now
+        mark_served(session, step.question_id, served_at)
+        answer = judge(rng, questions[step.question_id], step)
+        now = served_at + timedelta(seconds=answer.times.active_seconds or 0.0)
+        submit(
+            session,
+            participant,
+            step.question_id,
+            with_times(answer, served_at, now),
+            expected_revision=0,
+            submit_key="simulated",
+        )
+        answered += 1
+    return answered
+
+
+def with_times(answer: Answer, served_at: datetime, submitted_at: datetime) -> Answer:
+    """Add the times that follow from the answer's active seconds."""
+    seconds = answer.times.active_seconds or 0.0
+    first_interaction_at = served_at + timedelta(seconds=seconds / 2)
+    return replace(answer, times=Times(served_at, first_interaction_at, submitted_at, seconds))
+
+
+# A rehearsal: a copy of a study, in a database of its own, answered by simulated annotators.
+
+SUFFIX = "-rehearsal"
+
+SOURCES: tuple[Table, ...] = tuple(
+    table if isinstance(table, Table) else table.__table__  # type: ignore[misc]
+    for table in (Dataset, Image, Corpus, corpus_images, Triplet, Query, System, RankedList)
+)
+"""What a study is drawn from; nothing of it is about people."""
+
+MIDDLE, FITS, DOES_NOT_FIT = 0.75, 0.95, 0.2
+"""Utilities: of a set of a system of strength 0, and of a gold question's two sets."""
+
+STRENGTHS = 0.5
+"""The standard deviation of random strengths, in log odds of a preference."""
+
+QUERIES = 0.1
+"""The standard deviation of the utility that all sets of a query share."""
+
+ROWS_AT_ONCE = 500
+
+
+def random_strengths(systems: Sequence[str], seed: int) -> dict[str, float]:
+    """Strengths that differ at random; the annotators prefer the stronger system."""
+    return {
+        name: round(generator(seed, "strength", name).gauss(0, STRENGTHS), 2) for name in systems
+    }
+
+
+def stated_strengths(
+    systems: Sequence[str], given: Mapping[str, float], seed: int
+) -> dict[str, float]:
+    """The given strengths, and random ones of the other systems."""
+    unknown = [name for name in given if name not in systems]
+    if unknown:
+        raise UnreadableInput(
+            "--strength", f"the study has no system {unknown[0]!r}", f"it has {first_few(systems)}"
+        )
+    return random_strengths(systems, seed) | dict(given)
+
+
+def systems_of(database: Database, config: StudyConfig) -> list[str]:
+    """The systems that the study compares."""
+    with database.reading() as session:
+        queries = chosen_queries(session, config)
+        names = session.scalars(
+            select(System.name)
+            .join(RankedList, RankedList.system_id == System.id)
+            .where(RankedList.query_id.in_(queries))
+            .distinct()
+            .order_by(System.name)
+        ).all()
+    chosen = config.queries.systems
+    return [name for name in names if not chosen or name in chosen]
+
+
+def copy_sources(source: Database, target: Database) -> None:
+    """Copy images, queries and ranked lists into a new database."""
+    with source.reading() as reading, target.writing() as writing:
+        for table in SOURCES:
+            for rows in rows_of(reading.connection(), table):
+                writing.execute(insert(table), rows)
+
+
+def rows_of(connection: Connection, table: Table) -> Iterator[list[dict[str, object]]]:
+    for rows in connection.execute(select(table)).mappings().partitions(ROWS_AT_ONCE):
+        yield [dict(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenSets:
+    """A question as a simulated annotator sees it (`hsfiq.kinds.kind.SeenQuestion`)."""
+
+    rules: Rules
+    progress: float
+    images: Sequence[Sequence[float]]
+
+    def utilities(self) -> list[float]:
+        return [sum(images) / len(images) for images in self.images]
+
+    def image_utilities(self) -> list[list[float]]:
+        return [list(images) for images in self.images]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """How simulated annotators judge the sets of a study, by the strengths of their systems."""
+
+    session: Session
+    config: StudyConfig
+    strengths: Mapping[str, float]
+    seed: int
+
+    def by(self, annotator: SimulatedAnnotator, n_questions: int) -> Judge:
+        simulated = KINDS[self.config.design.kind].simulated
+        if simulated is None:
+            raise UnreadableInput(
+                "design.kind", f"nothing simulates answers of kind {self.config.design.kind}"
+            )
+        rules = rules_of(self.config)
+
+        def judge(rng: Random, question: Question, step: Step) -> Answer:
+            images = [
+                [self.utility(question, retrieved)] * len(shown_images(question, side))
+                for side, retrieved in enumerate(shown_sets(question), start=1)
+            ]
+            progress = (step.number - 1) / max(1, n_questions - 1)
+            return simulated(annotator, rng, SeenSets(rules, progress, images))
+
+        return judge
+
+    def utility(self, question: Question, retrieved: RetrievedSet) -> float:
+        """The utility of a set: of its system's strength, or of a planted set."""
+        query = question.pair.query_id
+        if retrieved.system_id is None:
+            images = [member.image_id for member in retrieved.images]
+            return FITS if self.near(query, images[0]) else DOES_NOT_FIT
+        system = self.session.get_one(System, retrieved.system_id).name
+        shared = generator(self.seed, "query", str(query)).gauss(0, QUERIES)
+        return MIDDLE + shared + self.strengths[system] / SLOPE
+
+    def near(self, query: int, image: int) -> bool:
+        """Whether the image is the query's target, or in one of its ranked lists."""
+        target = self.session.get_one(Query, query).triplet.target_id
+        lists = select(RankedList.image_ids).where(RankedList.query_id == query)
+        return image == target or any(image in ids for ids in self.session.scalars(lists))
+
+
+def rehearse(
+    source: Database,
+    target: Database,
+    config: StudyConfig,
+    strengths: Mapping[str, float],
+    seed: int,
+    actor: Actor,
+    track: Track = iter,
+) -> str:
+    """Draw the study again in a new database and let simulated annotators answer it.
+
+    The owner's own questions are left out. Returns the study's name, which ends in `SUFFIX`.
+    """
+    copy_sources(source, target)
+    config = replace(
+        config,
+        study=replace(config.study, name=f"{config.study.name[: 80 - len(SUFFIX)]}{SUFFIX}"),
+        questionnaire=Questionnaire(),
+        recruitment=replace(config.recruitment, mode="open", quotas={}, platform_study_id=""),
+    )
+    with target.reading() as session:
+        queries = chosen_queries(session, config)
+
+    def require(session: Session, study: Study) -> None:
+        require_enough_forms(session, study, config)
+
+    create_study(target, config, queries, actor=actor, require=require, origin="simulated")
+    with target.writing() as session:
+        answer_study(session, config.study.name, strengths, seed, track)
+    return config.study.name
+
+
+def answer_study(
+    session: Session, name: str, strengths: Mapping[str, float], seed: int, track: Track
+) -> None:
+    """All participants that the study takes answer all of their questions; then it is closed."""
+    study = find_study(session, name)
+    if study is None:
+        raise UnreadableInput(name, "the study is missing")
+    config, capacity = config_of(study), capacity_of(session, study)
+    judgements = Judgements(session, config, strengths, seed)
+    n_questions = max(capacity.by_questions)
+    people = recruited(config.recruitment, capacity)
+    annotators = draw_annotators(generator(seed, "annotators"), people)
+    for number, annotator in enumerate(track(annotators)):
+        now = START + timedelta(hours=number)
+        row = enrolled(session, study.id, now)
+        rng = generator(seed, "answers", row.name)
+        answer_all(session, row, rng, judgements.by(annotator, n_questions), now, n_questions)
+        row.store(session)
+    study.status = "closed"

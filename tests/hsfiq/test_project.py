@@ -1,0 +1,401 @@
+"""From own data to an answer: `hsfiq init`, `rehearse`, `serve`, `export` and `analyze`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from sqlalchemy import select
+
+from hsfiq.actors import command_line
+from hsfiq.collect.participants import enrol
+from hsfiq.collect.studies import find_study, list_studies
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.sqlite import sqlite_url
+from hsfiq.db.tables import Participant, Question, Study, StudyCreation
+from hsfiq.errors import UnreadableInput
+from hsfiq.project import (
+    INVITATIONS_FILE,
+    Pay,
+    invited_links,
+    project_in,
+    redraw_if_changed,
+    size_for,
+    usual_overlap,
+)
+from hsfiq.rehearsal import START, answer_study
+from hsfiq.study.config_file import read_config
+from tests.hsfiq.samples import CommandResult, dump, hsfiq
+
+IMAGES = [f"img{number:02d}" for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 images, a table as a spreadsheet program writes it, a JSONL run and an .xlsx run."""
+    folder = tmp_path_factory.mktemp("own")
+    rng = Random(3)
+    (folder / "photos" / "more").mkdir(parents=True)
+    for number, name in enumerate(IMAGES):
+        colour = tuple(rng.randrange(256) for _ in range(3))
+        place = folder / "photos" / ("more" if number % 2 else "")
+        Image.new("RGB", (60, 80), colour).save(place / f"{name}.jpg")
+    rows = [
+        f"q{number};is redder, and rounder;{name};{IMAGES[number - 1]}"
+        for number, name in enumerate(IMAGES)
+    ]
+    table = "\ufeff" + "\r\n".join(["query_id;text;reference;target", *rows, ""])
+    (folder / "queries.csv").write_bytes(table.encode())
+    with (folder / "mine.jsonl").open("w", encoding="utf-8") as file:
+        for number in range(40):
+            images = rng.sample(IMAGES, 8)
+            file.write(json.dumps({"query_id": f"q{number}", "images": images}) + "\n")
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active.append(["query_id", "rank", "image_id"])
+    for number in range(40):
+        for rank, image in enumerate(rng.sample(IMAGES, 8), start=1):
+            book.active.append([f"q{number}", rank, image])
+    book.save(folder / "clip4cir.xlsx")
+    return folder
+
+
+def init(data: Path, folder: Path, *options: str) -> CommandResult:
+    """`hsfiq init` with what `data` holds; later options replace earlier ones."""
+    return hsfiq(
+        *("init", folder, "--images", data / "photos", "--queries", data / "queries.csv"),
+        *("--run", f"mine={data / 'mine.jsonl'}", "--run", data / "clip4cir.xlsx"),
+        *options,
+    )
+
+
+@pytest.fixture
+def project(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of 20 participants; commands run in its folder."""
+    assert init(data, tmp_path / "my-study", "--yes").code == 0
+    monkeypatch.chdir(tmp_path / "my-study")
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    return tmp_path / "my-study"
+
+
+@pytest.fixture
+def database(project: Path) -> Iterator[Database]:
+    opened = open_database(project_in(project).database_url, create=False)
+    yield opened
+    opened.close()
+
+
+def serve_once(folder: Path) -> list[str]:
+    """What `hsfiq serve` prints once it serves, up to the line about the dashboard."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [sys.executable, "-m", "hsfiq", "serve", "--port", str(port)]
+    with subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        lines = []
+        for line in server.stderr:
+            lines.append(line.rstrip())
+            if line.startswith("the dashboard"):
+                break
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as reply:
+            assert reply.status == 200
+        server.terminate()
+    return lines
+
+
+def test_five_commands_from_own_images_to_a_verdict(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = init(data, Path("my-study"), "--yes", "--pay", "12 EUR")
+    assert made.code == 0, made.err
+    for words in (
+        "40 with an image and a text",
+        "20 participants, 26 questions each",
+        "64.00 EUR",
+        "mine against clip4cir: known to within 0.09",
+        "hsfiq rehearse my-study",
+    ):
+        assert words in made.out
+    assert "no license" in made.err
+    assert "no institution, no contact, no ethics approval" in made.err
+    before = dump(tmp_path / "my-study" / "hsfiq.db")
+    rehearsed = hsfiq("rehearse", "my-study", "--strength", "mine=2", "--strength", "clip4cir=0")
+    assert rehearsed.code == 0, rehearsed.err
+    assert rehearsed.out.startswith("SIMULATED")
+    assert "People prefer mine to clip4cir." in rehearsed.out
+    assert dump(tmp_path / "my-study" / "hsfiq.db") == before
+    rehearsal = tmp_path / "my-study" / "rehearsal"
+    report = (rehearsal / "report" / "report.html").read_text("utf-8")
+    assert "simulat" in report.lower()
+    for release in (rehearsal / "releases").iterdir():
+        assert json.loads((release / "manifest.json").read_text("utf-8"))["simulated"] is True
+    payments = (rehearsal / "payments.csv").read_text("utf-8")
+    paid = list(csv.DictReader(io.StringIO(payments)))
+    assert len(paid) == 20
+    assert {row["simulated"] for row in paid} == {"true"}
+    assert {row["currency"] for row in paid} == {"EUR"}
+
+    monkeypatch.chdir(tmp_path / "my-study")
+    lines = serve_once(Path())
+    assert "20 personal links in invitations.csv" in lines[1]
+    opened = open_database(project_in(Path()).database_url, create=False)
+    with opened.writing() as session:  # people answer
+        answer_study(session, "my-study", {"mine": 2.0, "clip4cir": 0.0}, 1, iter)
+    opened.close()
+    exported = hsfiq("export", "--filter-invalid")
+    assert exported.code == 0, exported.err
+    analyzed = hsfiq("analyze", "--json")
+    assert analyzed.code == 0, analyzed.err
+    verdict = json.loads(analyzed.out)["verdicts"][0]
+    assert (verdict["a"], verdict["b"], verdict["verdict"]) == ("mine", "clip4cir", "better")
+    assert verdict["simulated"] is False
+    monkeypatch.chdir(tmp_path / "my-study" / "releases")  # deeper in the project
+    assert hsfiq("study", "list").out.startswith("my-study: closed")
+    assert "my-study-hp-1.0.0" in hsfiq("analyze", "--resamples", "50").err
+
+
+def test_it_asks_what_it_is_not_told(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers that cannot be used are asked again; empty ones take the default."""
+    answers = ["many", "10", "11", "", "a lot", "9,50 gbp", "prolific", "perhaps", "no"]
+    answers += ["CC BY", "CC-BY-4.0", "Lab of Ships", "", "board 3"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*answers, ""])))
+    result = init(data, tmp_path / "autumn")
+    assert result.code == 0, result.err
+    config = read_config(tmp_path / "autumn" / "study.toml")
+    assert config.recruitment.participants == 10
+    assert config.design.annotators_per_query == 6
+    assert config.recruitment.mode == "prolific"
+    assert config.recruitment.completion_code in (tmp_path / "autumn" / "study.toml").read_text()
+    assert (config.checks.gold, config.checks.repeated, config.checks.arithmetic) == (0, 0, False)
+    assert (config.study.institution, config.study.ethics) == ("Lab of Ships", "board 3")
+    assert config.release.licence == "CC-BY-4.0"
+    assert project_in(tmp_path / "autumn").pay == Pay(9.5, "GBP")
+    for what in ("'many' is not a whole number", "'a lot' is no amount", "neither yes nor no"):
+        assert what in result.out
+    assert "no contact:" in result.err
+
+
+def test_nobody_can_answer(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    result = init(data, tmp_path / "autumn")
+    assert result.code == 2
+    assert "--yes: is needed" in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--pay", "much"], "--pay: 'much' is no amount with a currency"),
+        (["--participants", "5", "--overlap", "6"], "--overlap: 6 people cannot judge"),
+        (["--participants", "900", "--overlap", "1"], "--participants: 900 participants, but"),
+        (["--platform", "mturk"], "--platform: 'mturk' is not links, open, prolific"),
+        (["--license", "CC BY"], "--license: 'CC BY' is neither"),
+        (["--contact", "a\nb"], "--contact: must be one line"),
+        (["--run", "x=none.json"], "none.json: there is no such file"),
+    ],
+)
+def test_wrong_answers_make_no_folder(
+    data: Path, tmp_path: Path, options: list[str], error: str
+) -> None:
+    result = init(data, tmp_path / "autumn", "--yes", *options)
+    assert result.code == 2
+    assert error in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_mistakes_of_all_files_are_reported(data: Path, tmp_path: Path) -> None:
+    table = tmp_path / "queries.csv"
+    table.write_text("query_id,text,reference\nq1,is red,none.jpg\n,is red,img01\n")
+    run = tmp_path / "broken.jsonl"
+    run.write_text('{"query_id": "q1"\n')
+    result = hsfiq(
+        *("init", tmp_path / "autumn", "--images", data / "photos", "--queries", table, "--yes"),
+        *("--run", run, "--run", data / "clip4cir.xlsx"),
+    )
+    assert result.code == 2
+    lines = result.err.splitlines()
+    assert len(lines) == 3
+    assert "row 2" in lines[0] or "line 2" in lines[0]
+    assert "query_id" in lines[1]
+    assert "broken.jsonl" in lines[2]
+    assert not (tmp_path / "autumn").exists()
+
+
+def test_what_cannot_be_a_study(data: Path, tmp_path: Path, project: Path) -> None:
+    alone = hsfiq(
+        *("init", tmp_path / "one", "--images", data / "photos", "--yes"),
+        *("--queries", data / "queries.csv", "--run", data / "mine.jsonl"),
+    )
+    assert "at least 2 systems" in alone.err
+    assert "exists already" in init(data, project, "--yes").err
+    assert "is inside the project" in init(data, project / "inner", "--yes").err
+    assert "is not a project" in hsfiq("rehearse", tmp_path).err
+    other = {f"x{number}": IMAGES[:5] for number in range(3)}
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    foreign = init(data, tmp_path / "two", "--yes", "--run", str(tmp_path / "other.json"))
+    assert "no query has a list of every system" in foreign.err
+
+
+def test_small_data_get_no_gold_questions(data: Path, tmp_path: Path) -> None:
+    """Nobody may see a gold question's query in another question, so here none is left."""
+    result = init(data, tmp_path / "all", "--yes", "--participants", "2", "--overlap", "2")
+    assert result.code == 0, result.err
+    assert "no gold questions are asked" in result.err
+    config = read_config(tmp_path / "all" / "study.toml")
+    assert (config.checks.gold, config.checks.repeated) == (0, 1)
+
+
+@given(
+    n_queries=st.integers(1, 400),
+    participants=st.integers(1, 120),
+    data=st.data(),
+)
+def test_sizes_have_a_place_for_each_participant(
+    n_queries: int, participants: int, data: Any
+) -> None:
+    usual = usual_overlap(n_queries, participants)
+    overlap = data.draw(st.one_of(st.just(usual), st.integers(1, participants)))
+    try:
+        size = size_for(n_queries, participants, overlap)
+    except UnreadableInput:
+        assert n_queries * overlap < participants
+        return
+    judged = size.sample or n_queries
+    assert 1 <= size.questions <= min(50, n_queries)
+    assert size.questions % size.forms == 0
+    assert judged * overlap >= participants * size.questions - overlap
+    assert judged <= n_queries
+
+
+@pytest.mark.parametrize(
+    ("text", "pay"),
+    [("0", None), ("0 EUR", None), ("12 EUR", Pay(12, "EUR")), ("9,50gbp", Pay(9.5, "GBP"))],
+)
+def test_pay_is_read(text: str, pay: Pay | None) -> None:
+    assert Pay.read(text) == pay
+
+
+def test_the_projects_database_study_and_dataset_are_the_defaults(
+    project: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there are several, and not outside."""
+    (project / "second.toml").write_text(
+        (project / "study.toml").read_text().replace('name = "my-study"', 'name = "second"')
+    )
+    assert hsfiq("study", "create", "second.toml", "--draft").code == 0
+    queries = ("import", "queries", data / "queries.csv", "--images", data / "photos")
+    assert hsfiq(*queries, "--dataset", "other").code == 0
+    assert hsfiq("study", "status", "--json").result["study"] == "my-study"
+    run = project / "third.json"
+    run.write_text(json.dumps({f"q{number}": IMAGES[:6] for number in range(40)}))
+    imported = hsfiq("import", "runs", run, "--system", "third")
+    assert "dataset my-study" in imported.out
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", "sqlite:///other.db")
+    refused = hsfiq("study", "list")
+    assert refused.code == 2
+    assert "HSFIQ_DATABASE_URL: names another database" in refused.err
+    assert hsfiq("study", "list", "--database", project_in(project).database_url).code == 0
+    monkeypatch.chdir(project.parent)
+    assert "other.db" in hsfiq("study", "list").err
+
+
+def change(project: Path, before: str, after: str) -> None:
+    file = project / "study.toml"
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+
+
+def test_the_draft_follows_its_file_until_somebody_has_enrolled(
+    project: Path, database: Database
+) -> None:
+    own = project_in(project)
+    assert redraw_if_changed(database, own, command_line()) is None
+    links = invited_links(database, own, "my-study", command_line(), "http://127.0.0.1:7860")
+    assert len(links) == 20
+    change(project, "annotators_per_query = 12", "annotators_per_query = 6")
+    change(project, 'title = "Which', 'title = "Say which')
+    change(project, "questions_per_form = 24", "questions_per_form = 12")
+    told = redraw_if_changed(database, own, command_line())
+    assert told == "study my-study: drawn again, because its file has changed"
+    with database.reading() as session:
+        (study,) = session.scalars(select(Study)).all()
+        assert (study.name, study.status) == ("my-study", "draft")
+        assert study.title.startswith("Say which")
+        assert session.scalars(select(StudyCreation)).all() == []
+        invited = session.scalars(select(Participant)).all()
+        assert {person.study_id for person in invited} == {study.id}
+        assert len(session.scalars(select(Question)).all()) == 20 * 14
+    assert invited_links(database, own, "my-study", command_line(), "https://x.org")[0] == (
+        links[0].replace("http://127.0.0.1:7860", "https://x.org")
+    )
+    assert "https://x.org" in (project / INVITATIONS_FILE).read_text()
+    with database.writing() as session:
+        study = find_study(session, "my-study")
+        assert study is not None
+        study.status = "open"
+        enrol(session, study.id, now=START)
+    change(project, 'title = "Say which', 'title = "Now say which')
+    told = redraw_if_changed(database, own, command_line())
+    assert told is not None
+    assert "stays as it is" in told
+    with database.reading() as session:
+        (study,) = session.scalars(select(Study)).all()
+        assert study.title.startswith("Say which")
+
+
+def test_a_draft_that_cannot_be_drawn_again_stays(project: Path, database: Database) -> None:
+    change(project, "k = 5", "k = 50")
+    with pytest.raises(Exception, match=r"have lists of at least 50 images"):
+        redraw_if_changed(database, project_in(project), command_line())
+    with database.reading() as session:
+        (study,) = list_studies(session)
+        assert (study.name, study.k) == ("my-study", 5)
+
+
+def test_strengths_are_checked(project: Path) -> None:
+    for given_strength in ("mine", "mine=much", "mine=nan", "theirs=1"):
+        result = hsfiq("rehearse", "--strength", given_strength)
+        assert result.code == 2
+        assert "--strength" in result.err
+    assert not (project / "rehearsal").exists()
+
+
+def test_two_rehearsals_with_a_seed_are_equal_and_replace_each_other(project: Path) -> None:
+    digests = []
+    for seed in ("4", "4", "5"):
+        result = hsfiq("rehearse", "--seed", seed, "--json").result
+        (hp,) = (project / "rehearsal" / "releases").glob("*-hp-*")
+        digests.append(json.loads((hp / "manifest.json").read_text())["content_sha256"])
+        assert result["simulated"] is True
+        assert set(result["strengths"]) == {"mine", "clip4cir"}
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_broken_marker_is_named(project: Path) -> None:
+    (project / "hsfiq.toml").write_text("[pay]\nper_year = 1\n")
+    assert "hsfiq.toml: is no project's file" in hsfiq("study", "list").err
+
+
+def test_urls_of_awkward_folders(tmp_path: Path) -> None:
+    assert sqlite_url(tmp_path / "a?b%") == f"sqlite:///{tmp_path}/a%3Fb%25"
