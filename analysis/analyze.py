@@ -291,7 +291,7 @@ MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class ReleaseSummary(AnalysedRelease):
-    """What was analysed: `n_questions` of `n_questions_in_all`, with `n_sets`."""
+    """What was analyzed: `n_questions` of `n_questions_in_all`, with `n_sets`."""
 
     n_questions_in_all: int
     n_sets: int
@@ -306,7 +306,7 @@ class ReleaseSummary(AnalysedRelease):
 
     @property
     def taken(self) -> str | None:
-        """Which part was analysed, in words; None for all questions."""
+        """Which part was analyzed, in words; None for all questions."""
         if self.part is None:
             return None
         return (

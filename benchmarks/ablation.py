@@ -225,7 +225,7 @@ def compared(figure: Sampled, base: Sampled) -> dict[str, Any]:
 
 
 def summary(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Summarise the seeds for every strategy and split."""
+    """Summarize the seeds for every strategy and split."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for case in cases:
         key = tuple(case[name] for name in WAY)

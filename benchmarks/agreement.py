@@ -1,4 +1,4 @@
-"""The whole pipeline on the drawn catalogue: train, simulate studies, score, analyse.
+"""The whole pipeline on the drawn catalogue: train, simulate studies, score, analyze.
 
 `hsfiq train` trains a scorer from scratch. Simulated annotators answer two studies on triplets not
 used in training: of split `val`, and of `test`, whose combinations of colour and pattern do not

@@ -124,7 +124,7 @@ def measure(
     cases: list[dict[str, Any]] = []
     for design in designs:
         simulated = list(run_each(outcomes, *zip(*jobs(design, seed, studies), strict=True)))
-        cases += summarise(design, simulated, truth)
+        cases += summarize(design, simulated, truth)
         print(f"{design.participants} participants, overlap {design.name}", file=sys.stderr)
     ours = [case for case in cases if case["way"] == "default"]
     return {
@@ -280,7 +280,7 @@ def resampled_statistic(
     return rows, bootstrap.ratios(rows, terms.hits[:, None], terms.counted[:, None])[:, 0]
 
 
-def summarise(
+def summarize(
     design: Design, studies: list[list[Outcome]], truth: dict[str, float]
 ) -> Iterator[dict[str, Any]]:
     """Coverage of the intervals and size of the tests, by way and statistic."""

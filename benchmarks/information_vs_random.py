@@ -84,7 +84,7 @@ def answer_all(command: partial[str], place: Place, participants: int, seed: int
         server.kill()
 
 
-def summarise(by_seed: Sequence[HeldOut], first: int, n: int) -> dict[str, Any]:
+def summarize(by_seed: Sequence[HeldOut], first: int, n: int) -> dict[str, Any]:
     """Return the result: the agreement of each strategy, and the difference."""
     return {
         "answers": n,

@@ -28,7 +28,7 @@ import torch
 
 from benchmarks.agreement import hsfiq
 from benchmarks.held_out import HeldOut, mean_agreement, mean_difference, measure_held_out
-from benchmarks.information_vs_random import compare_follow_ups, summarise
+from benchmarks.information_vs_random import compare_follow_ups, summarize
 from hsfiq.demo.study import IMAGE_FOLDER, database_url
 from hsfiq.model.data import CATALOGUE, TrainingData, read_training_data
 from hsfiq.model.preference.retrain import retrain
@@ -121,7 +121,7 @@ def measure(seed: int, plan: Plan) -> dict[str, Any]:
         **{key: last[key] for key in (*METRICS, "difference")},
         "seconds": time.perf_counter() - started,
         "cases": cases,
-        **({"asking": summarise(follow_ups, plan.sizes[0], plan.follow_up)} if follow_ups else {}),
+        **({"asking": summarize(follow_ups, plan.sizes[0], plan.follow_up)} if follow_ups else {}),
     }
 
 

@@ -80,7 +80,7 @@ def soak(place: Place, rounds: int, seed: int, people: int = PEOPLE) -> dict[str
     ledger.over.set()
     wait_until(lambda: not are_alive(threads), "every annotator")
     server.kill()
-    return summarise(place, ledger, people, rounds)
+    return summarize(place, ledger, people, rounds)
 
 
 def are_alive(threads: Sequence[threading.Thread]) -> bool:
@@ -126,7 +126,7 @@ def retry(person: Annotator, action: Callable[[], None], ledger: Ledger) -> bool
         wait = min(2 * wait, LONGEST_WAIT)
 
 
-def summarise(place: Place, ledger: Ledger, people: int, restarts: int) -> dict[str, Any]:
+def summarize(place: Place, ledger: Ledger, people: int, restarts: int) -> dict[str, Any]:
     """Compare acknowledged with stored answers, and these with the design.
 
     Nobody revises here, so a second row of a question is a duplicate; the design requires `people`

@@ -101,7 +101,7 @@ def soak(
         server.kill()
         for retriever in retrievers:
             retriever.kill()
-    return summarise(place, ledger, people, kills, len(retrievers))
+    return summarize(place, ledger, people, kills, len(retrievers))
 
 
 def search_on(person: Searcher, ledger: Ledger) -> None:
@@ -143,7 +143,7 @@ def repeat(person: Searcher, request: tuple[str, dict[str, Any]] | None, ledger:
             return request is not None and request is wanted
 
 
-def summarise(
+def summarize(
     place: Place, ledger: Ledger, people: int, kills: int, n_retrievers: int
 ) -> dict[str, Any]:
     database = place.database()

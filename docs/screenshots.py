@@ -1,13 +1,16 @@
-"""Pictures of every page of the annotation app: `python -m docs.screenshots`.
+"""Pictures of every page of the annotation app, and those of the README.
 
-Serves the demo from a folder of its own and walks through a study in English and in Korean, in a
-wide window, light and dark, and in a narrow one.
+`python -m docs.screenshots` serves the demo from a folder of its own and walks through a study in
+English and in Korean, in a wide window, light and dark, and in a narrow one.
+`python -m docs.screenshots http://127.0.0.1:7860` takes the picture of a running arena instead
+(`make arena`).
 """
 
 from __future__ import annotations
 
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -22,14 +25,20 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 from sqlalchemy import select
 
+from hsfiq import access
+from hsfiq.analysis.reports.report import report
 from hsfiq.annotate.app import build_app, server_settings
+from hsfiq.atomic_files import write_report
 from hsfiq.collect import owner, participants
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant, Study
-from hsfiq.demo.study import database_url, make_study, served_design
+from hsfiq.demo.study import database_url, make_answered_study, make_study, served_design
+from hsfiq.releases.export import export_releases
+from hsfiq.releases.filters import Filters
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "screenshots"
+PASSWORD = "correct horse battery"  # noqa: S105 (of a database that is deleted)
 COLOURS = 256
 """Enough for pictures of pages, and a third of their size."""
 
@@ -70,9 +79,9 @@ class Album:
         self.page.mouse.move(0, 0)
         path = FOLDER / f"{self.language}-{name}-{self.look.name}.png"
         self.page.screenshot(path=path, animations="disabled")
+        shrink(path)
         if path.name == "en-question-light.png":
             shutil.copyfile(path, DOCS / "question.png")
-        shrink(path)
 
 
 def shrink(path: Path) -> None:
@@ -236,24 +245,80 @@ def answer_all(page: Page, album: Album) -> None:
     album.take("done")
 
 
-def main() -> None:
-    """Take all pictures anew."""
+def picture_results(browser: Browser, folder: Path) -> None:
+    """The dashboard and the report of a study with 600 simulated answers."""
+    database = open_database(database_url(folder))
+    make_answered_study(database, folder, 600, 4)
+    with database.writing() as session:
+        access.set_owner_password(session, access.new_hash(PASSWORD))
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    with served(database) as address:
+        page.goto(f"{address}/owner/")
+        page.locator("[name=password]").fill(PASSWORD)
+        press(page, "Enter")
+        page.wait_for_load_state("networkidle")
+        keep(page, "dashboard")
+    with database.reading() as session:
+        study = session.scalars(select(Study)).one()
+        *_, hp = export_releases(session, study, ["hp"], Filters(invalid=True), parent=folder)
+    database.close()
+    write_report(report(hp.folder, []).files(), folder / "report")
+    page.goto((folder / "report" / "report.html").as_uri() + "#verdicts")
+    keep(page, "report")
+    page.close()
+
+
+def picture_arena(browser: Browser, address: str) -> None:
+    """The two lists of a running arena for a first text."""
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    page.goto(address)
+    page.locator("form button").first.click()
+    page.locator(".agree").click()
+    page.locator(".guidelines").wait_for()
+    press(page, "Enter")
+    page.locator(".guidelines").wait_for(state="hidden")
+    page.locator("#hsfiq-search-text").fill("a red one with long sleeves")
+    press(page, "Enter")
+    page.get_by_text("Both equally good").first.wait_for()
+    keep(page, "arena")
+    page.close()
+
+
+def keep(page: Page, name: str) -> None:
+    """A picture in the folder of the documents, as the README shows it."""
+    page.wait_for_timeout(1000)  # until the images are painted
+    page.screenshot(path=DOCS / f"{name}.png", animations="disabled")
+    shrink(DOCS / f"{name}.png")
+
+
+def main(arena: str | None = None) -> None:
+    """Take all pictures anew, or that of a running arena."""
+    names = ("chromium-headless-shell", "chromium", "chromium-browser")
+    chromium = next(filter(None, map(shutil.which, names)), None)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        if arena is not None:
+            picture_arena(browser, arena)
+        else:
+            picture_all(browser)
+        browser.close()
+
+
+def picture_all(browser: Browser) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        picture_results(browser, Path(folder))
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder:
         database = open_database(database_url(Path(folder)))
         make_study(database, Path(folder), served_design(0), 12, simulated=False)
-        names = ("chromium-headless-shell", "chromium", "chromium-browser")
-        chromium = next(filter(None, map(shutil.which, names)), None)
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         with served(database) as address:
             for language in LANGUAGES:
                 set_up(database, language)
                 for look in LOOKS:
                     walk(browser, address, database, language, look)
-        browser.close()
         database.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

@@ -16,7 +16,7 @@ from hsfiq.cli import run
 
 
 def main() -> None:
-    """Train, make a release, score it and analyse both metrics."""
+    """Train, make a release, score it and analyze both metrics."""
     short = ["--limit", "200", "--set", "epochs=2", "--set", "n_def=1"]
     run(
         [

@@ -41,7 +41,7 @@ RunQuery = Callable[[str], Sequence[Sequence[Any]]]
 
 REVISION_TABLE = "alembic_version"
 REQUIRED_TABLES = frozenset({REVISION_TABLE, "studies", "participants", "responses"})
-"""The tables by which a database of hsfiq is recognised, at every schema revision."""
+"""The tables by which a database of hsfiq is recognized, at every schema revision."""
 
 # One statement for both kinds of database and all schema revisions. An answer is a question with
 # a response, however often it was revised. Studies that are still being created are left out.

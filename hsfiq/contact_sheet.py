@@ -760,7 +760,7 @@ NAMED = 3
 """How many images without a picture are listed by name."""
 
 
-def summarise(path: Path, content: SheetContent, sheet: Sheet) -> dict[str, Any]:
+def summarize(path: Path, content: SheetContent, sheet: Sheet) -> dict[str, Any]:
     """Return the JSON result of `hsfiq show`."""
     query = content.query
     target = query.answers[0] if query.answers else None

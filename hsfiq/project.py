@@ -469,8 +469,8 @@ def redraw_if_changed(
                 return None
             if not is_untouched(session, study):
                 return (
-                    f"{STUDY_FILE} has changed since somebody enrolled: study {study.name} stays as "
-                    f"it is; hsfiq study edit {study.name} {STUDY_FILE} changes its texts"
+                    f"{STUDY_FILE} has changed since somebody enrolled: study {study.name} stays "
+                    f"as it is; hsfiq study edit {study.name} {STUDY_FILE} changes its texts"
                 )
         key = None if study is None else study.id
     try:

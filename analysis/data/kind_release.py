@@ -134,7 +134,7 @@ class JudgedRelease:
 
 @dataclass(frozen=True)
 class AnalysedRelease(JsonRecord):
-    """Which release was analysed: all of it, or one `part` of its split."""
+    """Which release was analyzed: all of it, or one `part` of its split."""
 
     name: str
     version: str

@@ -135,7 +135,7 @@ def _notes(release: Release, name: str) -> Iterator[str]:
     if names:
         yield (
             f'metric "{name}" comes from a scorer that was retrained on {", ".join(names)}, '
-            "which is not what is analysed; where it asked about the same triplets or asked the "
+            "which is not what is analyzed; where it asked about the same triplets or asked the "
             "same people, these figures are too good"
         )
 

@@ -333,5 +333,5 @@ def _list_dtype(kind: pa.DataType) -> pd.ArrowDtype | None:
 
 
 def manifest_to_analyse(folder: Path) -> dict[str, Any]:
-    """The manifest of a release to analyse, which another tool may have made."""
+    """The manifest of a release to analyze, which another tool may have made."""
     return manifest_of(folder, {**RELEASE_KEYS, "study": str, "simulated": bool})

@@ -1,4 +1,4 @@
-"""The analysis of an arena's release: what was analysed, and its figures."""
+"""The analysis of an arena's release: what was analyzed, and its figures."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def figures(
 
 
 def relevance_of(release: JudgedRelease) -> pd.DataFrame:
-    """The table `relevance` of the questions analysed, with the system's name."""
+    """The table `relevance` of the questions analyzed, with the system's name."""
     table = read_frame(release.folder / "relevance.parquet")
     table = table[table["question_id"].isin(release.answers["question_id"])]
     return table.assign(system=system_names(table))

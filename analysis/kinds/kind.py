@@ -71,7 +71,7 @@ class KindStatistics:
 
 @dataclass(frozen=True)
 class KindSummary(AnalysedRelease):
-    """What was analysed."""
+    """What was analyzed."""
 
     n_queries: int
 

@@ -148,7 +148,7 @@ def mapped(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
 
 
 def unit_terms(table: pd.DataFrame) -> FloatArray:
-    """What each unit adds to the sums of `mean_squares`, (n_units, 6); values are standardised."""
+    """What each unit adds to the sums of `mean_squares`, (n_units, 6); values are standardized."""
     values = table["value"].to_numpy(np.float64)
     values = (values - values.mean()) / (values.std() or 1.0)
     unit = pd.factorize(table["unit"])[0]

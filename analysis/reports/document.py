@@ -147,7 +147,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a report; `summary` says what was analysed, in one line.
+    """The content of a report; `summary` says what was analyzed, in one line.
 
     `caveats` are what the data can and cannot show: heading and text of each point.
     """

@@ -164,7 +164,7 @@ def report(
     answer_model: bool = False,
     margin: float | None = None,
 ) -> Report:
-    """Analyse a release in full detail and make a report of it; nothing is drawn or written yet.
+    """Analyze a release in full detail and make a report of it; nothing is drawn or written yet.
 
     Args:
         release: a release, its folder, or its tables by name: `preferences`, `sets`, `queries`.
@@ -244,9 +244,7 @@ def sections_of(
     details, model, tested = analysis.details, analysis.answer_model, analysis.equivalences
     if analysis.verdicts:
         yield verdicts_section(analysis.verdicts)
-    if analysis.metrics or details is not None:
-        yield agreement_section(analysis, distribution)
-    yield from metrics_sections(analysis)
+    yield from metrics_sections(analysis, distribution)
     if details is not None:
         yield systems_section(details.systems)
     if tested is not None:
@@ -270,7 +268,11 @@ def sections_of(
         yield sensitivity_section(details.sensitivity)
 
 
-def metrics_sections(analysis: Analysis) -> Iterator[Section]:
+def metrics_sections(
+    analysis: Analysis, distribution: ScoreDistribution | None
+) -> Iterator[Section]:
+    if analysis.metrics or distribution is not None:
+        yield agreement_section(analysis, distribution)
     if not analysis.metrics:
         return
     yield preference_section(analysis)

@@ -35,7 +35,7 @@ from hsfiq.analysis.score_effects import AnswerModel, Deviation, Effect
 from hsfiq.analysis.systems.ranks import Duel, MetricRank, RankRanges
 from hsfiq.analysis.systems.strengths import OrderAgreement, Parameter
 from hsfiq.analysis.systems.systems import Systems
-from hsfiq.analysis.verdicts import Verdict
+from hsfiq.analysis.verdicts import NEUTRAL, Verdict
 
 # The section on the verdicts, the first of a report.
 
@@ -47,15 +47,15 @@ WORDS = {
 }
 SENTENCES = {
     "systems": {
-        "better": "People prefer {a} to {b}.",
-        "equivalent": "People find {a} as good as {b}.",
-        "undecided": "It is undecided whether people prefer {a} to {b}.",
+        "better": "People prefer {a} to {b}: {figures}.",
+        "equivalent": "People find {a} as good as {b}: {figures}.",
+        "undecided": "It is undecided whether people prefer {a} to {b}: {figures}.",
         "undefined": "Whether people prefer {a} to {b} is undefined: {reason}.",
     },
     "metrics": {
-        "better": "{a} agrees better with people than {b}.",
-        "equivalent": "{a} agrees as well with people as {b}.",
-        "undecided": "It is undecided whether {a} or {b} agrees better with people.",
+        "better": "{a} agrees better with people than {b}: {figures}.",
+        "equivalent": "{a} agrees as well with people as {b}: {figures}.",
+        "undecided": "It is undecided whether {a} or {b} agrees better with people: {figures}.",
         "undefined": "Whether {a} or {b} agrees better with people is undefined: {reason}.",
     },
 }
@@ -67,7 +67,9 @@ def verdicts_section(verdicts: Sequence[Verdict]) -> Section:
     title = "Which systems people prefer" if kind == "systems" else "Which metrics agree better"
     shown = verdicts if len(verdicts) <= MANY else verdicts[:1]
     sentences = [
-        SENTENCES[kind][each.verdict].format(a=each.a, b=each.b, reason=each.reason)
+        SENTENCES[kind][each.verdict].format(
+            a=each.a, b=each.b, reason=each.reason, figures=figures_of(each)
+        )
         for each in shown
     ]
     rows = (
@@ -81,6 +83,17 @@ def verdicts_section(verdicts: Sequence[Verdict]) -> Section:
         for each in verdicts
     )
     return Section("verdicts", title, (*sentences, table(f"verdicts_{kind}", rows)))
+
+
+def figures_of(verdict: Verdict) -> str:
+    """The win rate of the first system, or the difference of two metrics, with interval and p."""
+    base = NEUTRAL if verdict.kind == "systems" else 0.0
+    name = "win rate" if verdict.kind == "systems" else "preference rate higher by"
+    interval = ""
+    if verdict.ci is not None and not isnan(verdict.ci.low):
+        interval = f" [{verdict.ci.low + base:.3f}, {verdict.ci.high + base:.3f}]"
+    p = "p < .001" if verdict.p_holm < 0.001 else f"p = {verdict.p_holm:.3f}".replace("0.", ".")
+    return f"{name} {verdict.difference + base:.3f}{interval}, {p}"
 
 
 # The section on the model of the scores.

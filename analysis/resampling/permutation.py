@@ -3,7 +3,7 @@
 If they do, nothing changes when values of one are exchanged for values of the other. So swaps are
 drawn at random, and the observed difference of the two correlations is compared with the
 differences under the swaps (PERM-BOTH of Deutsch et al. 2021, arXiv 2104.00054, which swaps cell
-by cell). Standardised mid-ranks are swapped, or the scale of a metric would matter. They are
+by cell). Standardized mid-ranks are swapped, or the scale of a metric would matter. They are
 ranked over all groups at once: ranks within a group depend on each other, and swapping them one
 by one would find differences where there are none. A unit is what is swapped together: one cell
 of a table, or all sets of a participant.

@@ -84,7 +84,7 @@ def _p_values(comparisons: Sequence[Comparison], statistic: str) -> dict[tuple[s
 #
 # System i is better than j if the interval of s_i - s_j lies above 0. The intervals of all pairs
 # hold together: they are as wide as the 95% quantile, over the resamples, of the largest
-# standardised deviation of any pair (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for
+# standardized deviation of any pair (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for
 # Ranks"), expanded for few clusters by the ratio of Student's quantile to the normal one. A
 # system's rank is then from 1 + the number of systems that are better to n - the number that are
 # worse, for all systems at once. A cluster ends where every system above is better than every one
@@ -169,8 +169,8 @@ def better_pairs(strengths: Strengths, bootstrap: Bootstrap) -> BoolArray:
     deviations = bootstrap.deviations(differences)
     deviations = deviations[~np.isnan(deviations).any(axis=1)]
     with np.errstate(invalid="ignore", divide="ignore"):
-        standardised = np.nan_to_num(np.abs(deviations / deviations.std(axis=0)))
-    critical = np.quantile(standardised.max(axis=1, initial=0.0), LEVEL)
+        standardized = np.nan_to_num(np.abs(deviations / deviations.std(axis=0)))
+    critical = np.quantile(standardized.max(axis=1, initial=0.0), LEVEL)
     spreads = [bootstrap.spread(column) for column in differences.T]
     errors = np.array([student_error(spread) for spread in spreads])
     margin = critical * errors + EQUAL

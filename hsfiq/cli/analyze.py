@@ -29,7 +29,7 @@ app = typer.Typer()
 
 
 class Sampling(TypedDict):
-    """Which questions are analysed, and how they are resampled."""
+    """Which questions are analyzed, and how they are resampled."""
 
     part: str | None
     unit: Unit | None
@@ -195,7 +195,7 @@ def analyze(
     venue_of(style)  # refuses an unknown one before the work starts
     folder = release or newest_hp_release()
     if release is None:
-        typer.echo(f"analysing {folder}", err=True)
+        typer.echo(f"analyzing {folder}", err=True)
     sampling: Sampling = {
         "part": part,
         "unit": cast("Unit | None", unit),  # checked where the release is read
@@ -270,7 +270,7 @@ def refuse_metrics(metrics: list[str], scores: list[Path]) -> None:
 
 
 def analyze_votes(folder: Path, sampling: Sampling, output: Output, *, first_votes: bool) -> None:
-    """Analyse the release of an arena."""
+    """Analyze the release of an arena."""
     from hsfiq.analysis.kinds.arena import analyze_arena
     from hsfiq.analysis.reports.arena import arena_text
 
@@ -286,7 +286,7 @@ def analyze_votes(folder: Path, sampling: Sampling, output: Output, *, first_vot
 def analyze_kind(
     folder: Path, metrics: list[str], scores: list[Path], sampling: Sampling, output: Output
 ) -> None:
-    """Analyse a release of another question kind than pairs."""
+    """Analyze a release of another question kind than pairs."""
     from hsfiq.analysis.analyze import load_kind_inputs
     from hsfiq.analysis.kinds.kind import analyze_judged
     from hsfiq.analysis.reports.kinds import kind_report, kind_text
@@ -310,7 +310,7 @@ def analyze_pairs(
     answer_model: bool,
     equivalence: float | None,
 ) -> None:
-    """Analyse a release of pairs."""
+    """Analyze a release of pairs."""
     with requires("analysis"):
         from hsfiq.analysis.analyze import analyze as analyze_release
         from hsfiq.analysis.analyze import load_inputs
@@ -353,10 +353,12 @@ def reported(folder: Path) -> tuple[dict[str, Any], list[str], dict[str, bytes]]
         from hsfiq.analysis.reports.kinds import kind_report, kind_text
         from hsfiq.analysis.reports.report import report_of
         from hsfiq.analysis.reports.systems import verdicts_section
-        from hsfiq.analysis.reports.text import section_lines
+        from hsfiq.analysis.reports.text import folded, section_lines
     if kind_of(folder) not in STATISTICS:
         content = report_of(load_inputs(folder, []))
-        lines = list(section_lines(verdicts_section(content.analysis.verdicts)))
+        lines = [
+            folded(line) for line in section_lines(verdicts_section(content.analysis.verdicts))
+        ]
         return content.analysis.to_json(), lines, content.files()
     inputs = load_kind_inputs(folder, [])
     result = analyze_judged(inputs.release, inputs.statistics, inputs.metrics, inputs.bootstrap)

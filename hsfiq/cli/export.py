@@ -137,7 +137,7 @@ def export(
         bool,
         typer.Option(
             "--with-images",
-            help="Publish the image files, too: images.parquet. Only with a licence, and only if "
+            help="Publish the image files, too: images.parquet. Only with a license, and only if "
             "you may.",
         ),
     ] = False,

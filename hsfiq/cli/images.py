@@ -360,7 +360,7 @@ def show(
     The target is framed in lists, as are CIRCO's other ground truths and the reference.
     """
     with requires("annotate"):
-        from hsfiq.contact_sheet import describe, draw_sheet, shortcomings, summarise
+        from hsfiq.contact_sheet import describe, draw_sheet, shortcomings, summarize
     from hsfiq.atomic_files import write_whole
     from hsfiq.contact_sheet import content_from_database, content_from_folder
     from hsfiq.images.folder import ImageFolder
@@ -386,7 +386,7 @@ def show(
     with warnings.catch_warnings(action="ignore"):  # Pillow's, about odd but complete files
         sheet = draw_sheet(content.query, content.rows, k, find, font)
     write_whole(path, sheet.png())
-    print_result(summarise(path, content, sheet), describe(path, content, sheet), as_json=as_json)
+    print_result(summarize(path, content, sheet), describe(path, content, sheet), as_json=as_json)
     for line in shortcomings(content, sheet, root):
         typer.echo(line, err=True)
 

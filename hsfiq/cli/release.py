@@ -372,7 +372,7 @@ def push(
 def push_text(upload: Upload, url: str | None, *, private: bool) -> str:
     lines = [
         f"repository: {upload.repo}{' (private)' if private else ''}",
-        f"licence: {upload.licence}",
+        f"license: {upload.licence}",
         f"version: {upload.version}",
         *(f"  {n_bytes:>13,}  {name}" for name, n_bytes in upload.files.items()),
         f"  {upload.n_bytes:>13,}  bytes in {len(upload.files)} files",

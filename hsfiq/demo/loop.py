@@ -140,7 +140,7 @@ class Server:
 
 STUDY = "drawn"
 METRICS = ("recall@5", "before", "after")
-"""The analysed metrics; `before` and `after` are the scores of the two scorers."""
+"""The analyzed metrics; `before` and `after` are the scores of the two scorers."""
 
 REPORT, SERVER_LOG, SYSTEMS, SESSIONS = "report", "server.log", "systems", "sessions.jsonl"
 
@@ -385,7 +385,7 @@ OUTPUTS = (
 )
 
 
-def summarise(results: Mapping[str, Any], folder: Path) -> list[str]:
+def summarize(results: Mapping[str, Any], folder: Path) -> list[str]:
     """Return the lines for a report's `results.json` and the demo's folder."""
     rhos = {name: results["metrics"][name]["spearman"] for name in METRICS}
     (before_after,) = (
@@ -459,7 +459,7 @@ def run_loop(steps: Sequence[Step], folder: Path, port: int, write: Write, warn:
     ):
         run_steps(steps, server, signals, write, warn)
     results = json.loads((folder / REPORT / "results.json").read_bytes())
-    write("\n".join(summarise(results, folder)))
+    write("\n".join(summarize(results, folder)))
 
 
 def run_steps(

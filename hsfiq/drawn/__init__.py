@@ -2,7 +2,7 @@
 
 For the demo, the tests and the benchmarks. Everything is drawn by seeded generators and follows
 from the garments' attributes, never from a scorer, so that every result of the pipeline can be
-compared with the truth. Only pictures and recognising them need Pillow.
+compared with the truth. Only pictures and recognizing them need Pillow.
 """
 
 from hsfiq.drawn.annotators import Population, SimulatedAnnotator, draw_annotators

@@ -557,7 +557,7 @@ def encoded(garment: Garment, size: tuple[int, int]) -> bytes:
     return file.getvalue()
 
 
-# Recognising the garment in a picture by comparing it with drawn ones. Needs Pillow.
+# Recognizing the garment in a picture by comparing it with drawn ones. Needs Pillow.
 #
 # Best-first search: draw the neighbours (one attribute changed) of the garment most similar to the
 # picture, until one garment is far more similar than all its neighbours. So a served picture,
@@ -572,7 +572,7 @@ _MAX_DISTANCE = 4.0
 """Mean squared difference (levels of 255) that compression may cause; usually it is about 1."""
 
 _MAX_RATIO = 0.6
-"""A garment is recognised if its distance is below this share of every neighbour's."""
+"""A garment is recognized if its distance is below this share of every neighbour's."""
 
 START = tuple(
     Garment(category, colour, "short", pattern, "round", "none")  # type: ignore[arg-type]
@@ -586,8 +586,8 @@ _MAX_DRAWN = 300
 """How many garments are drawn before giving up; recognition takes about 180."""
 
 
-def recognise(content: bytes, where: str) -> Garment:
-    """Recognise the garment in an image file with this content; errors name it by `where`.
+def recognize(content: bytes, where: str) -> Garment:
+    """Recognize the garment in an image file with this content; errors name it by `where`.
 
     Raises:
         UnreadableInput: it is not an image, or shows no garment of the drawn catalogue.

@@ -57,7 +57,7 @@ FORMATS = tuple(
     for name in ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
     if name in Image.OPEN  # AVIF needs Pillow 11.3
 )
-"""What is recognised, by content. Others of Pillow's formats start programs or set no limits."""
+"""What is recognized, by content. Others of Pillow's formats start programs or set no limits."""
 
 MAX_SIDE = 65_535
 """Pixels of a side, as in JPEG. Pillow needs memory for each row, even if the row is short."""

@@ -1,4 +1,4 @@
-"""Reading FashionIQ, CIRR, CIRCO and FISD, and recognising a folder of them by its files."""
+"""Reading FashionIQ, CIRR, CIRCO and FISD, and recognizing a folder of them by its files."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def read_cirr_triplet(place: Place, split: str, known: set[str]) -> Triplet:
     )
 
 
-# Reading a folder of FashionIQ, CIRR or CIRCO, recognised by its files.
+# Reading a folder of FashionIQ, CIRR or CIRCO, recognized by its files.
 
 _CIRCO_SPLITS = ("val", "test")
 

@@ -56,7 +56,7 @@ def empty_columns(file: Path, table: Table) -> list[str]:
 
 # What the manifest says of a release besides its tables, for the card and for croissant.json.
 
-NO_LICENCE = "no licence: nobody may use it; name one with [release] in study.toml, or with --about"
+NO_LICENCE = "no license: nobody may use it; name one with [release] in study.toml, or with --about"
 
 
 def publication_facts(publication: Publication) -> dict[str, Any]:
@@ -235,24 +235,24 @@ def licence_section(manifest: Mapping[str, Any]) -> str:
     licence = publication["licence"]
     if licence:
         text = (
-            f"The licence of the answers and the tables is [{licence}]({licence_address(licence)})."
+            f"The license of the answers and the tables is [{licence}]({licence_address(licence)})."
         )
     elif is_published_file(manifest):
         text = (
-            "**No licence is stated.** The answers were imported from a published file, which "
+            "**No license is stated.** The answers were imported from a published file, which "
             "names none; ask its authors before you use them for more than the law allows."
         )
     else:
-        text = "**No licence is stated**, so nobody may use this release without asking its owner."
+        text = "**No license is stated**, so nobody may use this release without asking its owner."
     contact = f" Contact: {publication['contact']}." if publication["contact"] else ""
     place = f" Published at <{publication['url']}>." if publication["url"] else ""
     images = (
-        " The images are not in the release and have their own licences; image ids are those of "
+        " The images are not in the release and have their own licenses; image ids are those of "
         f"{' and '.join(manifest['datasets'])}."
     )
     if "images" in manifest:
         images = " The owner of the study decided to publish the images in the release."
-    return f"## Licence\n\n{text}{images}{contact}{place}\n\n"
+    return f"## License\n\n{text}{images}{contact}{place}\n\n"
 
 
 def citation_section(manifest: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ from hsfiq.releases.layouts.layouts import Extras, require_extras
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import config_of
 
-# Release folders: writing them, recognising them, finding the newest.
+# Release folders: writing them, recognizing them, finding the newest.
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
 _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")

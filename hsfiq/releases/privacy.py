@@ -1,4 +1,4 @@
-"""What participants wrote and who could be recognised: releasing texts, and warnings."""
+"""What participants wrote and who could be recognized: releasing texts, and warnings."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def has_digit_and_letter(word: str) -> bool:
 
 # How many participants gave the same answers at the end, such as age and gender together.
 #
-# A participant whom nobody shares them with can be recognised by whoever knows these facts. The
+# A participant whom nobody shares them with can be recognized by whoever knows these facts. The
 # smallest group is the k of k-anonymity (Sweeney 2002). Answers are compared as they are; free
 # texts are not compared.
 
@@ -151,7 +151,7 @@ class Uniqueness:
         )
         warning = (
             f"participant_answers: {few} (k = {self.k}), so somebody who knows them could "
-            "recognise them; --without participant-answers leaves the table out"
+            "recognize them; --without participant-answers leaves the table out"
         )
         return [warning]
 

@@ -40,7 +40,7 @@ def plan_upload(folder: Path, repo: str) -> Upload:
     """Verify a release and list its files.
 
     Raises:
-        UnreadableInput: the folder is no release, has no licence, or the repository's name is not
+        UnreadableInput: the folder is no release, has no license, or the repository's name is not
             like owner/name.
         NothingToDo: the release is not what it says.
     """
@@ -59,7 +59,7 @@ def plan_upload(folder: Path, repo: str) -> Upload:
     if not licence:
         raise UnreadableInput(
             str(folder / MANIFEST),
-            "names no licence, without which nobody may use the release",
+            "names no license, without which nobody may use the release",
             "name it under [release] in study.toml, and export again",
         )
     names = [*manifest.get("files", {}), MANIFEST]

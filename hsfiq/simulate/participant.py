@@ -25,7 +25,7 @@ from hsfiq.collect.protocol import (
 )
 from hsfiq.drawn import SimulatedAnnotator, generator
 from hsfiq.drawn.garments import Garment
-from hsfiq.drawn.pictures import recognise
+from hsfiq.drawn.pictures import recognize
 from hsfiq.drawn.triplets import DrawnTriplet
 from hsfiq.drawn.utility import read, set_utility_as_read, utility
 from hsfiq.errors import UnreadableInput
@@ -162,7 +162,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class RecognisedImages:
-    """The garment of each image; participants share it, so each image is recognised once.
+    """The garment of each image; participants share it, so each image is recognized once.
 
     The address of an image begins with the same token for all participants.
     """
@@ -173,7 +173,7 @@ class RecognisedImages:
         """The garment in an image; `UnreadableInput` if it is not of the drawn catalogue."""
         token = address.partition(".")[0]
         if token not in self._garments:
-            self._garments[token] = recognise(content, f"image {token}")
+            self._garments[token] = recognize(content, f"image {token}")
         return self._garments[token]
 
 
@@ -360,7 +360,7 @@ class SimulatedParticipant:
         )
 
     def _look(self, image: ImageView) -> ImageState:
-        """Fetch an image, once, and recognise the garment in it."""
+        """Fetch an image, once, and recognize the garment in it."""
         token = image["token"]
         if image["missing"]:
             return "missing"

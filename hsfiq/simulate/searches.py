@@ -36,7 +36,7 @@ class SearchingParticipant:
     """The searches of one participant.
 
     Attributes:
-        look: fetches an image, once, and recognises the garment in it.
+        look: fetches an image, once, and recognizes the garment in it.
         turns: texts that the server has acknowledged.
     """
 

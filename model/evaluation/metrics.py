@@ -113,8 +113,8 @@ def evaluate(
     parts = tuple(part_figures(benchmark, part, answers[part.name]) for part in benchmark.parts)
     overall = parts[0] if len(parts) == 1 else mean_over_parts(parts)
     if benchmark.name in SUMMARY:
-        summarised = {name: overall.figures[name] for name in SUMMARY[benchmark.name]}
-        overall = replace(overall, figures=overall.figures | {"mean": mean_of(summarised)})
+        summarized = {name: overall.figures[name] for name in SUMMARY[benchmark.name]}
+        overall = replace(overall, figures=overall.figures | {"mean": mean_of(summarized)})
     queries = [(answers[part.name], query) for part in benchmark.parts for query in part.queries]
     return Evaluation(
         benchmark=benchmark,

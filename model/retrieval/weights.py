@@ -191,7 +191,7 @@ Dataset = Literal["fashioniq", "cirr"]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A published file that is recognised by its SHA-1."""
+    """A published file that is recognized by its SHA-1."""
 
     name: str
     dataset: Dataset | None

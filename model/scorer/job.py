@@ -61,7 +61,7 @@ class Optimizer:
         dtype: torch.dtype,
         own_lr: Mapping[str, float] | None = None,
     ) -> None:
-        """Optimise parameters by name; `own_lr` has constant learning rates by a name's prefix."""
+        """Optimize parameters by name; `own_lr` has constant learning rates by a name's prefix."""
         self._parameters = parameters
         self._clip_norm = settings.clip_norm
         own_lr = own_lr or {}

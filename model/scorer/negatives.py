@@ -164,7 +164,7 @@ def hardness_of(scores: Tensor, targets: Tensor, negatives: Tensor, temperature:
 
 
 def skewness(values: Tensor) -> Tensor:
-    """The third standardised moment of each row [B, N]: [B], 0 where all values are equal."""
+    """The third standardized moment of each row [B, N]: [B], 0 where all values are equal."""
     centred = values - values.mean(dim=1, keepdim=True)  # [B, N]
     variance = centred.square().mean(dim=1)  # [B]
     third = (centred * centred.square()).mean(dim=1)  # [B]
@@ -172,7 +172,7 @@ def skewness(values: Tensor) -> Tensor:
 
 
 def summary(rows: Tensor) -> Hardness:
-    """Summarise the rows [Q, 5] of all queries."""
+    """Summarize the rows [Q, 5] of all queries."""
     values = dict(zip(COLUMNS, rows.double().unbind(dim=1), strict=True))
     return Hardness(
         median_place=values["place"].median().item(),

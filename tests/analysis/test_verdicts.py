@@ -266,7 +266,7 @@ def test_verdicts_on_metrics_have_the_better_one_first(drawn: tuple[Release, pd.
     assert (third.difference, third.verdict) == (0, "undecided")
 
 
-def test_analyses_without_a_metric_start_with_verdicts_which_say_that_they_are_simulated(
+def test_analyzes_without_a_metric_start_with_verdicts_which_say_that_they_are_simulated(
     drawn: tuple[Release, pd.Series],
 ) -> None:
     release, _ = drawn

@@ -74,7 +74,7 @@ def drawn(shape: Shape) -> Picture.Image:
     return picture
 
 
-def recognised(content: bytes) -> Shape:
+def recognized(content: bytes) -> Shape:
     """What an annotator sees in an image."""
     picture = Picture.open(BytesIO(content)).convert("RGB")
 
@@ -154,7 +154,7 @@ def serve_and_judge(database: Database, *_: object) -> None:
 
 def judged(client: StudyClient, view: QuestionView) -> Any:
     def seen(token: str) -> Shape:
-        return recognised(client.get(f"/image/{token}/full"))
+        return recognized(client.get(f"/image/{token}/full"))
 
     reference = view["reference"]
     query = wanted(view["text"], seen(reference["token"]) if reference else None)

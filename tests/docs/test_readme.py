@@ -1,60 +1,111 @@
-"""The commands of the README run in their order; its targets, extras and links exist."""
+"""The README's five commands print what it shows; its targets, extras and links exist."""
 
 import json
 import re
 import shlex
 import subprocess
 import tomllib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from hsfiq.cli import run
+from hsfiq.collect.studies import find_study
+from hsfiq.db.engine import open_database
+from hsfiq.rehearsal import answer_study
+from tests.hsfiq.own_data import write_own_data
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"```bash\n(.*?)```", re.DOTALL)
-COMMANDS = [
-    shlex.split(line, comments=True)
-    for block in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    for line in block.splitlines()
-    if line.strip()
-]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"```(bash|console)\n(.*?)```", re.DOTALL)
 
 
-def test_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_postgres: str) -> None:
+def commands_in(document: str, kind: str = "bash") -> list[list[str]]:
+    blocks = [block for found, block in BLOCK.findall(document) if found == kind]
+    lines = [line for block in blocks for line in block.splitlines() if line.strip()]
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+PUBLISHED = BLOCK.findall((ROOT / "docs" / "analysis.md").read_text(encoding="utf-8"))[0][1]
+
+FURTHER = """
+hsfiq import fashioniq fashion-iq --images fashion-iq/images
+hsfiq import cirr cirr_dataset
+hsfiq import runs sprc.json --system SPRC --dataset fashioniq
+hsfiq demo --answers 20 --seed 1 --dir simulated
+hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn --limit 40 --set epochs=2 --set n_def=1
+hsfiq export --database sqlite:///simulated/hsfiq.db --release hp --out simulated/hp
+hsfiq score simulated/hp --scorer runs/drawn
+hsfiq analyze simulated/hp --metric recall@5 --metric cirqrs --report report
+hsfiq evaluate fashioniq --data fashion-iq --category shirt --corpus union --run sprc.json
+hsfiq evaluate fashioniq --data fashion-iq --system sprc=sprc.json --system clip4cir=clip4cir.json
+hsfiq evaluate drawn --scorer runs/drawn --out drawn.jsonl
+hsfiq images check fashion-iq
+hsfiq show shirt.val.0 --data fashion-iq --run sprc.json
+hsfiq sessions play --system runs/drawn --data drawn --simulator drawn-full --out rounds.jsonl
+hsfiq sessions measure rounds.jsonl --k 1 --k 10
+"""
+"""What a researcher does after the published answers; each command needs files of those before."""
+
+
+def test_the_five_commands_print_what_the_readme_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Serving is tested elsewhere; between it and the export, simulated annotators answer."""
+    write_own_data(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
+    (session,) = [block for kind, block in BLOCK.findall(README) if kind == "console"]
+    n_commands = 0
+    for step in session.split("$ ")[1:]:
+        command, *shown = step.strip("\n").split("\n")
+        words = shlex.split(command)
+        if words[0] == "cd":
+            monkeypatch.chdir(tmp_path / words[1].rstrip(";"))
+            answer_as_shown()
+            continue
+        assert run(words[1:]) == 0, command
+        out = capsys.readouterr().out
+        assert [line for line in shown if line.strip() not in out] == [], out
+        n_commands += 1
+    assert n_commands == 4
+
+
+def answer_as_shown() -> None:
+    database = open_database("sqlite:///hsfiq.db", create=False)
+    with closing(database), database.writing() as session:
+        study = find_study(session, "my-study")
+        assert study is not None
+        study.status = "open"
+        answer_study(session, "my-study", {"mine": 0.6, "clip4cir": 0.0}, 1, iter)
+
+
+def test_further_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_inputs(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSFIQ_DATABASE_URL", raising=False)
     monkeypatch.setenv("HSFIQ_CACHE", str(tmp_path / "features"))
     monkeypatch.setattr("hsfiq.demo.study.GARMENTS_PER_CATEGORY", 20)
-    n_commands = 0
-    for words in COMMANDS:
-        if words[0] == "export":
-            monkeypatch.setenv("HSFIQ_DATABASE_URL", empty_postgres)
-        if words[0] == "hsfiq":
-            assert run(smaller(words[1:])) == 0, " ".join(words)
-            n_commands += 1
-    assert n_commands >= 8
+    for line in filter(None, (PUBLISHED + FURTHER).splitlines()):
+        assert run(shlex.split(line, comments=True)[1:]) == 0, line
     assert (tmp_path / "filtered").is_dir()
 
 
-def smaller(arguments: list[str]) -> list[str]:
-    """The same command on less data."""
-    if arguments[0] == "train":
-        return [*arguments, "--limit", "40", "--set", "epochs=2", "--set", "n_def=1"]
-    return ["20" if word == "1000" else word for word in arguments]
-
-
 def test_every_make_target_exists() -> None:
-    make_commands = [words[1:] for words in COMMANDS if words[0] == "make"]
-    assert make_commands[:3] == [["demo"], ["test"], ["arena"]]
-    for arguments in make_commands:
-        subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, check=True, capture_output=True)
+    commands = commands_in(README)
+    assert commands[:2] == [["make", "demo"], ["make", "test"]]
+    for words in commands:
+        if words[0] == "make":
+            subprocess.run(
+                ["make", "--dry-run", *words[1:]], cwd=ROOT, check=True, capture_output=True
+            )
 
 
 def test_every_benchmark_exists() -> None:
-    names = {word.partition("=")[2] for words in COMMANDS for word in words if "NAME=" in word}
+    commands = commands_in((ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8"))
+    names = {word.partition("=")[2] for words in commands for word in words if "NAME=" in word}
     assert names
     for name in names:
         assert (ROOT / "benchmarks" / f"{name.replace('-', '_')}.py").is_file()
@@ -62,17 +113,24 @@ def test_every_benchmark_exists() -> None:
 
 def test_every_extra_exists() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [words[2].strip(".[]") for words in COMMANDS if words[:2] == ["pip", "install"]]
+    extras = [words[2].strip(".[]") for words in commands_in(README) if words[0] == "pip"]
     assert extras
     assert set(extras) <= set(project["optional-dependencies"])
 
 
 def test_every_linked_file_exists() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", text)
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README)
     assert links
     for path in links:
         assert (ROOT / path).exists(), path
+
+
+def test_it_is_short() -> None:
+    """Of 500 to 700 words, without commands and table rows."""
+    text = BLOCK.sub("", README)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    prose = [line for line in text.splitlines() if not line.startswith("|")]
+    assert len(" ".join(prose).split()) <= 700
 
 
 def write_inputs(folder: Path) -> None:

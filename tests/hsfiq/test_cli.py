@@ -90,9 +90,9 @@ def test_results_on_stdout_and_everything_else_on_stderr(need: Callable[..., Non
     assert exported.err == ""
     assert [release["kept"] for release in exported.result["releases"]] == [5, 4]
     need("pandas")
-    analysed = hsfiq("analyze", "--metric", "recall@5", "--json")
-    assert analysed.err == "analysing releases/hpfiq-hp-1.0.0\n"
-    assert analysed.result["release"]["n_questions"] == 4
+    analyzed = hsfiq("analyze", "--metric", "recall@5", "--json")
+    assert analyzed.err == "analyzing releases/hpfiq-hp-1.0.0\n"
+    assert analyzed.result["release"]["n_questions"] == 4
 
 
 def test_text_results() -> None:
@@ -101,7 +101,7 @@ def test_text_results() -> None:
     assert listed == "hpfiq: closed, imported, 5 of 5 questions answered by 2 participants\n"
     assert "answered: 5\n" in hsfiq("study", "status").out
     *lines, warning = hsfiq("export", "--release", "hp", "--filter-invalid").out.splitlines()
-    assert "  warning: no licence: nobody may use it" in warning
+    assert "  warning: no license: nobody may use it" in warning
     assert lines == [
         "releases/hpfiq-hp-1.0.0: written",
         "  assigned                      5",

@@ -12,14 +12,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import openpyxl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 from sqlalchemy import select
 
 from hsfiq.actors import command_line
@@ -40,38 +37,14 @@ from hsfiq.project import (
 )
 from hsfiq.rehearsal import START, answer_study
 from hsfiq.study.config_file import read_config
+from tests.hsfiq.own_data import IMAGES, write_own_data
 from tests.hsfiq.samples import CommandResult, dump, hsfiq
-
-IMAGES = [f"img{number:02d}" for number in range(40)]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 images, a table as a spreadsheet program writes it, a JSONL run and an .xlsx run."""
     folder = tmp_path_factory.mktemp("own")
-    rng = Random(3)
-    (folder / "photos" / "more").mkdir(parents=True)
-    for number, name in enumerate(IMAGES):
-        colour = tuple(rng.randrange(256) for _ in range(3))
-        place = folder / "photos" / ("more" if number % 2 else "")
-        Image.new("RGB", (60, 80), colour).save(place / f"{name}.jpg")
-    rows = [
-        f"q{number};is redder, and rounder;{name};{IMAGES[number - 1]}"
-        for number, name in enumerate(IMAGES)
-    ]
-    table = "\ufeff" + "\r\n".join(["query_id;text;reference;target", *rows, ""])
-    (folder / "queries.csv").write_bytes(table.encode())
-    with (folder / "mine.jsonl").open("w", encoding="utf-8") as file:
-        for number in range(40):
-            images = rng.sample(IMAGES, 8)
-            file.write(json.dumps({"query_id": f"q{number}", "images": images}) + "\n")
-    book = openpyxl.Workbook()
-    assert book.active is not None
-    book.active.append(["query_id", "rank", "image_id"])
-    for number in range(40):
-        for rank, image in enumerate(rng.sample(IMAGES, 8), start=1):
-            book.active.append([f"q{number}", rank, image])
-    book.save(folder / "clip4cir.xlsx")
+    write_own_data(folder)
     return folder
 
 
@@ -139,7 +112,7 @@ def test_five_commands_from_own_images_to_a_verdict(
     rehearsed = hsfiq("rehearse", "my-study", "--strength", "mine=2", "--strength", "clip4cir=0")
     assert rehearsed.code == 0, rehearsed.err
     assert rehearsed.out.startswith("SIMULATED")
-    assert "People prefer mine to clip4cir." in rehearsed.out
+    assert "People prefer mine to clip4cir: win rate" in rehearsed.out
     assert dump(tmp_path / "my-study" / "hsfiq.db") == before
     rehearsal = tmp_path / "my-study" / "rehearsal"
     report = (rehearsal / "report" / "report.html").read_text("utf-8")

@@ -63,7 +63,7 @@ def test_the_papers_figures(need: Callable[..., None]) -> None:
     need("pandas")
     assert hsfiq("export").code == 0
     command = hsfiq("analyze", "--metric", "recall@5", *FEW, "--json")
-    assert command.err == "analysing releases/hpfiq-hp-1.0.0\n"
+    assert command.err == "analyzing releases/hpfiq-hp-1.0.0\n"
     figures = command.result
     assert figures["release"]["n_questions"] == 2000
     assert figures["release"]["n_sets"] == 4000

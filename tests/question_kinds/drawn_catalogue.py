@@ -143,12 +143,12 @@ class Catalogue:
             return build(session, row, kind, Filters(), schema_revision="test")
 
     def exported(self, study: str, kind: str, folder: Path, *options: str) -> dict[str, Any]:
-        """Export a release, and analyse it: the results."""
+        """Export a release, and analyze it: the results."""
         self.hsfiq("export", "--study", study, "--release", kind, "--out", folder)
-        return self.analysed(folder, *options)
+        return self.analyzed(folder, *options)
 
     @staticmethod
-    def analysed(folder: Path, *options: str | Path) -> dict[str, Any]:
+    def analyzed(folder: Path, *options: str | Path) -> dict[str, Any]:
         command = hsfiq("analyze", folder, "--resamples", "50", "--json", *options)
         assert command.code == 0, command.err
         result: dict[str, Any] = command.result

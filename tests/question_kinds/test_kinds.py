@@ -58,7 +58,7 @@ def test_a_study_of_single_sets_becomes_a_report(catalogue: Catalogue, tmp_path:
     assert [row["score"] for row in sets] == [row["score"] for row in scores]
     assert [row["set_id"] for row in scores] == [f"{row['question_id']}.1" for row in scores]
     assert {len(row["image_ids"]) for row in sets} == {3}
-    result = catalogue.analysed(folder, "--metric", "recall@3", "--report", report)
+    result = catalogue.analyzed(folder, "--metric", "recall@3", "--report", report)
     assert result == json.loads((report / "results.json").read_text())
     assert catalogue.unplotted(study, result) == []
     overall = result["mean_scores"]["rows"]["all"]["mean score"]

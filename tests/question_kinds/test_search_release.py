@@ -78,12 +78,12 @@ def test_searches_become_a_release_that_is_measured(
     assert (folder / "croissant.json").is_file()
     compare_with_a_simulator(folder, retriever.url)
     report = tmp_path / "report"
-    analysed = hsfiq(
+    analyzed = hsfiq(
         *("analyze", folder, "--metric", "recall@1", "--resamples", "50", "--json"),
         *("--report", report),
     )
-    assert analysed.code == 0, analysed.err
-    result = analysed.result
+    assert analyzed.code == 0, analyzed.err
+    result = analyzed.result
     assert result == json.loads((report / "results.json").read_text())
     assert (
         result["measures"]["systems"]["telltale-system"]["hits@1"][0]["value"] == hits[0]["value"]
@@ -212,8 +212,8 @@ def test_an_arena_becomes_votes(
 
     folder = tmp_path / "release"
     catalogue.hsfiq("export", "--study", study, "--release", "arena", "--out", folder)
-    analysed = hsfiq("analyze", folder, "--resamples", "20", "--json")
-    assert analysed.code == 0, analysed.err
+    analyzed = hsfiq("analyze", folder, "--resamples", "20", "--json")
+    assert analyzed.code == 0, analyzed.err
     assert "simulated" in (folder / "README.md").read_text(encoding="utf-8")
     strike_vote(catalogue, study, turns[0], folder)
 
@@ -265,9 +265,9 @@ def test_a_search_that_is_left_is_in_the_release(
     assert [turn["pause_seconds"] for turn in turns] == [left["longest_pause_seconds"], None]
     stops = [record.stop for record in read(folder / RECORDS_FILE)]
     assert [stop and stop.reason for stop in stops] == ["gave-up", "idle"]
-    analysed = hsfiq("analyze", folder, "--resamples", "20", "--json")
-    assert analysed.code == 0, analysed.err
-    result = json.loads(analysed.out)
+    analyzed = hsfiq("analyze", folder, "--resamples", "20", "--json")
+    assert analyzed.code == 0, analyzed.err
+    result = json.loads(analyzed.out)
     outcomes = result["outcomes"]["rows"]["telltale-system"]
     plots = catalogue.plots(study)
     assert "telltale-system; 95 % within" in plots

@@ -355,8 +355,8 @@ def test_a_release_has_no_picture(
     assert [each.reference is None for each in first.rounds] == [True, False]
     measured = hsfiq("sessions", "measure", folder / RECORDS_FILE, "--k", "1", "--json")
     assert measured.code == 0, measured.err
-    analysed = hsfiq("analyze", folder, "--resamples", "50", "--json")
-    assert analysed.code == 0, analysed.err
+    analyzed = hsfiq("analyze", folder, "--resamples", "50", "--json")
+    assert analyzed.code == 0, analyzed.err
     assert len(read_lists(folder)) == 2  # a scorer needs the reference
 
 

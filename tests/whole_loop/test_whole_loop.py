@@ -126,7 +126,7 @@ def test_every_output_says_that_it_is_simulated(small_run: SmallRun) -> None:
 
 
 @pytest.mark.slow
-def test_only_held_out_answers_are_analysed(small_run: SmallRun) -> None:
+def test_only_held_out_answers_are_analyzed(small_run: SmallRun) -> None:
     from scipy.stats import spearmanr  # `main` does without
 
     held_out = [

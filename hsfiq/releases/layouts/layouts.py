@@ -63,7 +63,7 @@ def require_extras(extras: Extras, kind: str, licence: str) -> None:
     if extras.images and not licence:
         raise UnreadableInput(
             "--with-images",
-            "publishes image files, and the release has no licence",
+            "publishes image files, and the release has no license",
             "name the licence in [release] of study.toml, or of the file of --about",
         )
 

@@ -97,7 +97,7 @@ def filtered(folder: Path, part: str, copy: Path) -> Path:
     return copy
 
 
-def analysed(release: Release, unit: Unit = "participant") -> dict[str, Any]:
+def analyzed(release: Release, unit: Unit = "participant") -> dict[str, Any]:
     bootstrap = Bootstrap.of_release(release, unit=unit, n_resamples=30)
     result = analyze(release, [parse_metric(name) for name in METRICS], bootstrap, in_detail=True)
     written: dict[str, Any] = json.loads(json.dumps(result.to_json(), allow_nan=False))
@@ -109,8 +109,8 @@ def analysed(release: Release, unit: Unit = "participant") -> dict[str, Any]:
     [*(("test", unit) for unit in UNITS), ("train", "participant"), ("unused", "triplet")],
 )
 def test_a_part_equals_filtered_tables(folder: Path, tmp_path: Path, part: str, unit: Unit) -> None:
-    ours = analysed(take_part(read_release(folder), part), unit)
-    theirs = analysed(read_release(filtered(folder, part, tmp_path / "part")), unit)
+    ours = analyzed(take_part(read_release(folder), part), unit)
+    theirs = analyzed(read_release(filtered(folder, part, tmp_path / "part")), unit)
     n = {"train": 24, "test": 18, "unused": 6}[part]
     expected = {"part": part, "n_questions_in_all": 48, "n_questions": n}
     assert {key: ours["release"].pop(key) for key in expected} == expected
@@ -121,11 +121,11 @@ def test_a_part_equals_filtered_tables(folder: Path, tmp_path: Path, part: str, 
 
 
 def test_the_order_of_the_splits_rows_does_not_matter(folder: Path, tmp_path: Path) -> None:
-    before = analysed(take_part(read_release(folder), "test"))
+    before = analyzed(take_part(read_release(folder), "test"))
     release = replace(read_release(folder), folder=tmp_path)
     split = pq.read_table(folder / "splits.parquet")
     pq.write_table(split.take(list(range(len(split)))[::-1]), tmp_path / "splits.parquet")
-    assert analysed(take_part(release, "test")) == before
+    assert analyzed(take_part(release, "test")) == before
 
 
 def test_outputs_name_the_part(
@@ -242,7 +242,7 @@ def test_a_release_of_the_same_name_may_hold_the_same_answers(
 ) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [OLDER]})
     (note,) = training_notes(release if part is None else take_part(release, part), METRICS)
-    assert "retrained on small 0.9.0, which is not what is analysed; where it asked about" in note
+    assert "retrained on small 0.9.0, which is not what is analyzed; where it asked about" in note
 
 
 @pytest.mark.parametrize("sources", [[SOURCE, FOREIGN], [FOREIGN, SOURCE], [SOURCE, SOURCE]])
@@ -253,7 +253,7 @@ def test_every_release_that_a_scorer_was_retrained_on_is_checked(
     note, *other_notes = training_notes(release, METRICS)
     assert note.endswith("use --part test")
     assert len(other_notes) == (FOREIGN in sources)
-    assert all("which is not what is analysed" in note for note in other_notes)
+    assert all("which is not what is analyzed" in note for note in other_notes)
     assert training_notes(take_part(release, "test"), METRICS) == tuple(other_notes)
 
 
@@ -264,7 +264,7 @@ def test_held_out_questions_may_be_in_an_older_release(folder: Path, tmp_path: P
     own_note, other_notes = training_notes(release, METRICS)
     assert own_note.endswith("use --part test")
     assert "small 0.8.0, small 0.9.0" in other_notes
-    assert "which is not what is analysed" in other_notes
+    assert "which is not what is analyzed" in other_notes
     assert training_notes(take_part(release, "test"), METRICS) == (other_notes,)
 
 

@@ -65,7 +65,7 @@ def swapped_difference(scores: Floats, first: Floats, second: Floats, mask: Floa
 
 
 def usable(drawn: tuple[Floats, Floats, Floats]) -> list[Floats]:
-    """The rows in which all three tables have two values, as standardised ranks."""
+    """The rows in which all three tables have two values, as standardized ranks."""
     kept = [row for row in range(len(drawn[0])) if all(len(set(t[row])) > 1 for t in drawn)]
     return [standard_ranks(table[kept]) for table in drawn] if kept else []
 

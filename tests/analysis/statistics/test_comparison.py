@@ -164,7 +164,7 @@ def test_intervals_equal_those_of_repeated_rows(
         )
 
 
-def standardised(values: pd.Series[float]) -> pd.Series[float]:
+def standardized(values: pd.Series[float]) -> pd.Series[float]:
     ranks = values.rank()
     return (ranks - ranks.mean()) / ranks.std(ddof=0)
 
@@ -200,7 +200,7 @@ def literal_swap(
     is_exchanged = table["participant_id"].isin(exchanged).to_numpy()
     metric_a, metric_b = values.values()
     if name == "spearman":
-        x, y = (standardised(table["set_id"].map(metric)) for metric in (metric_a, metric_b))
+        x, y = (standardized(table["set_id"].map(metric)) for metric in (metric_a, metric_b))
         first, second = x.where(~is_exchanged, y), y.where(~is_exchanged, x)
         if min(first.std(), second.std()) < 1e-9:
             return math.nan

@@ -132,7 +132,7 @@ def test_only_unfinished_participants_free_their_place(
     assert enrolled(database, study, now=LATER) is None
 
 
-def test_a_returning_platform_id_is_recognised(database: Database) -> None:
+def test_a_returning_platform_id_is_recognized(database: Database) -> None:
     study = small_study(database)
     identity = {"source": "prolific", "external_id": "5f1e"}
     first = enrolled(database, study, **identity)

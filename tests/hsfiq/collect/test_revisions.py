@@ -40,7 +40,7 @@ def test_a_repeated_submit_stores_one_row(database: Database, seat: Seat) -> Non
     assert len(responses(database, question)) == 1
 
 
-def test_a_repeated_submit_is_recognised_later(database: Database, study: int, seat: Seat) -> None:
+def test_a_repeated_submit_is_recognized_later(database: Database, study: int, seat: Seat) -> None:
     """The acknowledgement was lost, and the browser repeats the request later."""
     question = seat.question_ids[0]
     seat.submit(question, GOOD, key="a press")

@@ -1,4 +1,4 @@
-"""Garments recognised from pictures that were compressed twice."""
+"""Garments recognized from pictures that were compressed twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from hsfiq.drawn import Garment, catalogue
-from hsfiq.drawn.pictures import distance_of, draw, drawn_small, recognise, small
+from hsfiq.drawn.pictures import distance_of, draw, drawn_small, recognize, small
 from hsfiq.errors import UnreadableInput
 
 
@@ -26,9 +26,9 @@ def served(garment: Garment, quality: int) -> bytes:
 
 
 @pytest.mark.parametrize("quality", [84, 95], ids=["thumbnail", "full"])
-def test_a_served_picture_is_recognised(quality: int) -> None:
+def test_a_served_picture_is_recognized(quality: int) -> None:
     for garment in Random(2).sample(catalogue(Random(1), 12), 8):
-        assert recognise(served(garment, quality), "image") == garment
+        assert recognize(served(garment, quality), "image") == garment
 
 
 def test_the_distance_is_the_mean_squared_difference_of_all_levels() -> None:
@@ -41,13 +41,13 @@ def test_the_distance_is_the_mean_squared_difference_of_all_levels() -> None:
     assert distance == sum(squares) / len(squares) > 0
 
 
-def test_a_picture_of_something_else_is_not_recognised() -> None:
+def test_a_picture_of_something_else_is_not_recognized() -> None:
     plain = Image.new("RGB", (300, 400), "grey")
     with pytest.raises(UnreadableInput, match=r"image 5: shows no garment of the drawn catalogue"):
-        recognise(compressed(plain, "JPEG", 88), "image 5")
+        recognize(compressed(plain, "JPEG", 88), "image 5")
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"RIFF\0\0\0\0WEBPVP8 "], ids=repr)
 def test_a_file_that_is_not_a_picture(content: bytes) -> None:
     with pytest.raises(UnreadableInput, match="not an image that can be read"):
-        recognise(content, "image 5")
+        recognize(content, "image 5")

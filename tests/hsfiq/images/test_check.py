@@ -244,7 +244,7 @@ def test_the_number_of_waiting_files_is_limited(
 
 
 @pytest.mark.shared
-def test_the_real_folders_are_recognised(shared: Path, need: Callable[..., None]) -> None:
+def test_the_real_folders_are_recognized(shared: Path, need: Callable[..., None]) -> None:
     counts = {}
     for name in ("fashioniq", "cirr", "circo"):
         folder = shared / "data" / name

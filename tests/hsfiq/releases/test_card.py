@@ -33,7 +33,7 @@ def test_the_published_file_says_what_the_file_lacks(database: Database) -> None
     release = release_of(database, "hp", Filters(invalid=True))
     card, manifest = text(release.files["README.md"]), json.loads(release.files["manifest.json"])
     for words in (
-        "**No licence is stated.**",
+        "**No license is stated.**",
         "language: - en",
         "kwak2025qure",
         "| flagged irrelevant | 307 | flags were not published |",
@@ -46,7 +46,7 @@ def test_the_published_file_says_what_the_file_lacks(database: Database) -> None
     assert "irrelevant" in manifest["not_recorded"]["preferences"]
     dropped = {step["rule"]: step["dropped"] for step in manifest["funnel"]["steps"]}
     assert dropped["irrelevant"] is None
-    assert any("no licence" in warning for warning in release.warnings)
+    assert any("no license" in warning for warning in release.warnings)
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
@@ -56,7 +56,7 @@ def test_about_gives_an_imported_study_a_licence(
     import_hpfiq(database)
     (tmp_path / "about.toml").write_text(ABOUT, encoding="utf-8")
     words = ("export", "--database", database_url, "--release", "hp", "--out", tmp_path / "hp")
-    assert "warning: no licence" in hsfiq(*words).out
+    assert "warning: no license" in hsfiq(*words).out
     again = hsfiq(*words, "--about", tmp_path / "about.toml", "--version", "1.1.0")
     assert again.code == 2  # another content: it replaces a release only if it is told to
     done = hsfiq(*words, "--about", tmp_path / "about.toml", "--force")

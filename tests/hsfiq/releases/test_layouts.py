@@ -307,7 +307,7 @@ def test_without_images_trl_names_them(database: Database, tmp_path: Path) -> No
     ("extras", "kind", "where"),
     [
         (Extras(layouts=("webdataset",)), "hp", "--with-images"),
-        (Extras(images=True), "hp", "no licence"),
+        (Extras(images=True), "hp", "no license"),
         (Extras(layouts=("hpfiq",)), "hs", "is for hp"),
     ],
 )

@@ -75,5 +75,5 @@ def test_the_published_layout_and_scorers_need_both_parts(
         possible = candidates(session, [1, 2], k=2, systems=())
         with pytest.raises(UnreadableInput, match="a scorer needs both"):
             possible.sets[0].scorer_query  # noqa: B018
-    analysed = hsfiq("analyze", folder, "--metric", "recall@5", "--resamples", "50")
-    assert analysed.code == 0, analysed.err
+    analyzed = hsfiq("analyze", folder, "--metric", "recall@5", "--resamples", "50")
+    assert analyzed.code == 0, analyzed.err

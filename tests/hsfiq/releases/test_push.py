@@ -48,7 +48,7 @@ def refusal(release: OnDisk, code: int = 2) -> str:
 def test_a_dry_run_sends_nothing(release: OnDisk, hub: Hub) -> None:
     planned = hsfiq(*PUSH, release.folder, "--dry-run")
     assert planned.code == 0
-    assert "repository: group/study\nlicence: CC-BY-4.0\nversion: 1.0.0\n" in planned.out
+    assert "repository: group/study\nlicense: CC-BY-4.0\nversion: 1.0.0\n" in planned.out
     assert planned.out.endswith("nothing was uploaded\n")
     assert hub.private == {}
 
@@ -76,7 +76,7 @@ def test_the_files_arrive_as_they_are(release: OnDisk, hub: Hub, tmp_path: Path)
 def test_a_release_that_is_broken_or_without_licence_is_refused(release: OnDisk, hub: Hub) -> None:
     release.json("manifest.json", lambda manifest: manifest["publication"].update(licence=None))
     release.agree()
-    assert "names no licence" in refusal(release)
+    assert "names no license" in refusal(release)
     (release.folder / "queries.jsonl").unlink()
     assert "queries.jsonl: is missing" in refusal(release, 1)
     assert hub.private == {}

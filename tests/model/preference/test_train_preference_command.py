@@ -26,7 +26,7 @@ def train(answered: Answered, out: Path, *options: str | Path) -> CommandResult:
 
 
 def test_retraining_through_the_command_line(answered: Answered, tmp_path: Path) -> None:
-    """Train on the answers, score their release with the retrained scorer, and analyse it."""
+    """Train on the answers, score their release with the retrained scorer, and analyze it."""
     command = train(answered, tmp_path / "out", "--json")
     assert command.code == 0
     result = command.result
@@ -43,9 +43,9 @@ def test_retraining_through_the_command_line(answered: Answered, tmp_path: Path)
     )  # fmt: skip
     assert scored.result["n_scored"] == 300
     assert scored.result["checkpoint_sha256"] == result["sha256"]
-    analysed = hsfiq("analyze", release, "--metric", "preference", "--json")
-    assert analysed.code == 0
-    assert analysed.result["metrics"]["preference"]["spearman"]["n"] == 300
+    analyzed = hsfiq("analyze", release, "--metric", "preference", "--json")
+    assert analyzed.code == 0
+    assert analyzed.result["metrics"]["preference"]["spearman"]["n"] == 300
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def analyze(folder: Path, *options: str) -> dict[str, Any]:
     return result
 
 
-def test_only_the_held_out_part_is_analysed(retrained: Path) -> None:
+def test_only_the_held_out_part_is_analyzed(retrained: Path) -> None:
     """The figure equals that of the retraining's report on the held-out part."""
     analysis = analyze(retrained, "--part", "test")
     split = json.loads((retrained / "hp" / "manifest.json").read_bytes())["split"]
@@ -115,7 +115,7 @@ def test_scores_without_trained_on_are_completed(answered: Answered, retrained: 
     assert_refused(score(answered, retrained, answered.init), "holds the scores of another scorer")
 
 
-def test_next_command_analyses_only_the_held_out_part(
+def test_next_command_analyzes_only_the_held_out_part(
     answered: Answered, retrained: Path, tmp_path: Path
 ) -> None:
     """`--part test` is suggested for a scorer trained on this release with a test part."""

@@ -1,4 +1,4 @@
-"""Train, score, analyse: `hsfiq score` on a simulated release."""
+"""Train, score, analyze: `hsfiq score` on a simulated release."""
 
 from __future__ import annotations
 
@@ -218,9 +218,9 @@ def test_image_faults_are_reported_and_can_be_fixed(
     assert image_scores(folder) == pytest.approx(expected, abs=1e-6)
     assert list(image_scores(folder)) == list(expected)
 
-    analysed = hsfiq("analyze", release, "--metric", "cirqrs", "--json")
-    assert analysed.code == 0
-    missing = analysed.result["metrics"]["cirqrs"]["missing"]
+    analyzed = hsfiq("analyze", release, "--metric", "cirqrs", "--json")
+    assert analyzed.code == 0
+    missing = analyzed.result["metrics"]["cirqrs"]["missing"]
     assert missing["n"] == len(unscored)
     assert missing["first"] == unscored[: len(missing["first"])]
 
@@ -242,15 +242,15 @@ def test_no_image_at_all(loop: Loop, release: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "hp.scores").exists()
 
 
-def test_the_scores_are_analysed(loop: Loop, release: Path, tmp_path: Path) -> None:
+def test_the_scores_are_analyzed(loop: Loop, release: Path, tmp_path: Path) -> None:
     before = hsfiq("analyze", release, "--metric", "cirqrs")
     assert_refused(before, f"`hsfiq score {release} --scorer CKPT --name cirqrs` writes them")
     assert score(loop, release, "--images", loop.pictures).code == 0
     command = ("analyze", release, "--metric", "recall@5", "--metric", "cirqrs", "--json")
-    analysed = hsfiq(*command)
-    assert analysed.code == 0
-    assert analysed.result["release"]["simulated"] is True
-    metric = analysed.result["metrics"]["cirqrs"]
+    analyzed = hsfiq(*command)
+    assert analyzed.code == 0
+    assert analyzed.result["release"]["simulated"] is True
+    metric = analyzed.result["metrics"]["cirqrs"]
     assert metric["missing"]["n"] == 0
     assert -1 < metric["spearman"]["rho"] < 1
     shutil.copy(tmp_path / "hp.scores" / "cirqrs.images.parquet", tmp_path / "again.parquet")
