@@ -106,7 +106,7 @@ def agreement(parent: Path, seed: int, split: Split, answers: int) -> list[dict[
             "--dir", str(study))  # fmt: skip
     url = database_url(study)
     command("export", "--database", url, "--release", "hp", "--out", str(release))
-    command("score", str(release), "--scorer", str(parent / "run"))
+    command("score", str(release), "--checkpoint", str(parent / "run"))
     files = [write_knowing(release, truth(seed, split, answers), name) for name in KNOWING]
     metrics = ("recall@5", "cirqrs", *KNOWING)
     result = command(

@@ -53,7 +53,7 @@ def compare_follow_ups(
     for strategy in STRATEGIES:
         place = copy_of_database(folder / "study", folder / strategy)
         created = command(
-            "study", "next", "--n", str(n), "--strategy", strategy, "--scorer", str(scorer),
+            "study", "next", "--n", str(n), "--strategy", strategy, "--checkpoint", str(scorer),
             "--study", NAME, "--release", str(whole_release), "--seed", str(seed), "--json",
             "--database", place.url,
         )  # fmt: skip

@@ -37,7 +37,7 @@ def main() -> None:
         [
             "score",
             "release",
-            "--scorer",
+            "--checkpoint",
             "scorer",
             "--images",
             "study/images",

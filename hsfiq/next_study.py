@@ -60,9 +60,9 @@ class PossibleSet:
         """Reference and text; `UnreadableInput` if the query has no reference or no text."""
         if self.reference is None or not self.text:
             raise UnreadableInput(
-                "--scorer",
+                "--checkpoint",
                 "a query has no reference image or no text, and a scorer needs both",
-                "use --strategy random without --scorer",
+                "use --strategy random without --checkpoint",
             )
         return self.reference, self.text
 

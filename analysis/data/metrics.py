@@ -86,7 +86,7 @@ class ScoreColumn:
             raise UnreadableInput(
                 self.name,
                 f"release {release.name} has no such scores (known: {known})",
-                f"`hsfiq score {folder} --scorer CKPT --name {self.name}` writes them",
+                f"`hsfiq score {folder} --checkpoint DIR --name {self.name}` writes them",
             )
         raise UnreadableInput(
             self.name,

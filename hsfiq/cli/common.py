@@ -313,6 +313,16 @@ def existing_folder(path: Path) -> Path:
     return path
 
 
+def named_run(given: str) -> tuple[str | None, str]:
+    """The system's name, if there is one, and the file or files of `[NAME=]FILE`."""
+    name, separator, file = given.partition("=")
+    if not separator or Path(given).exists():
+        return None, given
+    if not name or not file:
+        raise UnreadableInput("--run", f"{given!r} is not [NAME=]FILE", "such as mine=mine.jsonl")
+    return name, file
+
+
 def newest_hp_release() -> Path:
     """Return the newest hp release in `releases/`, or raise `UnreadableInput`."""
     from hsfiq.releases.export import newest_release

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hsfiq.cli.common import JsonOption, existing_folder, print_result, requires, with_option_groups
+from hsfiq.cli.common import (
+    JsonOption,
+    existing_folder,
+    named_run,
+    print_result,
+    requires,
+    with_option_groups,
+)
 from hsfiq.cli.images import image_root
 from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
@@ -63,23 +70,16 @@ class EvaluateOptions(ScorerOptions):
             "repeated.",
         ),
     ] = None
-    system: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FILE[,FILE]",
-            help="A row of a table of systems, with published figures; may be repeated.",
-        ),
-    ] = None
     release: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="With --system: preference rates by RELEASE.scores/NAME.parquet."
+            metavar="DIR", help="With named runs: preference rates by RELEASE.scores/NAME.parquet."
         ),
     ] = None
     table: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="With --system: write the tables, .csv or .tex.", dir_okay=False
+            metavar="FILE", help="With named runs: write the tables, .csv or .tex.", dir_okay=False
         ),
     ] = None
     text_only: Annotated[
@@ -133,39 +133,50 @@ def files_of(names: str | None) -> tuple[Path, ...]:
     return () if names is None else tuple(map(Path, names.split(",")))
 
 
-# `hsfiq evaluate ... --system`: several systems in one table.
+# `hsfiq evaluate ... --run NAME=FILE`: several systems in one table.
 
 
-def named_files(systems: Sequence[str]) -> dict[str, tuple[Path, ...]]:
-    """The files of each `NAME=FILE[,FILE]`."""
-    files: dict[str, tuple[Path, ...]] = {}
-    for given in systems:
-        name, equals, names = given.partition("=")
-        if not (name and equals and names):
-            raise UnreadableInput(
-                "--system", f"{given!r} is not NAME=FILE", "such as sprc=sprc.json"
-            )
-        if name in files:
-            raise UnreadableInput("--system", f"{name!r} is named twice")
-        files[name] = tuple(map(Path, names.split(",")))
-    return files
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What `--run [NAME=]FILE` names: the files of one system, or those of several by name."""
+
+    files: tuple[Path, ...]
+    named: Mapping[str, tuple[Path, ...]]
 
 
-def check_system_options(options: EvaluateOptions, runs: Sequence[Path] | None) -> None:
-    """With --system refuse the options for one system; without it, those that need it."""
-    if options.system:
+def runs_of(given: Sequence[str] | None) -> Runs:
+    """`UnreadableInput` if some are named and others are not, or if a name occurs twice."""
+    files: list[Path] = []
+    named: dict[str, tuple[Path, ...]] = {}
+    for each in given or ():
+        name, names = named_run(each)
+        if name is None:
+            files.append(Path(names))
+        elif name in named:
+            raise UnreadableInput("--run", f"{name!r} is named twice", "write FILE,FILE")
+        else:
+            named[name] = files_of(names)
+    if files and named:
+        raise UnreadableInput(
+            "--run", f"{files[0]} has no name, but others have", "name all, or none of them"
+        )
+    return Runs(tuple(files), named)
+
+
+def check_runs(runs: Runs, options: EvaluateOptions) -> None:
+    """With named runs refuse the options for one system; without, those that need them."""
+    if runs.named:
         refused: dict[str, object] = {
-            "run": runs,
             "compare": options.compare,
             "text-only": options.text_only,
             "image-only": options.image_only,
             "per-query": options.per_query,
             "out": options.out,
         }
-        what, remedy = "is for one system", "leave it out, or evaluate one system with --run"
+        what, remedy = "is for one system", "leave it out, or leave out the name in --run"
     else:
         refused = {"release": options.release, "table": options.table}
-        what, remedy = "needs --system", "name systems, or leave it out"
+        what, remedy = "needs named runs", "name them, --run sprc=sprc.json, or leave it out"
     for name, value in refused.items():
         if value:
             raise UnreadableInput(f"--{name}", what, remedy)
@@ -173,6 +184,7 @@ def check_system_options(options: EvaluateOptions, runs: Sequence[Path] | None) 
 
 def report_systems(
     benchmark: Benchmark,
+    runs: Runs,
     scorer: ScorerRequest | None,
     options: EvaluateOptions,
     notes: Sequence[str],
@@ -184,9 +196,7 @@ def report_systems(
             from hsfiq.model.evaluation import comparison  # noqa: F401
     uncertainty = options.uncertainty
     uncertainty.check(benchmark, ())
-    request = SystemsRequest(
-        named_files(options.system or ()), options.release, options.allow_missing
-    )
+    request = SystemsRequest(dict(runs.named), options.release, options.allow_missing)
     if options.table is not None:
         with requires("analysis"):
             from hsfiq.model.evaluation.systems_table import require_table_file, write_tables
@@ -201,15 +211,18 @@ def report_systems(
 
 
 RunOption = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option(
-        metavar="FILE",
-        help="Ranked lists: JSONL, TREC run, {query id: [image ids]}; repeat for several files.",
+        metavar="[NAME=]FILE",
+        help="Ranked lists: JSONL, TREC run, {query id: [image ids]}. Without names, all files are "
+        "of one system; NAME=FILE[,FILE] is a row of a table of systems, with published figures.",
     ),
 ]
 ScorerOption = Annotated[
     Path | None,
-    typer.Option(metavar="CKPT", help="Ranks the corpus itself; with --run: its CIRQRS@k."),
+    typer.Option(
+        "--checkpoint", metavar="DIR", help="A scorer: ranks the corpus; with --run: CIRQRS@k."
+    ),
 ]
 ImagesOption = Annotated[Path | None, images_option("in --data's folder")]
 SubmissionOption = Annotated[
@@ -303,18 +316,22 @@ def circo(
     from hsfiq.model.evaluation import benchmarks
 
     if scorer is None and prompt != benchmarks.CAPTION:
-        raise UnreadableInput("--prompt", "needs --scorer", "name that too, or leave it out")
+        raise UnreadableInput("--prompt", "needs --checkpoint", "name that too, or leave it out")
     benchmark = benchmarks.circo(existing_folder(data), split, prompt)
     report(benchmark, data, run, scorer, images, options, submission)
 
 
-@app.command(epilog="Example: hsfiq evaluate drawn --scorer runs/drawn --split test")
+@app.command(epilog="Example: hsfiq evaluate drawn --checkpoint runs/drawn --split test")
 @with_option_groups
 def drawn(
     run: RunOption = None,
     scorer: Annotated[
         Path | None,
-        typer.Option(metavar="CKPT", help="Ranks the catalogue; with --run: its CIRQRS@k."),
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="A scorer: ranks the catalogue; with --run: CIRQRS@k.",
+        ),
     ] = None,
     split: Annotated[
         Literal["val", "test"],
@@ -326,7 +343,7 @@ def drawn(
 ) -> None:
     """Recall@1/5/10/50 on the drawn catalogue.
 
-    It is the catalogue that the scorer was trained on; without --scorer, the one that recipes draw.
+    It is the catalogue that the scorer was trained on, or without one that which recipes draw.
     """
     with requires("model"):
         from hsfiq.model.evaluation.drawn import drawn_by_recipes, drawn_for_scorer
@@ -338,17 +355,17 @@ def drawn(
 
 
 def check_options(
-    runs: Sequence[Path] | None,
+    runs: Runs,
     scorer: Path | None,
     images: Path | None,
     options: EvaluateOptions,
 ) -> None:
     """Refuse options that need others, and an output file that exists or goes with runs."""
-    check_system_options(options, runs)
+    check_runs(runs, options)
     if scorer is None:
-        if not runs and not options.system:
+        if not runs.files and not runs.named:
             raise UnreadableInput(
-                "--run", "there is nothing to evaluate", "name ranked lists, or a --scorer"
+                "--run", "there is nothing to evaluate", "name ranked lists, or a --checkpoint"
             )
         need_scorer = {
             "images": images,
@@ -360,11 +377,11 @@ def check_options(
         for name, value in need_scorer.items():
             if value is not None:
                 raise UnreadableInput(
-                    f"--{name}", "needs --scorer", "name that too, or leave it out"
+                    f"--{name}", "needs --checkpoint", "name that too, or leave it out"
                 )
     if options.out is None:
         return
-    if runs:
+    if runs.files:
         raise UnreadableInput("--out", "is for a scorer's own lists", "leave out --run or --out")
     if options.out.exists():
         raise UnreadableInput(str(options.out), "exists already", "name another file with --out")
@@ -374,7 +391,7 @@ def check_options(
 def report(
     benchmark: Benchmark,
     data: Path,
-    runs: Sequence[Path] | None,
+    given_runs: Sequence[str] | None,
     scorer: Path | None,
     images: Path | None,
     options: EvaluateOptions,
@@ -383,9 +400,10 @@ def report(
 ) -> None:
     from hsfiq.model.evaluation.evaluate import ScorerRequest, evaluate_system
 
+    runs = runs_of(given_runs)
     check_options(runs, scorer, images, options)
-    if submission is not None and options.system:
-        raise UnreadableInput("--submission", "is for one system", "leave out --system")
+    if submission is not None and runs.named:
+        raise UnreadableInput("--submission", "is for one system", "leave out the names in --run")
     if options.subset is not None:
         from hsfiq.model.evaluation.benchmarks import subset_of
 
@@ -404,12 +422,12 @@ def report(
             request = ScorerRequest(
                 options.paths(scorer, root), device_of(options.device), bar, options.out
             )
-        if options.system:
-            report_systems(benchmark, request, options, notes)
+        if runs.named:
+            report_systems(benchmark, runs, request, options, notes)
             return
         evaluation = evaluate_system(
             benchmark,
-            runs or (),
+            runs.files,
             request,
             submission,
             notes,
@@ -531,7 +549,7 @@ class FisdOptions(ScorerOptions):
     as_json: JsonOption = False
 
 
-@app.command(epilog="Example: hsfiq evaluate fisd --data fisd-drawn --scorer runs/sprc")
+@app.command(epilog="Example: hsfiq evaluate fisd --data fisd-drawn --checkpoint runs/sprc")
 @with_option_groups
 def fisd(
     data: Annotated[
@@ -544,7 +562,8 @@ def fisd(
         ),
     ] = None,
     scorer: Annotated[
-        Path | None, typer.Option(metavar="CKPT", help="Ranks each aspect's images itself.")
+        Path | None,
+        typer.Option("--checkpoint", metavar="DIR", help="Ranks each aspect's images itself."),
     ] = None,
     images: Annotated[Path | None, images_option("in --data's folder")] = None,
     *,
@@ -557,7 +576,7 @@ def fisd(
     from hsfiq.model.evaluation import benchmarks
 
     if (scorer is None) == (not run):
-        raise UnreadableInput("--run", "name ranked lists or a --scorer, one of the two")
+        raise UnreadableInput("--run", "name ranked lists or a --checkpoint, one of the two")
     benchmark = benchmarks.fisd(existing_folder(data))
     with requires("analysis"):
         from hsfiq.model.evaluation.fisd import evaluate_fisd

@@ -14,6 +14,7 @@ from hsfiq.cli.common import (
     RELEASES,
     JsonOption,
     existing_folder,
+    named_run,
     print_result,
     progress,
     project_around,
@@ -109,7 +110,8 @@ def init(
 
     require_new_folder(folder)
     require_study_name(folder.resolve().name, "FOLDER")
-    sources = read_sources(existing_folder(images), queries, [named_run(each) for each in run])
+    run_files = [(name, Path(file)) for name, file in map(named_run, run)]
+    sources = read_sources(existing_folder(images), queries, run_files)
     if not as_json:
         typer.echo("\n".join(sources.lines()))
     asking = Asking(is_asking=not yes)
@@ -137,16 +139,6 @@ def require_new_folder(folder: Path) -> None:
         raise UnreadableInput(
             str(folder), f"is inside the project {outer}", "name a folder outside of it"
         )
-
-
-def named_run(given: str) -> tuple[str | None, Path]:
-    """The system's name, if there is one, and the file of `[NAME=]FILE`."""
-    name, separator, file = given.partition("=")
-    if not separator or Path(given).exists():
-        return None, Path(given)
-    if not name or not file:
-        raise UnreadableInput("--run", f"{given!r} is not [NAME=]FILE", "such as mine=mine.jsonl")
-    return name, Path(file)
 
 
 class Asking:

@@ -41,7 +41,7 @@ DRAWN = "drawn"
 class RetrieveOptions(ScorerOptions):
     checkpoint: Annotated[
         Path,
-        typer.Option(metavar="CKPT", help="A run's folder, best.json or last.json; or hf:DIR."),
+        typer.Option(metavar="DIR", help="A checkpoint folder, best.json or last.json; or hf:DIR."),
     ]
     data: Annotated[
         str, typer.Option(metavar="DIR|drawn", help="A dataset's folder, or the catalogue.")
@@ -55,7 +55,7 @@ class RetrieveOptions(ScorerOptions):
     images: Annotated[Path | None, images_option("in --data's folder")] = None
     dataset: Annotated[
         DatasetName | None,
-        typer.Option(help="Of --data; else the one that CKPT was trained for."),
+        typer.Option(help="Of --data; else the one that the checkpoint was trained for."),
     ] = None
     split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
     corpus: Annotated[
@@ -254,7 +254,7 @@ class ServeOptions(ScorerOptions):
 def serve(
     checkpoint: Annotated[
         Path,
-        typer.Option(metavar="CKPT", help="A run's folder, best.json or last.json; or hf:DIR."),
+        typer.Option(metavar="DIR", help="A checkpoint folder, best.json or last.json; or hf:DIR."),
     ],
     images: Annotated[
         str,

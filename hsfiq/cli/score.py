@@ -39,7 +39,7 @@ class JudgeOptions:
         str | None,
         typer.Option(
             metavar="JUDGE",
-            help="In place of --scorer: clipscore:DIR, vqascore:DIR, chat:MODEL, or a judge of "
+            help="In place of --checkpoint: clipscore:DIR, vqascore:DIR, chat:MODEL, or a judge of "
             "yours (docs/judges.md).",
         ),
     ] = None
@@ -152,7 +152,7 @@ class ScorerOptions:
         return ScorerPaths(checkpoint, images, self.weights, self.cache or default_root())
 
 
-@app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --scorer runs/cirqrs")
+@app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --checkpoint runs/cirqrs")
 @with_option_groups
 def score(
     release: Annotated[
@@ -164,7 +164,11 @@ def score(
     ],
     scorer: Annotated[
         Path | None,
-        typer.Option(metavar="CKPT", help="A run's folder, best.json or last.json; or hf:DIR."),
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="A scorer's checkpoint folder, its best.json or last.json; or hf:DIR.",
+        ),
     ] = None,
     name: Annotated[
         str | None,
@@ -194,7 +198,9 @@ def score(
         judge(release, judging, options, scorer, name, out, images, force=force, as_json=as_json)
         return
     if scorer is None:
-        raise UnreadableInput("--scorer", "is missing", "name a scorer, or a judge with --judge")
+        raise UnreadableInput(
+            "--checkpoint", "is missing", "name a scorer, or a judge with --judge"
+        )
     name = "cirqrs" if name is None else name
     if release.is_file():
         score_plain_file(release, out, options, scorer, images, as_json=as_json)
@@ -226,7 +232,7 @@ def judge(
     as_json: bool,
 ) -> None:
     if scorer is not None:
-        raise UnreadableInput("--judge", "takes the place of --scorer", "name one of them")
+        raise UnreadableInput("--judge", "takes the place of --checkpoint", "name one of them")
     if release.is_file() == (out is None):
         where = str(release) if out is None else "--out"
         raise UnreadableInput(where, "a file of sets needs --out FILE, a release takes none")

@@ -92,7 +92,7 @@ class SourceOptions(ScorerOptions):
 
     dataset: Annotated[
         DatasetName | None,
-        typer.Option(help="Of --data; else the one that CKPT was trained for."),
+        typer.Option(help="Of --data; else the one that the checkpoint was trained for."),
     ] = None
     split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
     corpus: Annotated[
@@ -427,7 +427,7 @@ DEFAULT_ROUNDS = 5
 @with_option_groups
 def play(
     system: Annotated[
-        str, typer.Option(metavar="CKPT|URL", help="A checkpoint, or a live retriever's address.")
+        str, typer.Option(metavar="DIR|URL", help="A checkpoint, or a live retriever's address.")
     ],
     simulator: Annotated[SimulatorName, typer.Option(help="Who gives the texts.")],
     out: Annotated[

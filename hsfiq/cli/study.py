@@ -635,7 +635,7 @@ def request_of(
 STRATEGIES = ("information", "random")
 
 
-@app.command("next", epilog="Example: hsfiq study next --scorer retrained --n 500")
+@app.command("next", epilog="Example: hsfiq study next --checkpoint retrained --n 500")
 @with_option_groups
 def next_(
     ctx: typer.Context,
@@ -647,9 +647,10 @@ def next_(
     scorer: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="CKPT",
-            help="A run's folder, or its last.json. Several form an ensemble; the uncertainty of "
-            "one is estimated by dropout.",
+            "--checkpoint",
+            metavar="DIR",
+            help="A scorer's checkpoint folder, or its last.json. Several form an ensemble; the "
+            "uncertainty of one is estimated by dropout.",
         ),
     ] = None,
     strategy: Annotated[
@@ -686,7 +687,7 @@ def next_(
             "--strategy", f"{strategy!r} is unknown", f"name one of {', '.join(STRATEGIES)}"
         )
     if not scorer and strategy == "information":
-        raise UnreadableInput("--scorer", "is missing", "name one, or use --strategy random")
+        raise UnreadableInput("--checkpoint", "is missing", "name one, or use --strategy random")
     if name is not None:
         from hsfiq.study.config import require_study_name
 

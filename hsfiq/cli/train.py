@@ -51,7 +51,7 @@ class TrainOptions(ScorerOptions):
         ),
     ] = None
     init: Annotated[
-        Path | None, typer.Option(metavar="CKPT", help="A checkpoint to start from.")
+        Path | None, typer.Option("--checkpoint", metavar="DIR", help="A checkpoint to start from.")
     ] = None
     release: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The release that preference trains on.")
@@ -100,7 +100,7 @@ def retrain_scorer(options: TrainOptions) -> None:
     """Retrain, and print the report; refuse missing options, and those of other recipes."""
     if options.no_cache:
         raise UnreadableInput("--no-cache", f"cannot be used with {NAME}", "leave it out")
-    release, init = required(options.release, "--release"), required(options.init, "--init")
+    release, init = required(options.release, "--release"), required(options.init, "--checkpoint")
     existing_folder(release)
     folder = options.folder
     with requires("model"):
@@ -146,7 +146,7 @@ def preference_text(result: dict[str, Any]) -> str:
             *summary_lines(result),
             f"trained on {count_text(result['n_train'], 'answer')}",
             f"checkpoint {result['checkpoint']}, sha256 {result['sha256'][:12]}",
-            f"next: hsfiq score RELEASE --scorer {result['checkpoint']} --name preference",
+            f"next: hsfiq score RELEASE --checkpoint {result['checkpoint']} --name preference",
         ]
     )
 
@@ -177,7 +177,7 @@ def train(
             metavar="RECIPE",
             help="A scorer's (cirqrs-fashioniq, cirqrs-cirr, qure-fashioniq, qure-cirr) or a "
             "retrieval system's (clip4cir-fashioniq, clip4cir-cirr, ...; PAPERS.md has all), or "
-            "preference: retrain --init's scorer on the answers of --release.",
+            "preference: retrain --checkpoint's scorer on the answers of --release.",
             callback=known_recipe,
         ),
     ],
@@ -304,4 +304,4 @@ def next_command(result: Mapping[str, Any]) -> str:
         data = DRAWN if result["data"] == DRAWN else "DIR"
         checkpoint = f"--checkpoint {result['checkpoint']}"
         return f"hsfiq retrieve {result['system']} {checkpoint} --data {data} --out RUN.jsonl"
-    return f"hsfiq score RELEASE --scorer {result['checkpoint']}"
+    return f"hsfiq score RELEASE --checkpoint {result['checkpoint']}"

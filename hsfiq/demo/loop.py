@@ -270,7 +270,15 @@ def loop_steps(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
             "It is trained on the preferred sets and the scores of the other half of the triplets; "
             "earlier triplets are mixed in, so that it does not forget them.",
             (
-                *("train", "preference", "--release", str(release), "--init", str(scorer), *drawn),
+                *(
+                    "train",
+                    "preference",
+                    "--release",
+                    str(release),
+                    "--checkpoint",
+                    str(scorer),
+                    *drawn,
+                ),
                 *("--out", str(retrained), *images, *features, *settings(*sizes.retraining)),
             ),
         ),
@@ -278,7 +286,7 @@ def loop_steps(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
             "Score the retrieved sets with the first scorer",
             "A set's score is the mean over its images. The scores become a metric called before.",
             (
-                *("score", str(release), "--scorer", str(scorer), "--name", "before"),
+                *("score", str(release), "--checkpoint", str(scorer), "--name", "before"),
                 *(*images, *features),
             ),
         ),
@@ -286,7 +294,7 @@ def loop_steps(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
             "Score them with the retrained scorer",
             "The same sets; this metric is called after.",
             (
-                *("score", str(release), "--scorer", str(retrained), "--name", "after"),
+                *("score", str(release), "--checkpoint", str(retrained), "--name", "after"),
                 *(*images, *features),
             ),
         ),
@@ -306,7 +314,7 @@ def loop_steps(folder: Path, port: int, seed: int, sizes: Sizes) -> list[Step]:
             "equally many of each category and of each two systems. No pair was used before, and "
             "the held-out triplets stay held out.",
             (
-                *("study", "next", "--scorer", str(retrained), "--n", str(sizes.next_pairs)),
+                *("study", "next", "--checkpoint", str(retrained), "--n", str(sizes.next_pairs)),
                 *(*images, "--study", STUDY, "--release", str(release), "--seed", str(seed)),
                 *(*features, *database),
             ),

@@ -95,10 +95,10 @@ def evaluate_system(
     if benchmark.withholds_targets:
         if files and scorer is not None:
             raise UnreadableInput(
-                "--scorer",
+                "--checkpoint",
                 f"adds CIRQRS@k to a run's figures, and the targets of {benchmark.split} are "
                 "withheld",
-                "leave out --scorer or --run",
+                "leave out --checkpoint or --run",
             )
         if submission is None and out is None:
             return submission_check(benchmark, files)

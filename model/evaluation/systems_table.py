@@ -217,7 +217,7 @@ def simplified(system: str) -> str:
     return "".join(character for character in system.lower() if character.isalnum())
 
 
-# What `hsfiq evaluate --system` prints: a row for each system, published rows below.
+# What `hsfiq evaluate --run NAME=FILE` prints: a row for each system, published rows below.
 
 RATES = {"ge": "rate (>=)", "gt": "rate (>)"}
 """The preference rates, by the names of `hsfiq analyze`."""
@@ -290,7 +290,7 @@ def evaluate_systems(
         UnreadableInput: runs that do not fit the benchmark, or targets that are withheld.
     """
     if benchmark.withholds_targets:
-        raise UnreadableInput("--system", f"the targets of {benchmark.split} are withheld")
+        raise UnreadableInput("--run", f"the targets of {benchmark.split} are withheld")
     answers: dict[str, dict[str, SystemLists]] = {}
     evaluations: dict[str, Evaluation] = {}
     for system, paths in request.files.items():
@@ -327,7 +327,7 @@ def evaluate_systems(
     without = [
         text
         for text, is_absent in (
-            ("CIRQRS@k (needs --scorer)", scorer is None),
+            ("CIRQRS@k (needs --checkpoint)", scorer is None),
             ("preference rates (need --release)", request.release is None),
         )
         if is_absent

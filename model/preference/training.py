@@ -336,7 +336,7 @@ class Retraining:
         losses["loss"] = total
         of_all = self.distributed.total(torch.stack(list(losses.values())).detach())
         if not of_all.isfinite().all():
-            raise Diverged("the loss is not finite; try a lower lr, or another --init")
+            raise Diverged("the loss is not finite; try a lower lr, or another --checkpoint")
         self.optimizer.backward(total)
         for parameter in self.parameters.values():
             if parameter.grad is not None:

@@ -256,7 +256,7 @@ def write_imported_card(checkpoint: Checkpoint, named: Recipe) -> None:
         {
             **card_section(checkpoint.about),
             "Recipe": recipe_lines(recipe(named.name), named, ("strategy",)),
-            "Use": ["```bash", "hsfiq score RELEASE --scorer FOLDER", "```"],
+            "Use": ["```bash", "hsfiq score RELEASE --checkpoint FOLDER", "```"],
         },
         tags=("relevance-score", named.dataset),
     )

@@ -62,7 +62,7 @@ def write_scorer_card(checkpoint: Checkpoint) -> None:
             ),
             "Recipe": recipe_lines(recipe(trained.name), trained, ("strategy", "n_def", "n_neg")),
             "Provenance": provenance_lines(checkpoint),
-            "Use": ["```bash", "hsfiq score RELEASE --scorer FOLDER", "```"],
+            "Use": ["```bash", "hsfiq score RELEASE --checkpoint FOLDER", "```"],
         },
         tags=("relevance-score", trained.dataset),
     )

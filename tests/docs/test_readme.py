@@ -37,11 +37,11 @@ hsfiq import runs sprc.json --system SPRC --dataset fashioniq
 hsfiq demo --answers 20 --seed 1 --dir simulated
 hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn --limit 40 --set epochs=2 --set n_def=1
 hsfiq export --database sqlite:///simulated/hsfiq.db --release hp --out simulated/hp
-hsfiq score simulated/hp --scorer runs/drawn
+hsfiq score simulated/hp --checkpoint runs/drawn
 hsfiq analyze simulated/hp --metric recall@5 --metric cirqrs --report report
 hsfiq evaluate fashioniq --data fashion-iq --category shirt --corpus union --run sprc.json
-hsfiq evaluate fashioniq --data fashion-iq --system sprc=sprc.json --system clip4cir=clip4cir.json
-hsfiq evaluate drawn --scorer runs/drawn --out drawn.jsonl
+hsfiq evaluate fashioniq --data fashion-iq --run sprc=sprc.json --run clip4cir=clip4cir.json
+hsfiq evaluate drawn --checkpoint runs/drawn --out drawn.jsonl
 hsfiq images check fashion-iq
 hsfiq show shirt.val.0 --data fashion-iq --run sprc.json
 hsfiq sessions play --system runs/drawn --data drawn --simulator drawn-full --out rounds.jsonl

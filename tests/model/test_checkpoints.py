@@ -228,7 +228,7 @@ def test_a_broken_checkpoint_is_refused(drawn: Drawn, tmp_path: Path, fault: str
         read(folder).tensors("scorer")
     assert message in str(error_info.value)
     assert "\n" not in str(error_info.value)
-    command = hsfiq(*options(drawn, tmp_path / "out", "--init", folder))
+    command = hsfiq(*options(drawn, tmp_path / "out", "--checkpoint", folder))
     assert (command.code, command.out) == (2, "")
     assert command.last_line == f"hsfiq: {error_info.value}"
     assert not (tmp_path / "out").exists()
@@ -237,7 +237,7 @@ def test_a_broken_checkpoint_is_refused(drawn: Drawn, tmp_path: Path, fault: str
 def test_a_checkpoint_of_another_encoder_is_refused(drawn: Drawn, tmp_path: Path) -> None:
     save(tmp_path / "init", "best", {}, {"scorer": parts_of(1)["scorer"]})
     for init in (tmp_path / "init", tmp_path / "init" / "best.json"):
-        command = hsfiq(*options(drawn, tmp_path / "out", "--init", init))
+        command = hsfiq(*options(drawn, tmp_path / "out", "--checkpoint", init))
         assert (command.code, command.out) == (2, "")
         assert "does not fit the encoder" in command.last_line
         assert not (tmp_path / "out").exists()
@@ -249,7 +249,7 @@ def test_a_missing_checkpoint_is_refused(drawn: Drawn, tmp_path: Path) -> None:
         (tmp_path / "empty", "holds no best.json or last.json: no checkpoint"),
         (tmp_path / "absent.json", "there is no such checkpoint; name a run's folder"),
     ):
-        command = hsfiq(*options(drawn, tmp_path / "out", "--init", init))
+        command = hsfiq(*options(drawn, tmp_path / "out", "--checkpoint", init))
         assert (command.code, command.last_line) == (2, f"hsfiq: {init}: {message}")
         assert not (tmp_path / "out").exists()
 

@@ -1,4 +1,4 @@
-"""`hsfiq study next --scorer`: opinions of trained scorers, and the study chosen by them."""
+"""`hsfiq study next --checkpoint`: opinions of trained scorers, and the study chosen by them."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_broken_answer_models_are_refused(
 
 
 def test_one_scorer_samples_by_dropout(answered: Answered, retrained: Path, study: str) -> None:
-    words = ("--scorer", retrained, "--release", answered.release, "--json")
+    words = ("--checkpoint", retrained, "--release", answered.release, "--json")
     command = next_study(answered, study, *words)
     assert command.code == 0
     result = command.result
@@ -155,7 +155,7 @@ def test_an_ensemble_chooses_the_same_pairs_again(
     answered: Answered, retrained: Path, study: str, tmp_path: Path
 ) -> None:
     answered.retrain(tmp_path / "second", replace(QUICK, epochs=1, seed=5))
-    words = ("--scorer", retrained, "--scorer", tmp_path / "second")
+    words = ("--checkpoint", retrained, "--checkpoint", tmp_path / "second")
     first = next_study(answered, study, *words, "--json").result
     assert first["chosen_by"]["uncertainty"] == "ensemble"
     assert first["chosen_by"]["opinions"] == 2
@@ -168,7 +168,7 @@ def test_an_ensemble_chooses_the_same_pairs_again(
 
 
 def test_ensembles_of_mixed_kinds_refused(answered: Answered, retrained: Path, study: str) -> None:
-    command = next_study(answered, study, "--scorer", retrained, "--scorer", answered.init)
+    command = next_study(answered, study, "--checkpoint", retrained, "--checkpoint", answered.init)
     assert (command.code, command.out) == (2, "")
     assert "retrain all scorers of an ensemble, or none" in command.err
 
@@ -176,7 +176,7 @@ def test_ensembles_of_mixed_kinds_refused(answered: Answered, retrained: Path, s
 def test_random_choice_with_a_scorer_reports_its_information(
     answered: Answered, retrained: Path, study: str
 ) -> None:
-    words = ("--scorer", retrained, "--strategy", "random", "--json")
+    words = ("--checkpoint", retrained, "--strategy", "random", "--json")
     result = next_study(answered, study, *words).result
     assert result["expected_information"] == result["expected_information_of_random"] > 0
     assert result["chosen_by"] == {"strategy": "random", "seed": 0}
@@ -188,7 +188,7 @@ def test_no_study_is_made_without_images(
 ) -> None:
     (tmp_path / "empty").mkdir()
     before = files_below(tmp_path)
-    command = next_study(answered, study, "--scorer", retrained, words[0], tmp_path / words[1])
+    command = next_study(answered, study, "--checkpoint", retrained, words[0], tmp_path / words[1])
     assert (command.code, command.out) == (2, "")
     assert len(command.err.splitlines()) == 1
     assert files_below(tmp_path) == before
@@ -196,7 +196,7 @@ def test_no_study_is_made_without_images(
 
 def test_same_scorer_twice_is_refused(answered: Answered, retrained: Path, study: str) -> None:
     command = next_study(
-        answered, study, "--scorer", retrained, "--scorer", retrained / "last.json"
+        answered, study, "--checkpoint", retrained, "--checkpoint", retrained / "last.json"
     )
     assert command.code == 2
     assert "is the same scorer as" in command.err

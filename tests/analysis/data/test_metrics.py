@@ -83,7 +83,10 @@ def test_known_metrics() -> None:
     [
         (Recall(7), r"small has sets of 5; use recall@5 or a smaller k$"),
         (ScoreColumn("yours"), "use one of recall@1, recall@2, recall@3, recall@4, recall@5, mine"),
-        (ScoreColumn("cirqrs"), r"`hsfiq score 'my releases/small' --scorer CKPT --name cirqrs`"),
+        (
+            ScoreColumn("cirqrs"),
+            r"`hsfiq score 'my releases/small' --checkpoint DIR --name cirqrs`",
+        ),
     ],
 )
 def test_unknown_metrics_say_what_there_is(metric: Metric, message: str) -> None:

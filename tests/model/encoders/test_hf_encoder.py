@@ -276,6 +276,6 @@ def test_the_commands_train_and_score(
         converted,
         "--json",
     )
-    scored = hsfiq("score", release, "--scorer", out, *common_options)
+    scored = hsfiq("score", release, "--checkpoint", out, *common_options)
     assert scored.code == 0, scored.err
     assert scored.result["n_scored"] == scored.result["n_sets"] > 0

@@ -1,4 +1,4 @@
-"""`hsfiq evaluate --scorer`: ranked lists, runs written from them, CIRQRS@k, missing images."""
+"""`hsfiq evaluate --checkpoint`: ranked lists, runs written from them, CIRQRS@k, missing images."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fashion(tmp_path: Path) -> Path:
 @pytest.fixture
 def ranked(run: Path, cache: Path) -> list[str | Path]:
     """The options of a scorer."""
-    return ["--scorer", run, "--cache", cache]
+    return ["--checkpoint", run, "--cache", cache]
 
 
 def figures(command: CommandResult) -> Any:
@@ -202,7 +202,7 @@ def test_the_prompt_of_circo_is_part_of_the_text(
     assert figures(hsfiq(*prompted, *ranked))["prompt"] == "a photo of $ that {caption}"
     assert texts
     assert all(text.startswith("a photo of $ that ") for text in texts)
-    assert "needs --scorer" in refusal(hsfiq(*prompted, "--run", tmp_path / "run.jsonl"))
+    assert "needs --checkpoint" in refusal(hsfiq(*prompted, "--run", tmp_path / "run.jsonl"))
     assert "write {caption} there" in refusal(hsfiq(*command, "--prompt", "a photo", *ranked))
 
 
@@ -220,7 +220,7 @@ def test_cirqrs_of_a_run_needs_only_the_images_of_its_lists(
     assert "missing" not in result
     table = hsfiq(*command, *ranked)
     assert f"{100 * result['cirqrs@10']:.2f}" in table.out
-    systems = (*command[:-2], "--system", f"a={run}", "--system", f"b={run}")
+    systems = (*command[:-2], "--run", f"a={run}", "--run", f"b={run}")
     rows = figures(hsfiq(*systems, *ranked, "--json"))["systems"]
     assert rows["a"]["cirqrs@10"] == rows["b"]["cirqrs@10"] == pytest.approx(result["cirqrs@10"])
     lines = hsfiq(*systems, *ranked).out.splitlines()
@@ -269,7 +269,7 @@ def test_incompatible_scorer_options(
     command = ("evaluate", "fashioniq", "--data", fashion)
     run = ("--run", put(tmp_path / "run.json", {"shirt.val.0": ["s0"]}))
     assert "there is nothing to evaluate" in refusal(hsfiq(*command))
-    assert "--images: needs --scorer" in refusal(hsfiq(*command, *run, "--images", fashion))
+    assert "--images: needs --checkpoint" in refusal(hsfiq(*command, *run, "--images", fashion))
     out = ("--out", tmp_path / "out.jsonl")
     assert "is for a scorer's own lists" in refusal(hsfiq(*command, *run, *ranked, *out))
     bare = ("evaluate", "fashioniq", "--data", write_fashioniq(tmp_path / "bare"), *ranked)
@@ -282,7 +282,7 @@ def test_a_scorer_needs_a_run_with_figures(ranked: list[str | Path], tmp_path: P
     run = ("--run", put(tmp_path / "run.json", {"10": MEMBERS[1:51]}))
     command = ("evaluate", "cirr", "--data", data, "--split", "test1", *run, *ranked)
     message = refusal(hsfiq(*command, "--submission", tmp_path / "out"))
-    assert "--scorer: adds CIRQRS@k to a run's figures" in message
+    assert "--checkpoint: adds CIRQRS@k to a run's figures" in message
     assert not (tmp_path / "out").exists()
 
 

@@ -117,7 +117,7 @@ def test_a_checkpoint_gives_the_figures_of_its_lists(
     one_thread: None,
 ) -> None:
     lists = tmp_path / "lists.jsonl"
-    options = ("--scorer", clip4cir, "--cache", drawn.cache, "--out", lists)
+    options = ("--checkpoint", clip4cir, "--cache", drawn.cache, "--out", lists)
     of_scorer = figures(capsys, "--data", folder, *options)
     of_lists = figures(capsys, "--data", folder, "--run", lists)
     assert of_scorer["figures"] == of_lists["figures"]
@@ -158,6 +158,6 @@ def test_the_means_of_table_1_are_those_of_its_aspects() -> None:
 
 
 def test_runs_exclude_checkpoints(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for options in ((), ("--run", "a.jsonl", "--scorer", "run")):
+    for options in ((), ("--run", "a.jsonl", "--checkpoint", "run")):
         assert run(["evaluate", "fisd", "--data", str(folder), *options]) == 2
         assert capsys.readouterr().err.count("\n") == 1

@@ -144,7 +144,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     folder = tmp_path_factory.mktemp("runs")
     shirts, dresses = put(folder / "s.json", SHIRT_RUN), put(folder / "d.json", DRESS_RUN)
     best = put(folder / "best.json", BEST_RUN)
-    return "--system", f"first={shirts},{dresses}", "--system", f"SPRC={best}"
+    return "--run", f"first={shirts},{dresses}", "--run", f"SPRC={best}"
 
 
 def fashioniq(data: Path, *words: str | Path) -> CommandResult:
@@ -174,7 +174,7 @@ def test_a_row_for_each_system(data: Path, systems: tuple[str, ...], tmp_path: P
     assert table["published"] == []
     notes = "".join(table["notes"])
     assert "no published figures: they are of other numbers of triplets" in notes
-    assert "CIRQRS@k (needs --scorer), preference rates (need --release)" in notes
+    assert "CIRQRS@k (needs --checkpoint), preference rates (need --release)" in notes
 
 
 def test_intervals_of_each_system(data: Path, systems: tuple[str, ...]) -> None:
@@ -187,14 +187,14 @@ def test_intervals_of_each_system(data: Path, systems: tuple[str, ...]) -> None:
 def test_the_other_benchmarks(tmp_path: Path) -> None:
     cirr = write_cirr(tmp_path / "cirr")
     run = put(tmp_path / "cirr.json", best_of_cirr())
-    lines = hsfiq("evaluate", "cirr", "--data", cirr, "--system", f"a={run}").out.splitlines()
+    lines = hsfiq("evaluate", "cirr", "--data", cirr, "--run", f"a={run}").out.splitlines()
     names = [f"R@{k}" for k in (1, 5, 10, 50)] + [f"Rs@{k}" for k in (1, 2, 3)]
     assert lines[1].split() == [*names, "Avg.", "Overall"]
     assert lines[2].split() == ["a", *["100.00"] * 9]
     assert "the split of CIRQRS Table 5 and QuRe Table 3 is test1, this is val" in "".join(lines)
     circo = write_circo(tmp_path / "circo")
     run = put(tmp_path / "circo.json", {str(i): list(range(201, 251)) for i in range(2)})
-    lines = hsfiq("evaluate", "circo", "--data", circo, "--system", f"a={run}").out.splitlines()
+    lines = hsfiq("evaluate", "circo", "--data", circo, "--run", f"a={run}").out.splitlines()
     assert lines[1].split() == ["mAP@5", "mAP@10", "mAP@25", "mAP@50"]
     assert lines[2].split() == ["a", "50.00", "55.00", "55.00", "55.00"]
 
@@ -259,16 +259,15 @@ def test_tables_as_files(
 
 def test_what_is_refused(data: Path, systems: tuple[str, ...], tmp_path: Path) -> None:
     run = put(tmp_path / "run.json", BEST_RUN)
-    assert "--run: is for one system" in refusal(fashioniq(data, *systems, "--run", run))
+    assert "has no name, but others have" in refusal(fashioniq(data, *systems, "--run", run))
     assert "--compare: is for one" in refusal(fashioniq(data, *systems, "--compare", str(run)))
-    assert "'best.json' is not NAME=FILE" in refusal(fashioniq(data, "--system", "best.json"))
-    again = ("--system", f"first={run}")
+    again = ("--run", f"first={run}")
     assert "'first' is named twice" in refusal(fashioniq(data, *systems, *again))
     alone = evaluate("fashioniq", data, run, "--release", tmp_path)
-    assert "--release: needs --system" in refusal(alone)
+    assert "--release: needs named runs" in refusal(alone)
     assert "use .csv or .tex" in refusal(fashioniq(data, *systems, "--table", tmp_path / "t.txt"))
     cirr = write_cirr(tmp_path / "cirr")
-    words = ("evaluate", "cirr", "--data", cirr, "--split", "test1", "--system", f"a={run}")
+    words = ("evaluate", "cirr", "--data", cirr, "--split", "test1", "--run", f"a={run}")
     assert "the targets of test1 are withheld" in refusal(hsfiq(*words))
 
 
@@ -278,7 +277,7 @@ def test_published_rows_below_ours(shared: Path, tmp_path: Path) -> None:
     parts = benchmarks.fashioniq(folder).parts
     lists = {query.query_id: [query.target] for part in parts for query in part.queries}
     run = put(tmp_path / "oracle.json", lists)
-    words = ("--system", f"CoVR-BLIP={run}", "--system", f"oracle={run}")
+    words = ("--run", f"CoVR-BLIP={run}", "--run", f"oracle={run}")
     lines = fashioniq(folder, *words).out.splitlines()
     assert lines[4].split()[:4] == ["CoVR-BLIP", "(CIRQRS", "Table", "4)"]
     assert lines[4].split()[-1] == "59.39"

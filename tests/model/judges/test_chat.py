@@ -201,7 +201,7 @@ def test_calls_are_spaced(release: Path) -> None:
         (("--price", "1"), "--price: '1' is not two prices; write 2.5,10"),
         (("--prompt", "change"), "which an endpoint does not tell"),
         (("--prompt", "other"), "'other' is not known; use change, likert"),
-        (("--scorer", "x"), "takes the place of --scorer"),
+        (("--checkpoint", "x"), "takes the place of --checkpoint"),
         (("--judge", "chat:"), "is not NAME:ARGUMENT"),
         (("--judge", "chta:m"), "no installed judge is called chta; there are: chat, clipscore"),
     ],
@@ -212,7 +212,7 @@ def test_wrong_options(release: Path, options: tuple[str, ...], message: str) ->
 
 def test_options_of_a_judge_need_one(release: Path) -> None:
     assert_refused(hsfiq("score", release, "--price", "1,2"), "--price: is about a judge")
-    assert_refused(hsfiq("score", release), "--scorer: is missing")
+    assert_refused(hsfiq("score", release), "--checkpoint: is missing")
 
 
 def test_sets_of_a_file_are_compared(tmp_path: Path, drawn_release: Release) -> None:

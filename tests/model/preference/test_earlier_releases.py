@@ -86,7 +86,7 @@ def test_training_on_triplets_again_keeps_the_recorded_releases(
         ("retrained", out, [source(answered.release)]),
         ("plain", answered.init, []),
     ):
-        assert hsfiq(*options(drawn, tmp_path / name, *brief, "--init", str(init))).code == 0
+        assert hsfiq(*options(drawn, tmp_path / name, *brief, "--checkpoint", str(init))).code == 0
         assert trained_on(checkpoints.read(tmp_path / name)) == releases
 
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("re
 
 def train(answered: Answered, out: Path, *options: str | Path) -> CommandResult:
     return hsfiq(
-        "train", "preference", "--release", answered.release, "--init", answered.init,
+        "train", "preference", "--release", answered.release, "--checkpoint", answered.init,
         "--out", out, "--cache", answered.cache, "--images", answered.pictures,
         "--set", "epochs=1", "--set", "folds=0", *options,
     )  # fmt: skip
@@ -35,10 +35,10 @@ def test_retraining_through_the_command_line(answered: Answered, tmp_path: Path)
     assert result["held_out"]["figures"]
     text = train(answered, tmp_path / "out")
     assert text.out.splitlines()[0].startswith("The answers come from simulated annotators")
-    assert f"--scorer {result['checkpoint']} --name preference" in text.out.splitlines()[-1]
+    assert f"--checkpoint {result['checkpoint']} --name preference" in text.out.splitlines()[-1]
     release = shutil.copytree(answered.release, tmp_path / "hp")
     scored = hsfiq(
-        "score", release, "--scorer", tmp_path / "out", "--name", "preference",
+        "score", release, "--checkpoint", tmp_path / "out", "--name", "preference",
         "--images", answered.pictures, "--cache", answered.cache, "--json",
     )  # fmt: skip
     assert scored.result["n_scored"] == 300
@@ -63,7 +63,7 @@ def score(
     answered: Answered, folder: Path, scorer: Path | None = None, *options: str
 ) -> CommandResult:
     return hsfiq(
-        "score", folder / "hp", "--scorer", scorer or folder / "out", "--name", "after",
+        "score", folder / "hp", "--checkpoint", scorer or folder / "out", "--name", "after",
         "--images", answered.pictures, "--cache", answered.cache, "--json", *options,
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ def test_next_command_analyzes_only_the_held_out_part(
 
     def follows(folder: Path, scorer: Path, *options: str | Path) -> str:
         command = hsfiq(
-            "score", folder / "hp", "--scorer", scorer, "--name", "next",
+            "score", folder / "hp", "--checkpoint", scorer, "--name", "next",
             "--images", answered.pictures, "--cache", answered.cache, *options,
         )  # fmt: skip
         assert command.code == 0
@@ -162,7 +162,7 @@ def test_recall_on_the_catalogue(answered: Answered, tmp_path: Path) -> None:
         (("--set", "mix=1"), "mix: needs triplets to mix in; give --data"),
         (("--data", "nowhere"), "nowhere: there is no such folder"),
         (("--no-cache",), "--no-cache"),
-        (("--init", "nowhere"), "nowhere: there is no such checkpoint"),
+        (("--checkpoint", "nowhere"), "nowhere: there is no such checkpoint"),
         (("--release", "nowhere"), "nowhere: there is no such folder"),
         (("--device", "abacus"), "--device abacus: this machine has no such device"),
     ],
@@ -178,7 +178,7 @@ def test_invalid_options(
     ("words", "message"),
     [
         (("preference",), "preference: needs --release"),
-        (("preference", "--release", "."), "preference: needs --init"),
+        (("preference", "--release", "."), "preference: needs --checkpoint"),
         (("qure-cirr",), "--data: qure-cirr needs it"),
         (("qure-cirr", "--data", "drawn", "--release", "."), "--release: cannot be used with"),
     ],

@@ -47,7 +47,7 @@ def score(
     loop: Loop, release: Path, *options: str | Path, scorer: Path | None = None
 ) -> CommandResult:
     return hsfiq(
-        "score", release, "--scorer", scorer or loop.run, "--cache", loop.cache, *options,
+        "score", release, "--checkpoint", scorer or loop.run, "--cache", loop.cache, *options,
     )  # fmt: skip
 
 

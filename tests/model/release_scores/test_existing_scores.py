@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.xdist_group("sc
 
 
 def test_finished_scores_are_reused(loop: Loop, release: Path, tmp_path: Path) -> None:
-    command = ("score", release, "--scorer", loop.run, "--images", loop.pictures)
+    command = ("score", release, "--checkpoint", loop.run, "--images", loop.pictures)
     assert hsfiq(*command, "--cache", loop.cache).code == 0
     before = files_below(tmp_path / "hp.scores")
     (tmp_path / "hp.scores" / "cirqrs.json").write_bytes(

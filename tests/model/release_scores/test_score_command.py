@@ -119,7 +119,7 @@ def test_the_provenance_is_recorded(loop: Loop, scored: Path) -> None:
 
 def test_scores_are_reproducible(loop: Loop, scored: Path, release: Path, tmp_path: Path) -> None:
     command = hsfiq(
-        "score", release, "--scorer", loop.run, "--cache", tmp_path / "cache",
+        "score", release, "--checkpoint", loop.run, "--cache", tmp_path / "cache",
         "--images", loop.pictures,
     )  # fmt: skip
     assert command.code == 0
@@ -244,7 +244,7 @@ def test_no_image_at_all(loop: Loop, release: Path, tmp_path: Path) -> None:
 
 def test_the_scores_are_analyzed(loop: Loop, release: Path, tmp_path: Path) -> None:
     before = hsfiq("analyze", release, "--metric", "cirqrs")
-    assert_refused(before, f"`hsfiq score {release} --scorer CKPT --name cirqrs` writes them")
+    assert_refused(before, f"`hsfiq score {release} --checkpoint DIR --name cirqrs` writes them")
     assert score(loop, release, "--images", loop.pictures).code == 0
     command = ("analyze", release, "--metric", "recall@5", "--metric", "cirqrs", "--json")
     analyzed = hsfiq(*command)

@@ -140,7 +140,7 @@ def test_the_run_is_read_by_evaluate(drawn: Drawn, clip4cir: Path, tmp_path: Pat
     assert (about["system"], about["k"], about["n_lists"]) == ("clip4cir", 50, 36)
     assert about["memory_mb"] > 0
     evaluated = hsfiq(
-        "evaluate", "drawn", "--scorer", clip4cir, "--images", drawn.pictures, "--cache",
+        "evaluate", "drawn", "--checkpoint", clip4cir, "--images", drawn.pictures, "--cache",
         drawn.cache, "--run", out, "--json",
     )  # fmt: skip
     assert json.loads(evaluated.out)["n_queries"] == 36

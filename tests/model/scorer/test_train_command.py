@@ -79,7 +79,7 @@ def test_the_result_as_json(drawn: Drawn, tmp_path: Path) -> None:
     text = hsfiq(*options(drawn, tmp_path / "run"))
     assert text.out.splitlines()[0].startswith(f"best epoch {best['epoch']}: loss ")
     assert f"{result['checkpoint']}, sha256 {result['sha256'][:12]}" in text.out
-    assert text.out.endswith(f"--scorer {result['checkpoint']}\n")
+    assert text.out.endswith(f"--checkpoint {result['checkpoint']}\n")
 
 
 def test_a_folder_in_the_layout_of_fashioniq(fashioniq: Path) -> None:
