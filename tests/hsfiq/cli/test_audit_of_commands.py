@@ -36,12 +36,13 @@ READING = {
 
 WITHOUT_DATABASE = {
     "analyze", "evaluate circo", "evaluate cirr", "evaluate drawn", "evaluate fashioniq",
-    "evaluate fisd", "evaluate icir", "evaluate judged", "images draw-fisd", "power",
+    "evaluate fisd", "evaluate icir", "evaluate judged", "images draw-fisd", "init",
+    "power", "rehearse",
     "release diff", "release merge", "release push", "release verify", "retrieve",
     "retriever check", "retriever serve", "score", "sessions measure", "sessions play",
     "simulate", "train", "weights convert", "weights import",
 }  # fmt: skip
-"""Commands that open no database of a study."""
+"""Commands that open no database of a study, or a new one (`tests/hsfiq/test_project.py`)."""
 
 PERSON, REASON, PASSWORD = "5f8e0c1d2e3f405162738495", "was in a hurry", "correct horse battery"
 CIRCO = {

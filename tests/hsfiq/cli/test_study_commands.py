@@ -16,7 +16,15 @@ from sqlalchemy import func, select
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Study
-from tests.hsfiq.cli.owner_commands import CONFIG, complaint, count, output_of, seats, the_study
+from tests.hsfiq.cli.owner_commands import (
+    CONFIG,
+    MISSED,
+    complaint,
+    count,
+    output_of,
+    seats,
+    the_study,
+)
 from tests.hsfiq.samples import HPFIQ, hsfiq, on_sqlite
 from tests.studies import GOOD, SHOWN, SKIP
 
@@ -41,7 +49,7 @@ def test_a_study_is_drawn_from_its_file_once(database: Database) -> None:
 @on_sqlite
 def test_a_study_as_json_and_as_a_draft(database: Database) -> None:
     created = json.loads(output_of("study", "create", "study.toml", "--draft", "--json"))
-    assert (created.pop("places"), created.pop("warnings")) == (2, [])
+    assert (created.pop("places"), len(created.pop("warnings"))) == (2, 2)
     assert created["fallbacks"] == {"en": []}
     assert created == {
         "study": "autumn", "title": "Which shop understood you?", "status": "draft",
@@ -124,9 +132,10 @@ def test_every_mistake_has_its_own_line(
 def test_unequal_numbers_of_questions_are_said() -> None:
     Path("study.toml").write_text(CONFIG.replace("form = 2", "form = 3"))
     created = hsfiq("study", "create", "study.toml", "--json")
-    (warning,) = created.result["warnings"]
+    warning, *missed = created.result["warnings"]
     assert "(1 of 6, 1 of 2)" in warning
-    assert created.err == f"hsfiq: warning: {warning}\n"
+    assert len(missed) == 2
+    assert created.err == f"hsfiq: warning: {warning}\n{MISSED}"
     assert (created.code, created.result["places"]) == (0, 2)
 
 
