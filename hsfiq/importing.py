@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.collect.answers import count_stored_answers, response_of
@@ -30,7 +30,7 @@ from hsfiq.db.source_tables import (
     Triplet,
     corpus_images,
 )
-from hsfiq.db.tables import Form, Participant, Response, Study
+from hsfiq.db.tables import Form, Participant, Response, RetrievedSet, Study
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.ids import REVERSED, query_suffix, split_query_id
 from hsfiq.images.folder import OwnImages, UnknownName
@@ -57,10 +57,11 @@ CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The number of rows that an import added, and of those that existed before."""
+    """How many rows an import added, how many existed before, and how many it replaced."""
 
     added: int
     already: int
+    replaced: int = 0
 
 
 def dataset_named(session: Session, name: str, image_root: Path | None = None) -> Dataset:
@@ -608,6 +609,8 @@ PlacedLists = Sequence[tuple[str, RankedListRecord]]
 def import_runs(session: Session, dataset: Dataset, lists: PlacedLists) -> Imported:
     """Import systems' ranked lists, given as (place, list) pairs; ids must be known.
 
+    A list that differs from the stored one replaces it, unless a study shows the system's lists.
+
     The images of own data are the files of its folder; those that a list names are added. So are
     CIRCO's, if the list of COCO's images was not imported.
     """
@@ -633,7 +636,8 @@ def import_runs(session: Session, dataset: Dataset, lists: PlacedLists) -> Impor
             )
         )
     }
-    rows, already = [], 0
+    rows, already, replaced = [], 0, 0
+    shown = systems_shown(session, systems.values())
     for where, ranked in lists:
         query = queries.by_id(ranked.query_id, where)
         unknown = next((name for name in ranked.images if name not in known_images), None)
@@ -645,22 +649,35 @@ def import_runs(session: Session, dataset: Dataset, lists: PlacedLists) -> Impor
             )
         image_ids = [known_images[name] for name in ranked.images]
         key = (systems[ranked.system], query)
-        if key in before:
-            if before[key] != image_ids:
-                raise UnreadableInput(
-                    where,
-                    f"system {ranked.system} has another list for query {ranked.query_id}",
-                    "import it under another name with --system",
-                )
+        scores = None if ranked.scores is None else list(ranked.scores)
+        if before.get(key) == image_ids:
             already += 1
             continue
-        scores = None if ranked.scores is None else list(ranked.scores)
+        if key in before:
+            if key[0] in shown:
+                raise UnreadableInput(
+                    where,
+                    f"system {ranked.system} has another list for query {ranked.query_id}, and a "
+                    "study shows its lists",
+                    "import it under another name with --system",
+                )
+            of_key = RankedList.system_id == key[0], RankedList.query_id == key[1]
+            changes = {"image_ids": image_ids, "scores": scores}
+            session.execute(update(RankedList).where(*of_key).values(changes))
+            replaced += 1
+            continue
         rows.append(
             {"system_id": key[0], "query_id": key[1], "image_ids": image_ids, "scores": scores}
         )
     for chunk in chunks(rows):
         session.execute(insert(RankedList), chunk)
-    return Imported(len(rows), already)
+    return Imported(len(rows), already, replaced)
+
+
+def systems_shown(session: Session, systems: Iterable[int]) -> set[int]:
+    """Those of the systems (database keys) whose lists a study shows."""
+    of_systems = RetrievedSet.system_id.in_(list(systems))
+    return set(session.scalars(select(RetrievedSet.system_id).where(of_systems).distinct()))
 
 
 def images_of_lists(lists: PlacedLists) -> AbstractSet[str]:

@@ -309,7 +309,12 @@ def report(done: dict[str, Imported], units: tuple[str, str], *, as_json: bool) 
     """Print the counts; `units` name what was imported, one and several."""
     lines = []
     for name, counts in done.items():
-        if counts.added:
+        if counts.replaced:
+            lines.append(
+                f"{name}: {count_text(counts.replaced, *units)} replaced, {counts.added:,} added, "
+                f"{counts.already:,} existed"
+            )
+        elif counts.added:
             existed = f", {counts.already:,} existed" if counts.already else ""
             lines.append(f"{name}: {count_text(counts.added, *units)} added{existed}")
         else:

@@ -21,6 +21,7 @@ from hsfiq.cli.common import (
     UrlOption,
     chosen_study,
     existing_folder,
+    is_local,
     one_name,
     open_chosen,
     participant_label,
@@ -306,6 +307,7 @@ def invite(
     """
     from hsfiq.actors import command_line
     from hsfiq.collect.participants import places_for_invitations, write_invitations
+    from hsfiq.study.config import config_of
 
     root = root_of_links(url)
     if out.exists():
@@ -316,10 +318,26 @@ def invite(
     write_invitations(opened, command_line(), chosen, count, root, out, language=language)
     with opened.reading() as session:
         places = places_for_invitations(session, chosen_study(session, chosen), datetime.now(UTC))
-    warn(places.warnings())
+        mode = config_of(chosen_study(session, chosen)).recruitment.mode
+    warn([*places.warnings(), *link_warnings(root, mode)])
     result = {"study": chosen, "invitations": count, "file": str(out), "free_places": places.free}
     line = f"study {chosen}: {count_text(count, 'invitation')} in {out}"
     print_result(result, line, as_json=as_json)
+
+
+def link_warnings(root: str, mode: str) -> list[str]:
+    """What is wrong with personal links at this address to a study that recruits in this mode."""
+    warnings = []
+    if is_local(root):
+        warnings.append(f"the links lead to {root}, which is this machine only: name --url")
+    if mode == "open":
+        warnings.append(
+            "everybody who knows the address can take part beside the invited: set "
+            'recruitment.mode = "invitation" in study.toml'
+        )
+    if mode in ("prolific", "mturk"):
+        warnings.append("who comes by a personal link is in no payment list of the platform")
+    return warnings
 
 
 @app.command(epilog="Example: hsfiq study bind 64ab0c1d2e3f405162738495 --study autumn")

@@ -153,7 +153,7 @@ def test_the_commands_report_added_and_existing_rows(tmp_path: Path) -> None:
     before = imported(tmp_path / "hsfiq.db")
     assert "shirt.val: nothing new, all 3 triplets existed" in hsfiq(*shirts).out
     result = hsfiq("import", "hpfiq", HPFIQ, "--json").result
-    assert result == {"study hpfiq": {"added": 0, "already": 5}}
+    assert result == {"study hpfiq": {"added": 0, "already": 5, "replaced": 0}}
     assert imported(tmp_path / "hsfiq.db") == before
     Path("fiq/images/shirt").mkdir(parents=True)
     Path("fiq/images/shirt/s1.PNG").touch()

@@ -346,6 +346,25 @@ def test_a_draft_that_cannot_be_drawn_again_stays(project: Path, database: Datab
         assert (study.name, study.k) == ("my-study", 5)
 
 
+def test_a_changed_run_is_a_new_version_while_no_study_shows_the_old_one(
+    data: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = tmp_path / "changed.json"
+    lists = json.loads((data / "clip.json").read_text())
+    lists["q3"] = list(reversed(lists["q3"]))
+    changed.write_text(json.dumps(lists))
+    refused = hsfiq("import", "runs", changed, "--system", "clip4cir")
+    assert refused.code == 2
+    assert "another list for query q3, and a study shows its lists" in refused.err
+    monkeypatch.chdir(tmp_path)
+    queries = ("import", "queries", data / "queries.csv", "--images", data / "photos")
+    assert hsfiq(*queries, "--dataset", "own").code == 0
+    assert hsfiq("import", "runs", data / "clip.json", "--system", "clip4cir").code == 0
+    told = hsfiq("import", "runs", changed, "--system", "clip4cir")
+    assert told.out == "dataset own: 1 ranked list replaced, 0 added, 39 existed\n"
+    assert "nothing new" in hsfiq("import", "runs", changed, "--system", "clip4cir").out
+
+
 def test_strengths_are_checked(project: Path) -> None:
     for given_strength in ("mine", "mine=much", "mine=nan", "theirs=1"):
         result = hsfiq("rehearse", "--strength", given_strength)

@@ -236,8 +236,10 @@ def test_a_study_is_named_by_an_argument_or_an_option() -> None:
     assert output_of("study", "pause", "autumn") == "study autumn: open -> paused\n"
     assert output_of("study", "open", "autumn", "--study", "autumn").endswith("-> open\n")
     assert "study: autumn" in output_of("study", "status", "autumn")
-    invited = output_of("study", "invite", "autumn", "--count", "1")
-    assert invited == "study autumn: 1 invitation in invitations.csv\n"
+    invited = hsfiq("study", "invite", "autumn", "--count", "1")
+    assert invited.out == "study autumn: 1 invitation in invitations.csv\n"
+    assert "which is this machine only: name --url" in invited.err
+    assert "everybody who knows the address can take part beside the invited" in invited.err
     assert "'winter'" in complaint(hsfiq("study", "close", "winter"))
     assert "name one study" in complaint(hsfiq("study", "close", "winter", "--study", "autumn"))
 
@@ -267,14 +269,14 @@ def test_invitations_are_links_that_only_their_owner_can_read(database: Database
 @on_sqlite
 def test_more_invitations_go_to_another_file() -> None:
     output_of("study", "create", "study.toml")
-    assert json.loads(output_of("study", "invite", "--count", "1", "--json")) == {
+    assert hsfiq("study", "invite", "--count", "1", "--json").result == {
         "study": "autumn", "invitations": 1, "file": "invitations.csv", "free_places": 2,
     }  # fmt: skip
     before = Path("invitations.csv").read_bytes()
     refused = complaint(hsfiq("study", "invite", "--count", "1"))
     assert refused.startswith("invitations.csv: already exists")
     assert Path("invitations.csv").read_bytes() == before
-    output_of("study", "invite", "--count", "1", "--out", "more.csv")
+    assert hsfiq("study", "invite", "--count", "1", "--out", "more.csv").code == 0
     assert "p2,http://127.0.0.1:7860/start/" in Path("more.csv").read_text()
     Path("invitations.csv").unlink()
     Path("invitations.csv").symlink_to("elsewhere.csv")

@@ -265,12 +265,6 @@ NEED_DATA = [
         "query 'shirt.val.9' is unknown; ids are like ",
     ),
     Broken("run-image", file('{"shirt.val.0": ["zz"]}'), RUN, "image 'zz' is not in dataset"),
-    Broken(
-        "run-other",
-        file('{"shirt.val.0": ["s1"]}'),
-        "import runs it.json --system SPRC",
-        "SPRC has another list",
-    ),
     Broken("run-dataset", file('{"q": ["a"]}'), f"{RUN} --dataset x", "--dataset: no dataset is"),
     # export
     Broken("no-study", no_setup, "export --study no", "--study: no study is called 'no'"),
