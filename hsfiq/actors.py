@@ -55,6 +55,7 @@ class Action(StrEnum):
     """What somebody did; the part before the dot is what it was done to."""
 
     STUDY_CREATE = "study.create"
+    STUDY_DELETE = "study.delete"
     STUDY_OPEN = "study.open"
     STUDY_PAUSE = "study.pause"
     STUDY_CLOSE = "study.close"

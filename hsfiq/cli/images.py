@@ -18,13 +18,14 @@ from hsfiq.cli.common import (
     JsonOption,
     chosen_study,
     existing_folder,
+    one_name,
     open_chosen,
     print_result,
     progress,
     record_command,
     requires,
 )
-from hsfiq.errors import UnreadableInput
+from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.images.check import NOT_DECODED
 from hsfiq.signals import Signals
 from hsfiq.text import count_text, first_few
@@ -48,16 +49,20 @@ def group() -> None:
     """Check the images of a dataset or a study."""
 
 
-@app.command(epilog="Example: hsfiq images check --study autumn")
+@app.command(epilog="Example: hsfiq images check autumn")
 def check(
     ctx: typer.Context,
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="A folder of FashionIQ, CIRR or CIRCO.")
+    about: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME|DIR]",
+            help="A study, or a folder of FashionIQ, CIRR or CIRCO; by default the only study.",
+        ),
     ] = None,
     study: Annotated[
         str | None,
         typer.Option(
-            "--study", metavar="NAME", help="In place of DIR: what this study's participants see."
+            "--study", metavar="NAME", help="Like NAME; also where a folder has the name."
         ),
     ] = None,
     images: Annotated[
@@ -74,7 +79,7 @@ def check(
         bool,
         typer.Option(
             "--accept",
-            help="With --study: show changed and new files as they are now; record their digests.",
+            help="Of a study: show changed and new files as they are now; record their digests.",
         ),
     ] = False,
     database: DatabaseOption = None,
@@ -87,16 +92,31 @@ def check(
     references and candidates are checked, and compared with the digests that were recorded when it
     was created.
     """
-    if (folder is None) == (study is None):
+    is_folder = about is not None and not is_study(ctx, database, about)
+    if is_folder and study is not None:
         raise UnreadableInput("DIR", "name either a dataset's folder or --study", "not both")
-    if folder is not None:
+    if is_folder:
         if accept:
-            raise UnreadableInput("--accept", "goes with --study only", "leave it out")
-        check_dataset(folder, images, category or [], split or [], as_json=as_json)
+            raise UnreadableInput("--accept", "is for studies", "leave it out")
+        check_dataset(Path(about or ""), images, category or [], split or [], as_json=as_json)
     elif images or category or split:
-        raise UnreadableInput("--study", "goes without --images, --category and --split")
+        what = "--images, --category and --split are for a dataset's folder"
+        raise UnreadableInput("DIR", what, "name one, or leave them out")
     else:
-        check_study(ctx, study, database, accept=accept, as_json=as_json)
+        check_study(ctx, one_name(about, study), database, accept=accept, as_json=as_json)
+
+
+def is_study(ctx: typer.Context, database: str | None, name: str) -> bool:
+    """Whether a name is that of a study and not of a folder."""
+    from hsfiq.collect.studies import find_study
+
+    if Path(name).is_dir():
+        return False
+    try:
+        with open_chosen(ctx, database, create=False).reading() as session:
+            return find_study(session, name) is not None
+    except NothingToDo:
+        return False
 
 
 @app.command(epilog="Example: hsfiq images warm --study autumn")

@@ -22,6 +22,29 @@ HEAD = """# The command line
 Made from the commands' own help by `make docs`; do not edit. `-h` is short for `--help`.
 Exit codes: 0 done; 1 the data says no (nothing to export, a check failed); 2 wrong usage or
 unreadable input. Errors are one line on the error stream; `--debug` anywhere shows the traceback.
+
+The same thing is spelled in the same way everywhere:
+
+| spelling | what it names |
+|---|---|
+| `NAME`, first | the study, participant or account: `hsfiq study open NAME` |
+| `--study NAME` | the study, where `NAME` is something else |
+| `--dataset NAME` | one of several datasets |
+| `--database URL` | the database, else the project's, `$HSFIQ_DATABASE_URL` or `hsfiq.db` |
+| `--run [NAME=]FILE` | a system's ranked lists; once for each file or system |
+| `--system NAME` | a system, where the file of its ranked lists does not name it |
+| `--checkpoint DIR` | a scorer or a retrieval system that was trained |
+| `--release DIR` or `RELEASE`, first | a release's folder |
+| `--metric NAME`, `--scores FILE` | a metric, and a file with its values |
+| `--images DIR`, `--data DIR` | image files, and a dataset's own folder |
+| `--out` | what is written |
+| `--json` | the result for programs |
+| `--yes` | asks nothing |
+| `--force` | replaces what exists |
+| `--seed N` | of all random draws |
+
+A *run* is ranked lists, a training writes a *checkpoint folder*, a *release* is a dataset, and a
+*session* is a search.
 """
 
 

@@ -20,6 +20,7 @@ from hsfiq.cli.common import (
     StudyOption,
     UrlOption,
     chosen_study,
+    database_url,
     existing_folder,
     is_local,
     one_name,
@@ -282,6 +283,48 @@ for _action, _help in (
     ("close", "Close a study; late participants see their completion code."),
 ):
     add_command(_action, _help)
+
+
+@app.command(epilog="Example: hsfiq study delete autumn")
+def delete(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
+    backup: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The new file of the backup that is made first [NAME-before-deletion.backup].",
+            show_default=False,
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a study with its answers, after a backup.
+
+    The backup has the whole database. Datasets, ranked lists and exported releases stay. The study
+    must be a draft or closed.
+    """
+    from hsfiq.backup import back_up
+    from hsfiq.collect.progress import progress_of
+    from hsfiq.study.creation import delete_study
+
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        row = progress_of(session, chosen_study(session, name)).facts()
+    answers = count_text(row["answered"], "answer")
+    about = f"{answers} by {count_text(row['participants'], 'participant')}"
+    if not yes and typer.prompt(f"study {name} has {about}; type its name to delete it") != name:
+        raise UnreadableInput("study delete", "not confirmed, nothing was deleted")
+    file = backup or Path(f"{name}-before-deletion.backup")
+    back_up(database_url(ctx, database), file)
+    with opened.writing() as session:
+        study = chosen_study(session, name)
+        delete_study(session, study)
+        record_command(session, Action.STUDY_DELETE, study=name, about=about)
+    line = f"study {name}: deleted, with {about}; {file} has the database as it was"
+    print_result({"study": name, "backup": str(file)} | row, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study invite autumn --count 61 --url https://study.example.org")

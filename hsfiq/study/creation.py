@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TypeVar
 from warnings import catch_warnings
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import ColumnElement, FromClause, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Actor
@@ -35,7 +35,8 @@ from hsfiq.db.tables import (
     StudyCreation,
     TextVersion,
 )
-from hsfiq.errors import Conflict
+from hsfiq.db.types import Base
+from hsfiq.errors import Conflict, Refused
 from hsfiq.images.check import Track, decoder
 from hsfiq.study.config import StudyConfig
 from hsfiq.study.design import (
@@ -121,6 +122,43 @@ def end_long_part(parts: Parts) -> None:
 def chunks(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
+
+
+# Delete a study with all that belongs to it.
+
+
+def delete_study(session: Session, study: Study) -> None:
+    """Delete a study that takes no answers; datasets, systems and ranked lists stay.
+
+    `Refused` if it is open or paused.
+    """
+    if study.status in ("open", "paused"):
+        raise Refused(f"study {study.name} is {study.status}", remedy="close it first")
+    pairs = session.scalars(select(Pair.id).where(Pair.study_id == study.id)).all()
+    sets = [key for keys in chunks(pairs, PAIRS_AT_ONCE) for key in sets_of(session, keys)]
+    for table in reversed(Base.metadata.sorted_tables):
+        belongs = belongs_to(table, study.id)
+        if belongs is not None:
+            session.execute(delete(table).where(belongs))
+    for some in chunks(sets, PAIRS_AT_ONCE):
+        session.execute(delete(RetrievedImage).where(RetrievedImage.set_id.in_(some)))
+        session.execute(delete(RetrievedSet).where(RetrievedSet.id.in_(some)))
+
+
+def belongs_to(table: FromClause, study_id: int) -> ColumnElement[bool] | None:
+    """The condition for the rows that refer to a study, directly or through other tables.
+
+    None for tables that do not.
+    """
+    if table is Study.__table__:
+        return table.c.id == study_id
+    conditions = []
+    for key in sorted(table.foreign_keys, key=lambda key: key.parent.name):
+        above = key.column.table
+        condition = None if above is table else belongs_to(above, study_id)
+        if condition is not None:
+            conditions.append(key.parent.in_(select(key.column).where(condition)))
+    return or_(*conditions) if conditions else None
 
 
 # What an owner would miss only after the answers have been collected.

@@ -75,11 +75,14 @@ def test_a_group_alone_shows_its_help() -> None:
 
 def test_results_on_stdout_and_everything_else_on_stderr(need: Callable[..., None]) -> None:
     imported = hsfiq("import", "fashioniq", FASHIONIQ, "--json")
-    assert imported.result["shirt.val"] == {"added": 3, "already": 0}
+    assert imported.result["shirt.val"] == {"added": 3, "already": 0, "replaced": 0}
     assert imported.err.startswith("18 of 18 images are missing")
     for words, expected in (
-        (("hpfiq", HPFIQ), {"study hpfiq": {"added": 5, "already": 0}}),
-        (("runs", RUNS / "sprc.trec"), {"dataset fashioniq": {"added": 2, "already": 0}}),
+        (("hpfiq", HPFIQ), {"study hpfiq": {"added": 5, "already": 0, "replaced": 0}}),
+        (
+            ("runs", RUNS / "sprc.trec"),
+            {"dataset fashioniq": {"added": 2, "already": 0, "replaced": 0}},
+        ),
     ):
         assert hsfiq("import", *words, "--json").result == expected
     (listed,) = hsfiq("study", "list", "--json").result["studies"]

@@ -128,6 +128,10 @@ ELSEWHERE: dict[str, Line] = {
     "sqlite:///new.db": (
         "db upgrade --database sqlite:///new.db", "db.upgrade", None, f"empty -> {head_revision()}"
     ),
+    "sqlite:///copied.db": (
+        "study delete autumn --yes --database sqlite:///copied.db", "study.delete", "autumn",
+        "4 answers by 5 participants",
+    ),
     "sqlite:///demo/hsfiq.db": ("demo --answers 2 --dir demo", "study.create", "drawn", ""),
 }  # fmt: skip
 """Commands that make a database of their own, by its URL."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,11 +23,15 @@ from hsfiq.db import engine as engine_module
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Pair, Study, StudyCreation
+from hsfiq.db.types import Base
 from hsfiq.errors import Conflict, UnreadableInput
+from hsfiq.kinds import KINDS
 from hsfiq.next_study import pairs_asked
+from hsfiq.rehearsal import SOURCES
 from hsfiq.study import creation
 from hsfiq.study.config import Checks, StudyConfig
-from hsfiq.study.creation import LONGEST_PAUSE, create_study
+from hsfiq.study.creation import LONGEST_PAUSE, create_study, delete_study
+from tests.hsfiq.releases.small_releases import small_study_at
 from tests.hsfiq.samples import hsfiq
 from tests.hsfiq.study.parts import between_parts, questions_of, row_counts
 from tests.processes import Fork
@@ -215,3 +221,71 @@ def test_a_creation_goes_on_while_images_are_decoded(
     create_study(database, WANTED, queries, actor=OWNER, require=allow, track=track)
     assert times == sorted(set(times))
     assert len(times) > 2
+
+
+# --------------------------------------------------------------------------------------- deletion
+
+OTHERS = {
+    *(table.name for table in SOURCES),
+    *("settings", "accounts", "logins", "login_attempts", "audit_entries"),
+}
+OF_STUDIES = {table.name for table in Base.metadata.sorted_tables} - OTHERS
+"""The tables that hold nothing but studies."""
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_deleted_study_leaves_nothing_of_its_own(tmp_path: Path, kind: str) -> None:
+    """Of every question kind, with the answers of several participants."""
+    database, key = small_study_at(tmp_path / "study.db", kind)
+    with closing(database):
+        before = row_counts(database)
+        with database.writing() as session:
+            study = session.get_one(Study, key)
+            study.status = "closed"
+            delete_study(session, study)
+        after = row_counts(database)
+    assert before["responses"] or before["search_turns"]
+    assert {name: n for name, n in after.items() if n and name in OF_STUDIES} == {}
+    assert {name: n for name, n in after.items() if name not in OF_STUDIES} == {
+        name: n for name, n in before.items() if name not in OF_STUDIES
+    }
+
+
+def test_another_study_stays_and_the_backup_has_the_deleted_one(
+    database: Database, database_url: str, queries: list[int], tmp_path: Path
+) -> None:
+    draw(database, queries, SMALL, "first")
+    before = row_counts(database)
+    second = draw(database, queries, SMALL, "second", Checks(gold=1, repeated=1))
+    seat = Seat.taken(database, second)
+    seat.submit(seat.question_ids[0])
+    words = ("study", "delete", "second", "--database", database_url)
+    words += ("--backup", str(tmp_path / "old.backup"), "--yes")
+    refused = hsfiq(*words)
+    assert refused.code == 2
+    assert "study second is open; close it first" in refused.err
+    (tmp_path / "old.backup").unlink(missing_ok=True)
+    assert hsfiq("study", "close", "second", "--database", database_url).code == 0
+    deleted = hsfiq(*words)
+    assert deleted.code == 0, deleted.err
+    assert "deleted, with 1 answer by 1 participant" in deleted.out
+    after = row_counts(database)
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed <= {"audit_entries"}
+    copy = f"sqlite:///{tmp_path / 'copy.db'}"
+    if database_url.startswith("sqlite"):
+        assert hsfiq("db", "restore", tmp_path / "old.backup", "--database", copy).code == 0
+        assert "second: closed" in hsfiq("study", "list", "--database", copy).out
+
+
+def test_a_deletion_is_confirmed_by_the_name(
+    database: Database, queries: list[int], database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw(database, queries, SMALL, "first")
+    assert hsfiq("study", "close", "first", "--database", database_url).code == 0
+    before = row_counts(database)
+    monkeypatch.setattr("sys.stdin", io.StringIO("second\n"))
+    refused = hsfiq("study", "delete", "first", "--database", database_url)
+    assert refused.code == 2
+    assert "not confirmed, nothing was deleted" in refused.err
+    assert row_counts(database) == before
