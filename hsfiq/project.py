@@ -13,8 +13,9 @@ import secrets
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -81,10 +82,11 @@ class Pay:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder that `hsfiq init` has made."""
+    """A folder that `hsfiq init` has made; `drawn` identifies what its study was drawn from."""
 
     folder: Path
     pay: Pay | None
+    drawn: str | None
 
     @property
     def database_url(self) -> str:
@@ -106,7 +108,7 @@ def read_project(folder: Path) -> Project:
     try:
         content = tomllib.loads(read_text(path))
         pay = content.get("pay")
-        return Project(folder, None if pay is None else Pay(**pay))
+        return Project(folder, None if pay is None else Pay(**pay), content.get("drawn"))
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise UnreadableInput(str(path), f"is no project's file ({error})") from error
 
@@ -342,13 +344,19 @@ def study_text(name: str, sources: Sources, choices: Choices, size: Size, gold: 
     )
 
 
-def marker_text(pay: Pay | None) -> str:
+def marker_text(pay: Pay | None, drawn: StudyConfig) -> str:
     lines = [
-        "# Made by hsfiq init: commands in this folder use its database, its study and its dataset."
+        "# Made by hsfiq init: commands in this folder use its database, study and dataset.",
+        f"drawn = {toml_text(identity_of(drawn))}  # identifies the study.toml that was drawn",
     ]
     if pay is not None:
         lines += ["[pay]", f"per_hour = {pay.per_hour}", f"currency = {toml_text(pay.currency)}"]
     return "\n".join(lines) + "\n"
+
+
+def identity_of(config: StudyConfig) -> str:
+    """A digest of a study's file with the texts that it names."""
+    return sha256(json.dumps(asdict(config), sort_keys=True).encode()).hexdigest()
 
 
 # Making the folder.
@@ -394,7 +402,8 @@ def make_project(
                 budget = budget_of(session, study, config, choices.per_hour)
         finally:
             database.close()
-        write_whole(draft / MARKER, marker_text(choices.pay).encode())
+        drawn = read_config(draft / STUDY_FILE)
+        write_whole(draft / MARKER, marker_text(choices.pay, drawn).encode())
     return Made(config, budget, (*warnings, *budget.capacity.warnings()))
 
 
@@ -460,12 +469,12 @@ def redraw_if_changed(
 
     Invitations stay valid. A study that was extended, or bound to one on Prolific, stays so.
     """
-    wanted = read_config(project.study_file)
+    in_file = wanted = read_config(project.study_file)
     with database.reading() as session:
         study = find_study(session, wanted.study.name) or only_study(session)
         if study is not None:
             wanted = with_binding(wanted, study)
-            if config_of(study) == wanted:
+            if identity_of(in_file) == project.drawn or config_of(study) == wanted:
                 return None
             if not is_untouched(session, study):
                 return (
@@ -477,6 +486,7 @@ def redraw_if_changed(
         draw_config(database, wanted, actor, track, key)
     except ConfigError as error:
         raise located(project.study_file, error) from error
+    write_whole(project.folder / MARKER, marker_text(project.pay, in_file).encode())
     verb = "drawn" if key is None else "drawn again, because its file has changed"
     return f"study {wanted.study.name}: {verb}"
 
@@ -507,16 +517,24 @@ def invited_links(
 ) -> list[str]:
     """The personal links of the project's study, one for each place; the first call makes them.
 
-    They begin with the address `root`, also in the project's file of invitations.
+    They begin with the address `root`, also in the project's file of invitations; none if that was
+    moved away and every place has a link. A file of a study that was deleted is kept under another
+    name.
     """
     file = project.folder / INVITATIONS_FILE
+    with database.reading() as session:
+        row = find_study(session, study)
+        if row is None:
+            raise NothingToDo(f"there is no study {study}")
+        places = places_for_invitations(session, row, datetime.now(UTC))
+        invited = Participant.study_id == row.id, Participant.source == "invitation"
+        has_invited = session.scalar(select(Participant.id).where(*invited).limit(1)) is not None
+    if file.exists() and not has_invited:
+        file.replace(file.with_name(f"old-{INVITATIONS_FILE}"))
     if not file.exists():
-        with database.reading() as session:
-            row = find_study(session, study)
-            if row is None:
-                raise NothingToDo(f"there is no study {study}")
-            places = places_for_invitations(session, row, datetime.now(UTC))
-        count = max(1, places.free - places.waiting)
+        count = places.free - places.waiting
+        if count <= 0:
+            return []
         write_invitations(database, actor, study, count, root, file)
     return links_in(file, root)
 

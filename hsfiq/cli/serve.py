@@ -185,10 +185,9 @@ def prepare_project(
         status, recruitment = study.status, config_of(study).recruitment
     if status == "open" and recruitment.mode == "invitation":
         links = invited_links(opened, project, name, command_line(), root)
-        yield (
-            f"study {name} is open: {count_text(len(links), 'personal link')} in "
-            f"{INVITATIONS_FILE}, such as {links[0]}"
-        )
+        made = f"{count_text(len(links), 'personal link')} in {INVITATIONS_FILE}"
+        such = f"{made}, such as {links[0]}" if links else "every place has a personal link"
+        yield f"study {name} is open: {such}"
     elif recruitment.mode != "prolific":
         yield f"study {name} is {status}: people begin at {root}/"
     yield f"the dashboard is at {root}/owner/; hsfiq account password sets its password"

@@ -311,6 +311,8 @@ def test_the_draft_follows_its_file_until_somebody_has_enrolled(
     change(project, "questions_per_form = 24", "questions_per_form = 12")
     told = redraw_if_changed(database, own, command_line())
     assert told == "study my-study: drawn again, because its file has changed"
+    own = project_in(project)
+    assert redraw_if_changed(database, own, command_line()) is None
     with database.reading() as session:
         (study,) = session.scalars(select(Study)).all()
         assert (study.name, study.status) == ("my-study", "draft")
@@ -335,6 +337,26 @@ def test_the_draft_follows_its_file_until_somebody_has_enrolled(
     with database.reading() as session:
         (study,) = session.scalars(select(Study)).all()
         assert study.title.startswith("Say which")
+
+
+def test_settings_that_commands_have_changed_stay(project: Path, database: Database) -> None:
+    """The file has not changed, so the study is not drawn again."""
+    assert hsfiq("study", "enrolment", "my-study", "--per-address", "60").code == 0
+    assert redraw_if_changed(database, project_in(project), command_line()) is None
+    with database.reading() as session:
+        (study,) = session.scalars(select(Study)).all()
+        assert study.design["recruitment"]["enrolments_per_address"] == 60
+
+
+def test_a_deleted_study_is_drawn_again_with_new_links(project: Path, database: Database) -> None:
+    own = project_in(project)
+    old = invited_links(database, own, "my-study", command_line(), "http://127.0.0.1:7860")
+    assert hsfiq("study", "delete", "my-study", "--yes").code == 0
+    assert redraw_if_changed(database, own, command_line()) == "study my-study: drawn"
+    new = invited_links(database, own, "my-study", command_line(), "http://127.0.0.1:7860")
+    assert len(new) == len(old) == 20
+    assert not set(old) & set(new)
+    assert old[0] in (project / "old-invitations.csv").read_text()
 
 
 def test_a_draft_that_cannot_be_drawn_again_stays(project: Path, database: Database) -> None:
