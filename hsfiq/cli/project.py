@@ -285,7 +285,8 @@ def report(folder: Path, sources: Sources, choices: Choices, made: Made, *, as_j
     }
     a, b, *more = sources.systems
     pairs = f"{a} against {b}" + (", and every other two systems" if more else "")
-    known = note or f"known to within {width:.2f} (half of the 95% interval of the win rate)"
+    half = "half the width of the 95% interval of the win rate"
+    known = note or f"known to within {width:.2f} ({half})"
     people = count_text(budget.participants, "participant")
     each = f"{budget.questions} questions each, about {budget.duration.minutes} minutes"
     lines = [
