@@ -33,16 +33,22 @@ MORE_THAN_THREADS = 60
 
 
 class Gated(DrawnRetriever):
-    """Answers only while its gate is open."""
+    """Answers only while its gate is open; `most` is how many requests waited at the same time."""
 
     def __init__(self, image_ids: list[str]) -> None:
         self.gate, self.is_asked = threading.Event(), threading.Event()
+        self.lock, self.waiting, self.most = threading.Lock(), 0, 0
         super().__init__(image_ids)
 
     def rank(self, body: bytes) -> dict[str, Any]:
         answer = super().rank(body)
+        with self.lock:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
         self.is_asked.set()
         self.gate.wait()
+        with self.lock:
+            self.waiting -= 1
         return answer
 
 
@@ -58,9 +64,11 @@ def gated(catalogue: Catalogue) -> Iterator[Gated]:
 def searching(catalogue: Catalogue, retriever: DrawnRetriever, name: str) -> Iterator[SearchPage]:
     """A participant of a new study, which is closed afterwards."""
     study = create_search(catalogue, retriever, name)
-    with closing(SearchPage(catalogue, study)) as page:
-        yield page
-    catalogue.close(study)
+    try:
+        with closing(SearchPage(catalogue, study)) as page:
+            yield page
+    finally:
+        catalogue.close(study)
 
 
 @contextmanager
@@ -103,7 +111,7 @@ def test_a_slow_retriever_delays_nobody_else(
         views = [each.result() for each in asked]
         assert all(view == views[0] for view in views)
         assert views[0]["turns"][0]["lists"]
-        assert gated.asked == 1
+        assert gated.most == 1  # a late request may be sent again, once the first has ended
 
 
 def test_a_participant_who_leaves_and_comes_back_has_one_request(
@@ -119,7 +127,7 @@ def test_a_participant_who_leaves_and_comes_back_has_one_request(
             assert page.current()["awaits_list"]
             gated.gate.set()
             assert again.result()["turns"][0]["lists"]
-        assert gated.asked == 1
+        assert gated.most == 1  # a late request may be sent again, once the first has ended
 
 
 def leave(page: SearchPage) -> None:
