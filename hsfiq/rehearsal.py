@@ -30,17 +30,8 @@ from hsfiq.collect.checks import answer_check
 from hsfiq.collect.participant_row import ParticipantRow, read_row
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
-from hsfiq.db.source_tables import (
-    Corpus,
-    Dataset,
-    Image,
-    Query,
-    RankedList,
-    System,
-    Triplet,
-    corpus_images,
-)
-from hsfiq.db.tables import Check, Question, RetrievedSet, Study
+from hsfiq.db.source_tables import Query, RankedList, System
+from hsfiq.db.tables import METADATA, Check, Question, RetrievedSet, Study
 from hsfiq.drawn import SimulatedAnnotator, draw_annotators, generator
 from hsfiq.drawn.annotators import SLOPE
 from hsfiq.errors import UnreadableInput
@@ -115,8 +106,11 @@ def with_times(answer: Answer, served_at: datetime, submitted_at: datetime) -> A
 SUFFIX = "-rehearsal"
 
 SOURCES: tuple[Table, ...] = tuple(
-    table if isinstance(table, Table) else table.__table__  # type: ignore[misc]
-    for table in (Dataset, Image, Corpus, corpus_images, Triplet, Query, System, RankedList)
+    METADATA.tables[name]
+    for name in (
+        *("datasets", "images", "corpora", "corpus_images", "triplets", "queries", "systems"),
+        "ranked_lists",
+    )
 )
 """What a study is drawn from; nothing of it is about people."""
 

@@ -164,7 +164,7 @@ def test_an_impossible_margin_is_refused_first(capsys: pytest.CaptureFixture[str
 
 
 def of_two_systems(n: int, wins: int) -> Release:
-    """Questions of 12 participants about the systems a and b, of which a wins so many.
+    """Questions of 12 participants about the systems a and b; a wins so many of them.
 
     The sides alternate within each participant.
     """
