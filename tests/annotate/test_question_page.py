@@ -273,6 +273,17 @@ def test_enlarged_images_are_paged_scored_and_shown_in_full_size(
     check_full_size(page)
 
 
+@pytest.mark.parametrize("opener", [".set .frame", ".open-guidelines"])
+def test_enter_right_after_a_dialog_has_closed_presses_no_button(page: Page, opener: str) -> None:
+    """The event that a dialog has closed may come after the next key."""
+    page.locator(opener).first.click()
+    focused = page.evaluate("""() => {
+      document.querySelector("dialog[open]").close();
+      return document.activeElement.className;
+    }""")
+    assert focused == "main"
+
+
 def check_full_size(page: Page) -> None:
     view = page.locator(".zoom-image .zoom-view")
     picture = view.locator("img")

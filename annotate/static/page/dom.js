@@ -79,6 +79,22 @@ export const optionOf = (name, value) => find(`label:has(> input[name="${name}"]
 /** Move the focus to the page itself, so that Enter presses no button. */
 export const focusPage = () => find(".main").focus({ preventScroll: true });
 
+/** @param {EventTarget | null} target */
+export const isTextField = (target) =>
+  target instanceof HTMLTextAreaElement || (target instanceof HTMLInputElement && target.type === "text");
+
+/**
+ * Open a dialog. When it closes, the browser returns the focus to what has it now: a text field, or
+ * the page itself. A button would be pressed by an Enter that follows at once.
+ * @param {string} selector of the dialog
+ * @param {string} first selector within it of the element that gets the focus
+ */
+export function openDialog(selector, first) {
+  if (!isTextField(document.activeElement)) focusPage();
+  find(selector, HTMLDialogElement).showModal();
+  find(`${selector} ${first}`).focus({ preventScroll: true });
+}
+
 /**
  * Show whether an element has more text below, and let the keyboard reach it if it scrolls; also
  * after it has scrolled, or changed its size.

@@ -7,6 +7,7 @@ import {
   makeButton,
   markScrolling,
   notify,
+  openDialog,
   picturedView,
   root,
   setName,
@@ -429,11 +430,7 @@ export function openZoom(side, index) {
   pageZoom(0);
   const title = find(".zoom-title");
   title.textContent = view.text;
-  const dialog = find(".zoom", HTMLDialogElement);
-  if (!dialog.open) {
-    dialog.showModal();
-    find(".zoom .close").focus();
-  }
+  if (!find(".zoom", HTMLDialogElement).open) openDialog(".zoom", ".close");
   markScrolling(title);
 }
 

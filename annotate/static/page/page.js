@@ -1,5 +1,6 @@
 // The page: `start` sets it up, and every view of the server is shown here.
 import {
+  isTextField,
   KEYS,
   clearNotice,
   currentStudy,
@@ -19,6 +20,7 @@ import {
   notify,
   notifyMissing,
   onTextRead,
+  openDialog,
   optionOf,
   resetState,
   root,
@@ -213,9 +215,8 @@ const closed = new Set();
 
 /** @param {MessageView[]} messages */
 export function showMessages(messages) {
-  const dialog = find(".message", HTMLDialogElement);
   const unread = messages.filter(({ id }) => !closed.has(id));
-  if (!unread.length || dialog.open) return;
+  if (!unread.length || isDialogOpen(".message")) return;
   openMessage = unread;
   find(".message-text").replaceChildren(
     make("h3", "", t("message")),
@@ -225,9 +226,8 @@ export function showMessages(messages) {
       return part;
     }),
   );
-  dialog.showModal();
   // Not the button: somebody who answers quickly presses Enter before they have read it.
-  find(".message-text").focus({ preventScroll: true });
+  openDialog(".message", ".message-text");
 }
 
 /** Tell the server; if it does not learn of it, the message comes again with the next view. */
@@ -391,10 +391,6 @@ function showMissing(fields) {
 
 // Keyboard shortcuts. A key judges only what can be seen (images.js), and none acts while somebody
 // types: a letter that is no shortcut begins a text, until Escape, Enter, Tab or a press of the mouse.
-
-/** @param {EventTarget | null} target */
-export const isTextField = (target) =>
-  target instanceof HTMLTextAreaElement || (target instanceof HTMLInputElement && target.type === "text");
 
 /** @param {KeyboardEvent} event */
 export function onKeyDown(event) {
@@ -700,11 +696,7 @@ function listenToDialogs() {
     if (!(dialog instanceof HTMLDialogElement)) continue;
     dialog.querySelector(".close")?.addEventListener("click", () => dialog.close());
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-    // This event follows shortly after the dialog has closed: the participant may already be typing.
-    dialog.addEventListener("close", () => {
-      if (!isTextField(document.activeElement)) focusPage();
-      noteView();
-    });
+    dialog.addEventListener("close", noteView);
   }
 }
 

@@ -13,6 +13,7 @@ import {
   makeButton,
   newKey,
   notify,
+  openDialog,
   readDraft,
   removeDraft,
   root,
@@ -597,8 +598,7 @@ export function askConfirmation() {
   });
   given.wasAsked = true;
   saveDraft();
-  find(".confirmation", HTMLDialogElement).showModal();
-  find(".confirmation .close").focus(); // pressing Enter again without reading confirms nothing
+  openDialog(".confirmation", ".close"); // pressing Enter again without reading confirms nothing
 }
 
 /** @param {() => void} retry */
@@ -709,10 +709,8 @@ export function fillGuidelines() {
 
 export function openGuidelines() {
   closeReason();
-  const dialog = find(".guidelines", HTMLDialogElement);
-  dialog.showModal();
-  find(".guidelines-text").focus({ preventScroll: true });
-  dialog.scrollTop = 0;
+  openDialog(".guidelines", ".guidelines-text");
+  find(".guidelines").scrollTop = 0;
   writeDraft(GUIDELINES_READ, true);
 }
 

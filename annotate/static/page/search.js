@@ -15,6 +15,7 @@ import {
   newKey,
   notify,
   notifyMissing,
+  openDialog,
   optionOf,
   picturedView,
   radioOption,
@@ -900,8 +901,7 @@ const canStop = () => !isWaiting() && (root.dataset.search === "waiting" || isJu
 function stop() {
   if (!canStop()) return;
   if (isLast(currentSearch().view)) return sendStop(null);
-  find(".stopping", HTMLDialogElement).showModal();
-  find(".stopping .close").focus(); // pressing Enter without reading ends nothing
+  openDialog(".stopping", ".close"); // pressing Enter without reading ends nothing
 }
 
 /** The list may have come, and wait for a judgement, while the page asked. */

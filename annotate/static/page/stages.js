@@ -9,6 +9,7 @@ import {
   make,
   makeButton,
   notifyMissing,
+  openDialog,
   readDraft,
   removeDraft,
   removeDrafts,
@@ -68,8 +69,7 @@ export function sendConsent(agrees) {
 
 /** One tap beside "I agree" does not decline. */
 export function askToDecline() {
-  find(".declining", HTMLDialogElement).showModal();
-  find(".declining .close").focus();
+  openDialog(".declining", ".close");
 }
 
 export function decline() {
@@ -104,8 +104,7 @@ export function showFeedback(view) {
   find(".feedback-text").replaceChildren(...explanation.map((text) => make("p", "", text)));
   find(".feedback .begin").hidden = !mayBegin;
   find(".feedback .close").classList.toggle("primary", !mayBegin);
-  find(".feedback", HTMLDialogElement).showModal();
-  find(mayBegin ? ".feedback .begin" : ".feedback .close").focus();
+  openDialog(".feedback", mayBegin ? ".begin" : ".close");
 }
 
 export function finishPractice() {
@@ -350,9 +349,8 @@ export function openWithdrawal() {
     shown = await ask("withdrawal");
     if (!shown) return;
     find(".withdrawal-text").replaceChildren(...linesOf(shown));
-    dialog().showModal();
     // Not a button: Enter must not delete anything before the text has been read.
-    find(".withdrawal-reading").focus({ preventScroll: true });
+    openDialog(".withdrawal", ".withdrawal-reading");
   }, openWithdrawal);
 }
 
