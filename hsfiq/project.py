@@ -31,6 +31,7 @@ from hsfiq.collect.participants import places_for_invitations, write_invitations
 from hsfiq.collect.progress import participants_of
 from hsfiq.collect.studies import find_study, list_studies
 from hsfiq.db.engine import Database, open_database
+from hsfiq.db.source_tables import Dataset
 from hsfiq.db.sqlite import make_folder_private, sqlite_url
 from hsfiq.db.tables import Extension, Participant, Study
 from hsfiq.errors import ConfigError, HsfiqError, NothingToDo, UnreadableInput
@@ -95,6 +96,19 @@ class Project:
     @property
     def study_file(self) -> Path:
         return self.folder / STUDY_FILE
+
+    def images(self) -> Path:
+        """The image folder of its dataset; `UnreadableInput` if the dataset is gone."""
+        _, name = self.names()
+        database = open_database(self.database_url, create=False)
+        try:
+            with database.reading() as session:
+                root = session.scalar(select(Dataset.image_root).where(Dataset.name == name))
+        finally:
+            database.close()
+        if root is None:
+            raise UnreadableInput(str(self.folder), f"has no dataset {name!r} with images")
+        return Path(root)
 
     def names(self) -> tuple[str, str]:
         """The names of its study and of its dataset, as study.toml has them."""

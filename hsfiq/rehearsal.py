@@ -1,7 +1,7 @@
 """Simulated annotators answer a study through the same functions as people, without a server.
 
 The demo's annotators know how good each image of the drawn catalogue is. Those of a rehearsal, on
-any data, prefer systems of stated strengths.
+any data, prefer systems of stated strengths, or images of stated fits.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 
 from sqlalchemy import Connection, Table, insert, select
@@ -31,11 +32,14 @@ from hsfiq.collect.participant_row import ParticipantRow, read_row
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Query, RankedList, System
-from hsfiq.db.tables import METADATA, Check, Question, RetrievedSet, Study
+from hsfiq.db.tables import METADATA, Check, Question, RetrievedImage, RetrievedSet, Study
 from hsfiq.drawn import SimulatedAnnotator, draw_annotators, generator
 from hsfiq.drawn.annotators import SLOPE
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KINDS, Rules
+from hsfiq.readers.files import outside_name, read_rows, required
+from hsfiq.readers.own_queries import ImageId
+from hsfiq.readers.runs import number_of
 from hsfiq.study.capacity import capacity_of, recruited, require_enough_forms
 from hsfiq.study.config import Questionnaire, StudyConfig, config_of, rules_of
 from hsfiq.study.creation import create_study
@@ -160,6 +164,25 @@ def systems_of(database: Database, config: StudyConfig) -> list[str]:
     return [name for name in names if not chosen or name in chosen]
 
 
+Fits = Mapping[tuple[str, str], float]
+"""How well an image fits a query, in log odds of a preference, by the names of both."""
+
+FIT_COLUMNS = ("query_id", "image_id", "score")
+
+
+def read_fits(path: Path, image_id: ImageId) -> Fits:
+    """Read a table with `query_id`, `image_id` and `score`, one row an image."""
+    fits: dict[tuple[str, str], float] = {}
+    for row in read_rows(path, "query_id", FIT_COLUMNS.__contains__, ", ".join(FIT_COLUMNS)):
+        named = required(row, "image_id")
+        query, image = outside_name(required(row, "query_id")), outside_name(named)
+        image = image_id(named, image)
+        if (query, image) in fits:
+            raise row.wrong(f"image {image!r} occurs twice for query {query!r}", "keep one row")
+        fits[query, image] = number_of(required(row, "score").value, row.where)
+    return fits
+
+
 def copy_sources(source: Database, target: Database) -> None:
     """Copy images, queries and ranked lists into a new database."""
     with source.reading() as reading, target.writing() as writing:
@@ -190,12 +213,16 @@ class SeenSets:
 
 @dataclass(frozen=True, slots=True)
 class Judgements:
-    """How simulated annotators judge the sets of a study, by the strengths of their systems."""
+    """How simulated annotators judge the sets of a study.
+
+    A set is as good as its images fit the query, or without `fits` as its system is strong.
+    """
 
     session: Session
     config: StudyConfig
     strengths: Mapping[str, float]
     seed: int
+    fits: Fits | None = None
 
     def by(self, annotator: SimulatedAnnotator, n_questions: int) -> Judge:
         simulated = KINDS[self.config.design.kind].simulated
@@ -207,7 +234,7 @@ class Judgements:
 
         def judge(rng: Random, question: Question, step: Step) -> Answer:
             images = [
-                [self.utility(question, retrieved)] * len(shown_images(question, side))
+                self.utilities(question, retrieved, shown_images(question, side))
                 for side, retrieved in enumerate(shown_sets(question), start=1)
             ]
             progress = (step.number - 1) / max(1, n_questions - 1)
@@ -215,15 +242,27 @@ class Judgements:
 
         return judge
 
-    def utility(self, question: Question, retrieved: RetrievedSet) -> float:
-        """The utility of a set: of its system's strength, or of a planted set."""
+    def utilities(
+        self, question: Question, retrieved: RetrievedSet, shown: Sequence[RetrievedImage]
+    ) -> list[float]:
+        """A set's utilities, one an image: by fit, by its system's strength, or as planted."""
         query = question.pair.query_id
         if retrieved.system_id is None:
-            images = [member.image_id for member in retrieved.images]
-            return FITS if self.near(query, images[0]) else DOES_NOT_FIT
+            fits = self.near(query, retrieved.images[0].image_id)
+            return [FITS if fits else DOES_NOT_FIT] * len(shown)
+        if self.fits is not None:
+            return [MIDDLE + self.fit(query, member.image.name) / SLOPE for member in shown]
         system = self.session.get_one(System, retrieved.system_id).name
         shared = generator(self.seed, "query", str(query)).gauss(0, QUERIES)
-        return MIDDLE + shared + self.strengths[system] / SLOPE
+        return [MIDDLE + shared + self.strengths[system] / SLOPE] * len(shown)
+
+    def fit(self, query: int, image: str) -> float:
+        asked = self.session.get_one(Query, query)
+        name = f"{asked.triplet.external_id}{asked.suffix}"
+        if self.fits is None or (name, image) not in self.fits:
+            what = f"no score of image {image!r} for query {name!r}, which the study shows"
+            raise UnreadableInput("--scores", what, "add its row")
+        return self.fits[name, image]
 
     def near(self, query: int, image: int) -> bool:
         """Whether the image is the query's target, or in one of its ranked lists."""
@@ -240,6 +279,7 @@ def rehearse(
     seed: int,
     actor: Actor,
     track: Track = iter,
+    fits: Fits | None = None,
 ) -> str:
     """Draw the study again in a new database and let simulated annotators answer it.
 
@@ -260,19 +300,24 @@ def rehearse(
 
     create_study(target, config, queries, actor=actor, require=require, origin="simulated")
     with target.writing() as session:
-        answer_study(session, config.study.name, strengths, seed, track)
+        answer_study(session, config.study.name, strengths, seed, track, fits)
     return config.study.name
 
 
 def answer_study(
-    session: Session, name: str, strengths: Mapping[str, float], seed: int, track: Track
+    session: Session,
+    name: str,
+    strengths: Mapping[str, float],
+    seed: int,
+    track: Track = iter,
+    fits: Fits | None = None,
 ) -> None:
     """All participants that the study takes answer all of their questions; then it is closed."""
     study = find_study(session, name)
     if study is None:
         raise UnreadableInput(name, "the study is missing")
     config, capacity = config_of(study), capacity_of(session, study)
-    judgements = Judgements(session, config, strengths, seed)
+    judgements = Judgements(session, config, strengths, seed, fits)
     n_questions = max(capacity.by_questions)
     people = recruited(config.recruitment, capacity)
     annotators = draw_annotators(generator(seed, "annotators"), people)

@@ -10,6 +10,7 @@ import os
 import sys
 from collections import UserDict
 from collections.abc import Sequence
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -102,7 +103,10 @@ def command_named(name: str, place: str) -> Any:
 
 
 def without_types(command: Any) -> Any:
-    """The command, whose help then names values as people do: FILE, N, and not <int range>."""
+    """The command, whose help then names values as people do: FILE, N, and not <int range>.
+
+    Three dots mark an option that may be repeated.
+    """
     for subcommand in getattr(command, "commands", {}).values():
         without_types(subcommand)
     for parameter in command.params:
@@ -111,6 +115,8 @@ def without_types(command: Any) -> Any:
             parameter.metavar = parameter.metavar or parameter.name.upper()
         elif parameter.metavar is None and parameter.bare_type() in ("int", "float"):
             parameter.metavar = "N"
+        if parameter.param_type_name == "option" and parameter.multiple:
+            parameter.metavar = f"{parameter.metavar} ..."
     return command
 
 
@@ -136,6 +142,13 @@ def root(
     database: Annotated[
         str | None, typer.Option(help="Like the commands' own --database.", metavar="URL")
     ] = None,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="Show neither progress nor notes; warnings stay."),
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also show what the libraries log.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool,
@@ -143,6 +156,13 @@ def root(
     ] = False,
 ) -> None:
     """Do people agree? Annotate, release and analyze human judgements of retrieved sets."""
+
+
+ANYWHERE = ("--debug", "--quiet", "-q", "--verbose", "-v")
+"""Options of `hsfiq` that may follow a command."""
+
+QUIET = ContextVar("QUIET", default=False)
+"""Whether neither notes nor progress are shown."""
 
 
 def main() -> None:
@@ -157,9 +177,15 @@ def root_command() -> Any:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code: 0 done, 1 the data says no, 2 unusable input."""
-    # --debug may be anywhere, since users append it after an error.
-    debug = "--debug" in arguments
-    rest = [argument for argument in arguments if argument != "--debug"]
+    # These may be anywhere, since users append them to a command that they repeat.
+    moved = [argument for argument in arguments if argument in ANYWHERE]
+    debug = "--debug" in moved
+    rest = [*moved, *(argument for argument in arguments if argument not in ANYWHERE)]
+    QUIET.set(not {"-q", "--quiet"}.isdisjoint(moved))
+    if not {"-v", "--verbose"}.isdisjoint(moved):
+        import logging
+
+        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     try:
         result = root_command()(args=rest, prog_name="hsfiq", standalone_mode=False)
     except KeyboardInterrupt:

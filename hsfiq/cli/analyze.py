@@ -14,7 +14,9 @@ import typer
 from hsfiq.cli.common import (
     MOST_RESAMPLES,
     JsonOption,
+    current_project,
     newest_hp_release,
+    note,
     print_result,
     requires,
 )
@@ -59,7 +61,7 @@ class Output:
 
         if self.report is not None:
             write_report(files, self.report, force=self.force)
-            typer.echo(f"{self.report / 'report.html'}: written", err=True)
+            note(f"{self.report / 'report.html'}: written")
 
 
 @app.command(epilog="Example: hsfiq analyze releases/my-study-hp-1.0.0 --metric recall@5")
@@ -68,8 +70,7 @@ def analyze(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="recall@K or the name of a scores file; may be repeated. Without one, the systems "
-            "are compared.",
+            help="recall@K or the name of a scores file; without one, the systems are compared.",
         ),
     ] = None,
     release: Annotated[
@@ -81,7 +82,7 @@ def analyze(
     ] = None,
     scores: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A scores file: Parquet, CSV or JSONL; may be repeated."),
+        typer.Option(metavar="FILE", help="A scores file: Parquet, CSV or JSONL."),
     ] = None,
     part: Annotated[
         str | None,
@@ -195,7 +196,15 @@ def analyze(
     venue_of(style)  # refuses an unknown one before the work starts
     folder = release or newest_hp_release()
     if release is None:
-        typer.echo(f"analyzing {folder}", err=True)
+        note(f"analyzing {folder}")
+    require_readable(folder)
+    kind = kind_of(folder)
+    project = current_project() if metric else None
+    if project is not None and kind != ARENA:
+        from hsfiq.cli.score import part_not_trained_on, score_in_project
+
+        score_in_project(project, folder, metric or [], scores or [])
+        part = part_not_trained_on(folder, metric or [], scores or [], part)
     sampling: Sampling = {
         "part": part,
         "unit": cast("Unit | None", unit),  # checked where the release is read
@@ -204,8 +213,6 @@ def analyze(
         "few_clusters": few_clusters,
     }
     output = Output(report, style, force=force, as_json=as_json, verify=verify)
-    require_readable(folder)
-    kind = kind_of(folder)
     if first_votes and kind != ARENA:
         raise UnreadableInput("--first-votes", "needs the release of an arena", "leave it out")
     if kind == ARENA or kind in STATISTICS:
@@ -394,15 +401,15 @@ def power(
     ] = None,
     scores: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="With --from: a scores file; may be repeated."),
+        typer.Option(metavar="FILE", help="With --from: a scores file."),
     ] = None,
     participants: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="The number of participants; may be repeated."),
+        typer.Option(metavar="N", help="The number of participants."),
     ] = None,
     questions: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="The questions of each participant; may be repeated."),
+        typer.Option(metavar="N", help="The questions of each participant."),
     ] = None,
     overlap: Annotated[
         int, typer.Option(metavar="N", help="How many participants answer each question.")
@@ -415,7 +422,7 @@ def power(
         list[float] | None,
         typer.Option(
             metavar="RATE",
-            help="The rate at which people prefer one of two systems; may be repeated.",
+            help="The rate at which people prefer one of two systems.",
         ),
     ] = None,
     systems: Annotated[

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import typer
 
 from hsfiq.actors import Action
+from hsfiq.cli import QUIET
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 from hsfiq.public_url import public_url
 from hsfiq.text import one_line, without_controls
@@ -292,11 +293,17 @@ def warn(warnings: Iterable[str]) -> None:
         typer.echo(without_controls(f"hsfiq: warning: {warning}"), err=True)
 
 
+def note(line: str) -> None:
+    """Print a line beside the result, such as progress, unless `--quiet` was given."""
+    if not QUIET.get():
+        typer.echo(without_controls(line), err=True)
+
+
 def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
     """Return a function that iterates over rows with a progress bar, if on a terminal."""
 
     def track(rows: Sequence[T]) -> Iterable[T]:
-        if not sys.stderr.isatty():
+        if not sys.stderr.isatty() or QUIET.get():
             return rows
         from rich.console import Console
         from rich.progress import track as rich_track

@@ -49,7 +49,9 @@ def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
 
 
 @app.command(epilog="Example: hsfiq db current")
-def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
+def current(
+    ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False
+) -> None:
     """Print the schema revision of the database."""
     from hsfiq.db import schema
     from hsfiq.db.failures import reachable, shown_url
@@ -59,11 +61,12 @@ def current(ctx: typer.Context, database: DatabaseOption = None) -> None:
         revision = schema.current_revision(engine)
     newest = schema.head_revision()
     note = "the newest" if revision == newest else f"the newest is {newest}: run `hsfiq db upgrade`"
-    typer.echo(f"{shown_url(url)}: {revision or 'no revision'} ({note})")
+    line = f"{shown_url(url)}: {revision or 'no revision'} ({note})"
+    print_result({"revision": revision, "newest": newest}, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq db check")
-def check(ctx: typer.Context, database: DatabaseOption = None) -> None:
+def check(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
     """Compare the database's tables with those of this version.
 
     The exit code is 1 if they differ.
@@ -82,7 +85,8 @@ def check(ctx: typer.Context, database: DatabaseOption = None) -> None:
         )
     if different:
         raise NothingToDo(f"{shown_url(url)}: the tables differ: {'; '.join(different)}")
-    typer.echo(f"{shown_url(url)}: at {revision}, and the tables match it")
+    line = f"{shown_url(url)}: at {revision}, and the tables match it"
+    print_result({"revision": revision}, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq db backup backups/2026-03-01.backup")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import webbrowser
 from collections.abc import Sequence
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.cli.common import progress, requires
+from hsfiq.cli.common import note, progress, requires
 from hsfiq.cli.serve import HOST, PORT, PortOption
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
@@ -40,8 +39,7 @@ def run_arena(database: Database, folder: Path, port: int, seed: int, answers: i
 
     # The systems are small: more threads make them slower where other programs run.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    warn = partial(typer.echo, err=True)
-    ArenaRun(database, folder, port, seed, answers, ArenaSizes(), typer.echo, warn).run()
+    ArenaRun(database, folder, port, seed, answers, ArenaSizes(), typer.echo, note).run()
 
 
 def require_packages() -> None:
@@ -340,7 +338,7 @@ def serve(
     rank = rank_with(systems, folder)
     listening(HOST, port).close()  # fails before the catalogue is drawn if the port is taken
     if study is None:
-        typer.echo("drawing the catalogue ...", err=True)
+        note("drawing the catalogue ...")
         n_participants = participants or SERVED_PARTICIPANTS
         design = served_design(seed)
         make_study(database, folder, design, n_participants, simulated=simulated, rank=rank)
@@ -366,7 +364,7 @@ def run_full(folder: Path, port: int, seed: int, *, opens: bool) -> None:
     )
     typer.echo(wrap(introduction))
     steps = loop_steps(folder, port, seed, STANDARD)
-    run_loop(steps, folder, port, typer.echo, partial(typer.echo, err=True))
+    run_loop(steps, folder, port, typer.echo, note)
     if opens:
         webbrowser.open((folder / REPORT / "report.html").resolve().as_uri())
 

@@ -63,13 +63,12 @@ class EvaluateOptions(ScorerOptions):
         bool, typer.Option("--intervals", help="Add 95% intervals; needs the analysis extra.")
     ] = False
     compare: Annotated[
-        list[str] | None,
+        bool,
         typer.Option(
-            metavar="FILE[,FILE]",
-            help="Another system's run, to compare with --run, with intervals and tests; may be "
-            "repeated.",
+            "--compare",
+            help="Compare every two of the named runs, with intervals and tests.",
         ),
-    ] = None
+    ] = False
     release: Annotated[
         Path | None,
         typer.Option(
@@ -108,13 +107,12 @@ class EvaluateOptions(ScorerOptions):
     ] = 0
     as_json: JsonOption = False
 
-    @property
-    def uncertainty(self) -> UncertaintyRequest:
+    def uncertainty(self, compared: tuple[tuple[Path, ...], ...] = ()) -> UncertaintyRequest:
         from hsfiq.model.evaluation.uncertainty import UncertaintyRequest
 
         return UncertaintyRequest(
             intervals=self.intervals,
-            compared=tuple(map(files_of, self.compare or ())),
+            compared=compared,
             per_query=self.per_query,
             seed=self.seed,
         )
@@ -167,7 +165,6 @@ def check_runs(runs: Runs, options: EvaluateOptions) -> None:
     """With named runs refuse the options for one system; without, those that need them."""
     if runs.named:
         refused: dict[str, object] = {
-            "compare": options.compare,
             "text-only": options.text_only,
             "image-only": options.image_only,
             "per-query": options.per_query,
@@ -194,7 +191,7 @@ def report_systems(
     if options.release is not None:
         with requires("analysis"):
             from hsfiq.model.evaluation import comparison  # noqa: F401
-    uncertainty = options.uncertainty
+    uncertainty = options.uncertainty()
     uncertainty.check(benchmark, ())
     request = SystemsRequest(dict(runs.named), options.release, options.allow_missing)
     if options.table is not None:
@@ -238,7 +235,7 @@ def fashioniq(
     run: RunOption = None,
     category: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this category; may be repeated."),
+        typer.Option(metavar="NAME", help="Only this category."),
     ] = None,
     split: Annotated[str, typer.Option(metavar="NAME", help="One with targets.")] = "val",
     corpus: Annotated[
@@ -401,6 +398,12 @@ def report(
     from hsfiq.model.evaluation.evaluate import ScorerRequest, evaluate_system
 
     runs = runs_of(given_runs)
+    compared: tuple[tuple[Path, ...], ...] = ()
+    if options.compare:
+        if len(runs.named) < 2:
+            raise UnreadableInput("--compare", "needs two named runs", "add --run NAME=FILE")
+        first, *others = runs.named.values()
+        runs, compared = Runs(first, {}), tuple(others)
     check_options(runs, scorer, images, options)
     if submission is not None and runs.named:
         raise UnreadableInput("--submission", "is for one system", "leave out the names in --run")
@@ -418,7 +421,7 @@ def report(
             with requires("model"):
                 from hsfiq.cli.training_bar import TrainingBar
                 from hsfiq.model.runtime import device_of
-            bar = stack.enter_context(TrainingBar(typer.echo))
+            bar = stack.enter_context(TrainingBar())
             request = ScorerRequest(
                 options.paths(scorer, root), device_of(options.device), bar, options.out
             )
@@ -431,7 +434,7 @@ def report(
             request,
             submission,
             notes,
-            options.uncertainty,
+            options.uncertainty(compared),
             options.composition,
             allow_missing=options.allow_missing,
         )
@@ -455,7 +458,7 @@ class JudgedOptions:
     ]
     k: Annotated[
         list[int] | None,
-        typer.Option(metavar="K", min=1, help="First k images; may be repeated. Default: 5, 10."),
+        typer.Option(metavar="K", min=1, help="First k images; default: 5, 10."),
     ] = None
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Count queries without a list as misses.")
@@ -587,7 +590,7 @@ def fisd(
             from hsfiq.cli.training_bar import TrainingBar
             from hsfiq.model.evaluation.evaluate import ScorerRequest
             from hsfiq.model.runtime import device_of
-        with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+        with TrainingBar() as bar:
             request = ScorerRequest(
                 options.paths(scorer, images or image_root(data)),
                 device_of(options.device),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -75,34 +74,12 @@ def export(
             "the lower score.",
         ),
     ] = False,
-    drop_failed_checks: Annotated[
-        bool,
-        typer.Option(
-            "--drop-failed-checks",
-            help="Drop forms in which an attention check failed (a wrong sum counts).",
-        ),
-    ] = False,
-    drop_unseen: Annotated[
-        bool,
-        typer.Option(
-            "--drop-unseen",
-            help="Drop questions answered without every image painted (unknown ones stay).",
-        ),
-    ] = False,
-    min_seconds: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N",
-            help="Drop questions answered in less active time: --filter 'too-fast(seconds=N)'.",
-            min=0,
-        ),
-    ] = None,
     filters: Annotated[
         list[str] | None,
         typer.Option(
             "--filter",
             metavar="NAME",
-            help="A filter by its name, again for each one: invalid, failed-checks, unseen, "
+            help="A further filter by its name: failed-checks, unseen, "
             "too-fast(seconds=2), straight-lining(run=10).",
         ),
     ] = None,
@@ -129,7 +106,7 @@ def export(
         list[LayoutName] | None,
         typer.Option(
             metavar="hpfiq|trl|csv|webdataset",
-            help="Also in this layout, again for each one: the published file (hp has it anyway), "
+            help="Also in this layout: the published file (hp has it anyway), "
             "TRL's preference rows, CSV, or shards of WebDataset.",
         ),
     ] = None,
@@ -184,17 +161,7 @@ def export(
     if release is not None and release not in RELEASE_KINDS:
         what = f"{release!r} is not one of {', '.join(RELEASE_KINDS)}"
         raise UnreadableInput("--release", what, "leave it out for all releases of the study")
-    if min_seconds is not None and not math.isfinite(min_seconds):
-        raise UnreadableInput("--min-seconds", f"{min_seconds} is not a number of seconds")
-    chosen = parse_filters(
-        filters or (),
-        Filters(
-            invalid=filter_invalid,
-            failed_checks=drop_failed_checks,
-            unseen=drop_unseen,
-            min_seconds=min_seconds,
-        ),
-    )
+    chosen = parse_filters(filters or (), Filters(invalid=filter_invalid))
     options = chosen_split(split, split_seed, test_share)
     extras = Extras(
         layouts=tuple(each.value for each in layout or ()),

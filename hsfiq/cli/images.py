@@ -18,6 +18,7 @@ from hsfiq.cli.common import (
     JsonOption,
     chosen_study,
     existing_folder,
+    note,
     one_name,
     open_chosen,
     print_result,
@@ -70,10 +71,10 @@ def check(
         typer.Option(metavar="DIR", help="The image folder; else images/ in DIR, or DIR."),
     ] = None,
     category: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this category; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this category.")
     ] = None,
     split: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this split; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this split.")
     ] = None,
     accept: Annotated[
         bool,
@@ -357,7 +358,7 @@ def show(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="A system's ranked lists (may be repeated); else the database's.",
+            help="A system's ranked lists; else the database's.",
         ),
     ] = None,
     k: Annotated[
@@ -408,7 +409,7 @@ def show(
     write_whole(path, sheet.png())
     print_result(summarize(path, content, sheet), describe(path, content, sheet), as_json=as_json)
     for line in shortcomings(content, sheet, root):
-        typer.echo(line, err=True)
+        note(line)
 
 
 def file_name(query_id: str) -> str:

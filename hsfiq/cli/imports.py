@@ -14,6 +14,7 @@ from hsfiq.cli.common import (
     JsonOption,
     current_project,
     existing_folder,
+    note,
     open_chosen,
     print_result,
     progress,
@@ -39,7 +40,7 @@ ImagesOption = Annotated[
 ]
 SplitOption = Annotated[
     list[str] | None,
-    typer.Option("--split", metavar="NAME", help="Only this split; may be repeated."),
+    typer.Option("--split", metavar="NAME", help="Only this split."),
 ]
 
 
@@ -102,10 +103,9 @@ def release(
     counts = Imported(done.n_questions, 0) if done.is_new else Imported(0, done.n_questions)
     report({f"study {done.study}": counts}, ("question", "questions"), as_json=as_json)
     if has_packed_images(folder):
-        typer.echo(
+        note(
             "note: the packed images were not imported; hsfiq export --with-images packs those in "
-            "the folders of the datasets",
-            err=True,
+            "the folders of the datasets"
         )
 
 
@@ -116,7 +116,7 @@ def fashioniq(
         Path, typer.Argument(metavar="DIR", help="Holds captions/ and image_splits/.")
     ],
     category: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this category; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this category.")
     ] = None,
     split: SplitOption = None,
     images: ImagesOption = None,
@@ -302,7 +302,7 @@ def import_sources(
         place = f" below {root}" if root else ", and no image folder is known (--images DIR)"
         are = "is" if missing == 1 else "are"
         images_in_all = count_text(len(names), "image")
-        typer.echo(f"{missing:,} of {images_in_all} {are} missing{place}", err=True)
+        note(f"{missing:,} of {images_in_all} {are} missing{place}")
 
 
 def report(done: dict[str, Imported], units: tuple[str, str], *, as_json: bool) -> None:

@@ -321,8 +321,15 @@ def rehearse(
         list[str] | None,
         typer.Option(
             metavar="NAME=X",
-            help="A system's strength in log odds of a preference, once for each system; others "
-            "are drawn at random.",
+            help="A system's strength in log odds of a preference. Others are drawn at random.",
+        ),
+    ] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="In place of strengths: a table with query_id, image_id and score, how well the "
+            "image fits in log odds.",
         ),
     ] = None,
     seed: Annotated[
@@ -340,21 +347,28 @@ def rehearse(
     from hsfiq.cli.analyze import reported
     from hsfiq.db.engine import open_database
     from hsfiq.db.sqlite import sqlite_url
+    from hsfiq.images.folder import OwnImages
+    from hsfiq.importing import ids_of_images
     from hsfiq.project import DATABASE_FILE, pay_list, project_in
+    from hsfiq.rehearsal import read_fits, stated_strengths, systems_of
     from hsfiq.rehearsal import rehearse as answer_copy
-    from hsfiq.rehearsal import stated_strengths, systems_of
     from hsfiq.study.config_file import read_config
 
     project = project_in(project_around(folder.absolute()) or folder)
     config, out = read_config(project.study_file), project.folder / REHEARSAL
     source = open_database(project.database_url, create=False)
     ctx.call_on_close(source.close)
+    if scores is not None and strength:
+        raise UnreadableInput("--scores", "takes the place of --strength", "give one of them")
+    fits = None
+    if scores is not None:
+        fits = read_fits(scores, ids_of_images(OwnImages(project.images())))
     strengths = stated_strengths(systems_of(source, config), strengths_in(strength or []), seed)
     with draft_folder(out) as draft:
         target = open_database(sqlite_url(draft / DATABASE_FILE))
         try:
             people, actor = progress("annotators"), command_line()
-            name = answer_copy(source, target, config, strengths, seed, actor, people)
+            name = answer_copy(source, target, config, strengths, seed, actor, people, fits)
             release = release_of(target, name, draft / RELEASES)
             payments = pay_list(target, name, project.pay)
         finally:
@@ -362,12 +376,14 @@ def rehearse(
         (draft / "payments.csv").write_text(payments, encoding="utf-8")
         result, lines, files = reported(release)
         write_report(files, draft / "report")
-    result = {"project": str(folder), "simulated": True, "strengths": strengths} | result
+    known = {"strengths": strengths} if fits is None else {"scores": str(scores)}
+    result = {"project": str(folder), "simulated": True} | known | result
     shown = relative(out)
     drawn = ", ".join(f"{name} {value:+.2f}" for name, value in strengths.items())
     stated = "as stated" if len(strength or []) == len(strengths) else f"drawn with seed {seed}"
+    who = f"prefer systems by these strengths ({stated}): {drawn}"
     text = [
-        f"SIMULATED: annotators who prefer systems by these strengths ({stated}): {drawn}",
+        f"SIMULATED: annotators who {who if fits is None else f'judge images by {scores}'}",
         "",
         *lines,
         "",

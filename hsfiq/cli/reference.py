@@ -31,7 +31,7 @@ The same thing is spelled in the same way everywhere:
 | `--study NAME` | the study, where `NAME` is something else |
 | `--dataset NAME` | one of several datasets |
 | `--database URL` | the database, else the project's, `$HSFIQ_DATABASE_URL` or `hsfiq.db` |
-| `--run [NAME=]FILE` | a system's ranked lists; once for each file or system |
+| `--run [NAME=]FILE` | a system's ranked lists |
 | `--system NAME` | a system, where the file of its ranked lists does not name it |
 | `--checkpoint DIR` | a scorer or a retrieval system that was trained |
 | `--release DIR` or `RELEASE`, first | a release's folder |
@@ -42,6 +42,7 @@ The same thing is spelled in the same way everywhere:
 | `--yes` | asks nothing |
 | `--force` | replaces what exists |
 | `--seed N` | of all random draws |
+| `...` after a value | the option may be repeated |
 
 A *run* is ranked lists, a training writes a *checkpoint folder*, a *release* is a dataset, and a
 *session* is a search.

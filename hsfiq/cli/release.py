@@ -14,6 +14,7 @@ from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
     chosen_study,
+    note,
     open_chosen,
     print_result,
     requires,
@@ -165,7 +166,7 @@ def diff(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Also compare the figures of this metric, such as recall@5; may be repeated.",
+            help="Also compare the figures of this metric, such as recall@5.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -327,7 +328,7 @@ def merge(
     outcome = merge_releases(folders, out, name=name, title=title, seed=seed, version=full)
     print_result(as_result(outcome), describe(outcome), as_json=as_json)
     if any(map(has_packed_images, folders)):
-        typer.echo("note: the packed images are not in the merged release", err=True)
+        note("note: the packed images are not in the merged release")
 
 
 # `hsfiq release push`: a release to the Hugging Face hub.

@@ -131,7 +131,7 @@ def retrieve(*, options: RetrieveOptions) -> None:
         options.allow_missing,
         options.probes,
     )
-    with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+    with TrainingBar() as bar:
         result = write_lists(request, bar)
     result["notes"] += notes
     print_result(result, as_text(result), as_json=options.as_json)
@@ -278,7 +278,7 @@ def serve(
     with closing(listening(options.host, options.port)) as listener:
         candidates = candidates_of(checkpoint, images, options)
         paths = options.paths(checkpoint, candidates.folder)
-        with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+        with TrainingBar() as bar:
             ranker, missing = load_ranker(
                 paths, candidates, device_of(options.device), bar, options.max_batch
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +15,7 @@ from typer.models import OptionInfo
 from hsfiq.cli.common import (
     JsonOption,
     existing_folder,
+    note,
     print_result,
     requires,
     with_option_groups,
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from hsfiq.model.judges.judge import Judge
     from hsfiq.model.judges.judged_sets import Run
     from hsfiq.model.scorer.loading import ScorerPaths
+    from hsfiq.project import Project
 
 app = typer.Typer()
 
@@ -214,7 +218,7 @@ def score(
         from hsfiq.model.runtime import device_of
     require_metric_name(name)
     paths, device = options.paths(scorer, images), device_of(options.device)
-    with TrainingBar(typer.echo) as bar:
+    with TrainingBar() as bar:
         result = score_release(release, name, paths, device, bar, force=force)
     print_result(result, as_text(result, release), as_json=as_json)
 
@@ -246,7 +250,7 @@ def judge(
     require_metric_name(name)
     judging.prices()  # refused before a model is loaded
     asked = judging.build(options.device)
-    with closing(asked), TrainingBar(typer.echo) as bar:
+    with closing(asked), TrainingBar() as bar:
         run = judging.run(bar.judging)
         if out is not None:
             result, costs = judge_file(release, out, asked, images, run)
@@ -303,7 +307,7 @@ def score_plain_file(
         from hsfiq.model.release_scores import score_file
         from hsfiq.model.runtime import device_of
     paths, device = options.paths(scorer, images), device_of(options.device)
-    with TrainingBar(typer.echo) as bar:
+    with TrainingBar() as bar:
         scores = score_file(path, out, paths, device, bar)
     lines = [f"{out}: {scores.n_scored:,} of {scores.n_sets:,} sets scored"]
     if scores.missing_images:
@@ -328,3 +332,99 @@ def as_text(result: dict[str, Any], release: Path) -> str:
     if has_held_out_part(release, result):
         next_command += " --part test"
     return "\n".join([*lines, next_command])
+
+
+# What `hsfiq analyze` does in a project: score a metric that has no scores yet, and leave out the
+# answers that its scorer was trained on.
+
+SCORERS = ("cirqrs", "qure", "preference")
+"""The metrics that a project's checkpoint gives; another name without scores is a mistake."""
+
+
+def score_in_project(
+    project: Project, release: Path, metrics: Sequence[str], files: Sequence[Path]
+) -> None:
+    """Score a release with the project's one checkpoint if one of the metrics has no scores.
+
+    `UnreadableInput` if the project has no checkpoint, or several.
+    """
+    from hsfiq.analysis.data.scores import find_scores
+
+    unscored = [
+        name for name in metrics if name in SCORERS and name not in find_scores(release, files)
+    ]
+    if not unscored:
+        return
+    name, where = unscored[0], f"--metric {unscored[0]}"
+    found = scorers_in(project.folder)
+    if not found:
+        what = f"{release} has no such scores, and {project.folder} has no checkpoint of a scorer"
+        remedy = "train one: hsfiq train cirqrs-fashioniq --data DIR --out runs/cirqrs"
+        raise UnreadableInput(
+            where, what, f"{remedy} (or copy a checkpoint folder into the project)"
+        )
+    if len(found) > 1 or len(unscored) > 1:
+        listed = first_few([str(each) for each in found])
+        what = f"{release} has no such scores, and which checkpoint gives them is not known"
+        remedy = f"score with one of {listed}: hsfiq score {release} --checkpoint DIR --name {name}"
+        raise UnreadableInput(where, what, remedy)
+    (checkpoint,) = found
+    note(f"scoring {release} with {checkpoint} as {name}")
+    with requires("model"):
+        from hsfiq.cli.training_bar import TrainingBar
+        from hsfiq.model.release_scores import score_release
+        from hsfiq.model.runtime import device_of
+    paths = ScorerOptions().paths(checkpoint, project.images())
+    with TrainingBar() as bar:
+        score_release(release, name, paths, device_of(None), bar)
+
+
+def scorers_in(folder: Path) -> list[Path]:
+    """The folders with a scorer's checkpoint below a folder."""
+    return sorted({path.parent for path in folder.rglob("best.json") if is_of_scorer(path)})
+
+
+def is_of_scorer(path: Path) -> bool:
+    try:
+        recipe = json.loads(path.read_text(encoding="utf-8")).get("recipe")
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return False
+    return isinstance(recipe, dict) and "system" not in recipe
+
+
+def part_not_trained_on(
+    release: Path, metrics: Sequence[str], files: Sequence[Path], part: str | None
+) -> str | None:
+    """The part to analyze: only the test part if a metric's scorer was trained on this release.
+
+    `UnreadableInput` if another part was asked for, or if the release holds nothing out.
+    """
+    from hsfiq.analysis.data.provenance import TEST, trained_on
+    from hsfiq.analysis.data.scores import find_scores
+    from hsfiq.releases.folder import SPLITS, manifest_of
+
+    scores = find_scores(release, files)
+    about = manifest_of(release, {})
+    for name in metrics:
+        sources = trained_on(scores[name], name) if name in scores else ()
+        same = [source for source in sources if source.get("name") == about.get("name")]
+        if not same:
+            continue
+        where = f"--metric {name}"
+        what = "its scorer was trained on answers of this release"
+        others = [s for s in same if s.get("content_sha256") != about.get("content_sha256")]
+        if others:
+            what = f"its scorer was trained on version {others[-1]['version']} of this release"
+            remedy = "analyze that version, or retrain the scorer on this one"
+            raise UnreadableInput(where, f"{what}, whose answers may be among these", remedy)
+        if not (release / SPLITS).is_file():
+            remedy = "export the release with --split, and retrain the scorer on that"
+            raise UnreadableInput(where, f"{what}, which holds out no part", remedy)
+        if part not in (None, TEST):
+            raise UnreadableInput(
+                "--part", f"{part!r}, but {name} was trained on it", "use --part test"
+            )
+        if part is None:
+            note(f"{name}: {what}, so only its test part is analyzed")
+        part = TEST
+    return part

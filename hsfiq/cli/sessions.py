@@ -16,6 +16,7 @@ from hsfiq.cli.common import (
     MOST_RESAMPLES,
     JsonOption,
     existing_folder,
+    note,
     print_result,
     progress,
     requires,
@@ -234,7 +235,7 @@ def checkpoint_sources(
     else:
         queries = queries_of(benchmark, options)
     paths = options.paths(checkpoint, images)
-    with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+    with TrainingBar() as bar:
         rankers = part_rankers(paths, benchmark, device_of(options.device), bar)
     parts = zip(rankers, queries, strict=True)
     return Sources(tuple(Part(ranker, own) for ranker, own in parts if own), images)
@@ -604,7 +605,7 @@ def measure(
         with requires("analysis"):
             from hsfiq.analysis.reports.sessions import session_report
         write_report(session_report(result, compared), report, force=force)
-        typer.echo(f"{report / 'report.html'}: written", err=True)
+        note(f"{report / 'report.html'}: written")
     as_object = result.to_json() | ({} if compared is None else {"people": compared.to_json()})
     print_result(as_object, session_text(result, compared), as_json=as_json)
 

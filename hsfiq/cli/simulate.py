@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hsfiq.cli import QUIET
 from hsfiq.cli.common import JsonOption, print_result, requires
 from hsfiq.drawn.annotators import STANDARD
 from hsfiq.errors import UnreadableInput
@@ -126,7 +127,7 @@ def destinations_of(urls: list[str], participants: int | None) -> list[Destinati
 @contextmanager
 def progress_bar() -> Iterator[ProgressCallback]:
     """A progress bar on the error stream if that is a terminal."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or QUIET.get():
         yield lambda _done, _total: None
         return
     from rich.console import Console

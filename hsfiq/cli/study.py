@@ -811,7 +811,7 @@ def uncertainty_of(
         from hsfiq.model.runtime import device_of
     paths, device = options.paths(None, images), device_of(options.device)
     expected = ExpectedAnswers.of(design)
-    with TrainingBar(lambda line: typer.echo(line, err=True)) as bar:
+    with TrainingBar() as bar:
         return uncertainty(checkpoints, paths, candidates, expected, seed, device, bar)
 
 

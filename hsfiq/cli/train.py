@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ import typer
 from hsfiq.cli.common import (
     JsonOption,
     existing_folder,
+    note,
     print_result,
     requires,
     with_option_groups,
@@ -62,9 +62,7 @@ class TrainOptions(ScorerOptions):
     ] = False
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Another value for the recipe; repeatable."
-        ),
+        typer.Option("--set", metavar="KEY=VALUE", help="Another value for the recipe."),
     ] = None
     limit: Annotated[
         int | None,
@@ -121,11 +119,7 @@ def retrain_scorer(options: TrainOptions) -> None:
             pictures = options.out / CATALOGUE if folder is None else options.images
             with distributed.first_process_first():  # it draws the catalogue's pictures
                 triplets = read_training_data(recipe, folder, pictures, options.limit)
-        # Only the first process prints.
-        echo: Callable[[str], None] = (
-            partial(typer.echo, err=True) if distributed.is_first else lambda _: None
-        )
-        with TrainingBar(echo, is_visible=distributed.is_first) as bar:
+        with TrainingBar(is_visible=distributed.is_first) as bar:
             retrained = retrain(release, options.out, paths, settings, triplets, distributed, bar)
         if distributed.is_first:
             result = summary(retrained)
@@ -212,9 +206,7 @@ def train_recipe(name: str, options: TrainOptions) -> None:
 
     with join_processes(options.device) as distributed:
         # Only the first process prints.
-        echo: Callable[[str], None] = (
-            partial(typer.echo, err=True) if distributed.is_first else lambda _: None
-        )
+        echo: Callable[[str], None] = note if distributed.is_first else lambda _: None
         if changed is not None:
             echo(changed)
         if isinstance(recipe, Recipe) and recipe.encoder == "hf-lora":
@@ -224,7 +216,7 @@ def train_recipe(name: str, options: TrainOptions) -> None:
             triplets = read_training_data(recipe, folder, pictures, options.limit)
         for line in missing_lines(triplets):
             echo(line)
-        with TrainingBar(echo, is_visible=distributed.is_first) as bar:
+        with TrainingBar(is_visible=distributed.is_first) as bar:
             paths, cached = options.paths(options.init, options.images), not options.no_cache
             job = TrainingJob(triplets, options.out, paths, distributed, bar, cached)
             if isinstance(recipe, SystemRecipe):

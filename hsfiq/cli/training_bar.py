@@ -17,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from hsfiq.cli import QUIET
+from hsfiq.cli.common import note
 from hsfiq.model.data import TrainingData, missing_lines
 from hsfiq.model.scorer.job import Callback, Step
 from hsfiq.model.scorer.job import Progress as RunProgress
@@ -32,13 +34,13 @@ NAMED = 5
 class TrainingBar(Callback):
     """Shows the loss, the training accuracy, the size of the negative sets and the time left."""
 
-    def __init__(self, echo: Callable[[str], None], *, is_visible: bool = True) -> None:
-        """`echo` prints a line that stays."""
+    def __init__(self, *, is_visible: bool = True) -> None:
         console = Console(stderr=True)
-        self._live = is_visible and sys.stderr.isatty()
+        self._live = is_visible and sys.stderr.isatty() and not QUIET.get()
         # Brackets in a file's name are not markup.
         above_bar = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-        self._echo: Callable[[str], None] = above_bar if self._live else echo
+        line = note if is_visible else lambda _: None
+        self._echo: Callable[[str], None] = above_bar if self._live else line
         self._epochs = 0
         self._negatives: float | None = None
         self._means: tuple[float, float] | None = None

@@ -59,8 +59,6 @@ class UncertaintyRequest:
             option = "--compare" if self.compared else "--intervals and --per-query"
             raise UnreadableInput(option, f"the targets of {benchmark.split} are withheld")
         names = [name_of(files), *map(name_of, self.compared)]
-        if self.compared and not files:
-            raise UnreadableInput("--compare", "needs a run to compare with", "name it with --run")
         if len(set(names)) < len(names):
             raise UnreadableInput("--compare", "names a run twice", "name different files")
         if self.per_query is not None:

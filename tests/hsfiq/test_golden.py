@@ -38,7 +38,8 @@ url = "https://example.org/small"
 date = "2026-03-01"
 """
 FILTERS = (
-    "--filter-invalid", "--drop-failed-checks", "--drop-unseen", "--min-seconds", "1.5",
+    "--filter-invalid", "--filter", "failed-checks", "--filter", "unseen",
+    "--filter", "too-fast(seconds=1.5)",
 )  # fmt: skip
 STRAIGHT_LINING = ("--filter", "straight-lining(run=4)")
 SEARCHES = ("search", "arena")

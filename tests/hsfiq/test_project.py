@@ -395,6 +395,26 @@ def test_strengths_are_checked(project: Path) -> None:
     assert not (project / "rehearsal").exists()
 
 
+def test_annotators_judge_images_by_a_table_of_scores(project: Path, data: Path) -> None:
+    """The images of mine fit better than the others."""
+    mine = {
+        row["query_id"]: set(row["images"])
+        for row in map(json.loads, (data / "mine.jsonl").read_text().splitlines())
+    }
+    rows = [f"{q},{image},{0.5 if image in mine[q] else -0.5}" for q in mine for image in IMAGES]
+    table = project / "fits.csv"
+    table.write_text("\n".join(["query_id,image_id,score", *rows]))
+    result = hsfiq("rehearse", "--scores", table, "--json").result
+    assert (result["simulated"], result["scores"]) == (True, str(table))
+    (verdict,) = result["verdicts"]
+    assert {verdict["a"], verdict["verdict"]} in ({"mine", "better"}, {"clip4cir", "worse"})
+    table.write_text("\n".join(["query_id;image_id;score", *rows[:9]]).replace(",", ";"))
+    for options in (("--scores", table), ("--scores", table, "--strength", "mine=1")):
+        refused = hsfiq("rehearse", *options)
+        assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+        assert "--scores: " in refused.err
+
+
 def test_two_rehearsals_with_a_seed_are_equal_and_replace_each_other(project: Path) -> None:
     digests = []
     for seed in ("4", "4", "5"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import pytest
 
 from hsfiq.atomic_files import write_report
+from hsfiq.cli import run
 from hsfiq.cli.common import indented_json
 from hsfiq.errors import UnreadableInput
 
@@ -65,3 +67,24 @@ INDENTED = """\
 
 def test_three_levels_are_indented() -> None:
     assert indented_json(json.loads(INDENTED)) == INDENTED
+
+
+@pytest.mark.parametrize("option", ["-q", "--quiet"])
+def test_quiet_commands_print_no_notes(
+    option: str, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option may stand anywhere, and lasts for one command."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hsfiq.cli.common.newest_hp_release", lambda: tmp_path)
+    notes = []
+    for words in (["analyze", option], [option, "analyze"], ["analyze"]):
+        assert run(words) == 2
+        notes.append("analyzing" in capfd.readouterr().err)
+    assert notes == [False, False, True]
+
+
+def test_verbose_commands_show_what_libraries_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logging.root.handlers", [])
+    monkeypatch.setattr("logging.root.level", logging.WARNING)
+    assert run(["db", "current", "--database", "sqlite:///missing.db", "-v"]) == 1
+    assert logging.root.level == logging.INFO

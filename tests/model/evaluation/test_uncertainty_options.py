@@ -17,6 +17,7 @@ from tests.model.evaluation.helpers import (
     SHIRT_RUN,
     best_of_cirr,
     evaluate,
+    hsfiq,
     put,
     refusal,
     result,
@@ -50,7 +51,8 @@ def test_intervals_beside_the_figures(data: Path, runs: tuple[Path, Path]) -> No
 
 
 def test_two_runs_are_compared(data: Path, runs: tuple[Path, Path]) -> None:
-    figures = result("fashioniq", data, runs[0], "--compare", str(runs[1]))
+    named = ("--data", data, "--run", f"a={runs[0]}", "--run", f"b={runs[1]}", "--compare")
+    figures = hsfiq("evaluate", "fashioniq", *named, "--json").result
     (other,) = figures["compared"]
     assert (other["run"], other["recall@1"]) == ([str(runs[1])], 1.0)
     (comparison,) = figures["comparisons"]
@@ -60,10 +62,10 @@ def test_two_runs_are_compared(data: Path, runs: tuple[Path, Path]) -> None:
     assert (gap["n_better"], gap["n_worse"]) == (0, 5)
     assert gap["p"] == gap["p_holm"] < 0.5
     assert figures["comparison_method"]["n_permutations"] == 9999
-    text = evaluate("fashioniq", data, runs[0], "--compare", str(runs[1])).out
+    text = hsfiq("evaluate", "fashioniq", *named).out
     assert f"{runs[0]} less {runs[1]}" in text
     assert "better in 0, worse in 5" in text
-    assert figures == result("fashioniq", data, runs[0], "--compare", str(runs[1]))
+    assert figures == hsfiq("evaluate", "fashioniq", *named, "--json").result
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -120,11 +122,12 @@ def test_undefined_values_stay_empty(tmp_path: Path) -> None:
 
 def test_incomparable_is_refused(data: Path, runs: tuple[Path, Path], tmp_path: Path) -> None:
     first = runs[0]
-    twice = evaluate("fashioniq", data, first, "--compare", str(first))
-    assert "names a run twice" in refusal(twice)
+    command = ("evaluate", "fashioniq", "--data", data, "--compare", "--run", f"a={first}")
+    assert "names a run twice" in refusal(hsfiq(*command, "--run", f"b={first}"))
+    assert "needs two named runs" in refusal(hsfiq(*command))
     assert "use .csv" in refusal(evaluate("fashioniq", data, first, "--per-query", "x.txt"))
     lists = put(tmp_path / "lists.json", SHIRT_RUN)
-    refused = refusal(evaluate("fashioniq", data, first, "--compare", str(lists)))
+    refused = refusal(hsfiq(*command, "--run", f"b={lists}"))
     assert "have no list" in refused
     cirr = write_cirr(tmp_path / "cirr")
     test_run = put(tmp_path / "test.json", {})
