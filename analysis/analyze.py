@@ -114,7 +114,6 @@ def load_kind_inputs(
     unit: Unit | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
-    few_clusters: bool = False,
 ) -> KindInputs:
     """Read a release of a kind in `STATISTICS`; arguments and errors as those of `load_inputs`."""
     statistics = STATISTICS[kind_of(folder)]
@@ -135,7 +134,6 @@ def load_kind_inputs(
         unit=unit,
         n_resamples=n_resamples,
         seed=seed,
-        is_widened=few_clusters,
     )
     return KindInputs(release, statistics, parsed, bootstrap)
 
@@ -155,7 +153,6 @@ def load_inputs(
     unit: Unit | None = None,
     n_resamples: int = 2000,
     seed: int = 0,
-    few_clusters: bool = False,
 ) -> Inputs:
     """Read a release and its scores files, and draw the resamples.
 
@@ -166,7 +163,6 @@ def load_inputs(
         part: "train", "test" or "unused" to keep only the questions of that part of its split.
         unit: what is resampled: "participant", "triplet", "participant-triplet" or "row"; by
             default as the design requires (see `Bootstrap.of_rows`).
-        few_clusters: widen the intervals as for few clusters with any number of them.
 
     Raises:
         UnreadableInput: a file cannot be read, or a metric, the part or the unit is unknown.
@@ -191,7 +187,6 @@ def load_inputs(
         unit=unit,
         n_resamples=n_resamples,
         seed=seed,
-        is_widened=few_clusters,
     )
     return Inputs(release, parsed, bootstrap)
 

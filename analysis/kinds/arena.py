@@ -318,7 +318,6 @@ def arena(
     unit: Unit | None = None,
     n_resamples: int = DEFAULT_RESAMPLES,
     seed: int = 0,
-    few_clusters: bool = False,
 ) -> Arena:
     """Compute the figures of a table of votes; see `votes` for its columns.
 
@@ -340,7 +339,6 @@ def arena(
         unit=unit,
         n_resamples=n_resamples,
         seed=seed,
-        is_widened=few_clusters,
     )
     result = figures(taken, bootstrap)
     if turns == "all":
@@ -468,7 +466,6 @@ def analyze_arena(
     unit: Unit | None = None,
     n_resamples: int = DEFAULT_RESAMPLES,
     seed: int = 0,
-    few_clusters: bool = False,
 ) -> ArenaAnalysis:
     """Read the votes of a release folder and compute their figures.
 
@@ -484,7 +481,6 @@ def analyze_arena(
         unit=unit,
         n_resamples=n_resamples,
         seed=seed,
-        few_clusters=few_clusters,
     )
     return ArenaAnalysis(
         AnalysedRelease(**AnalysedRelease.facts_of(release, release.answers)), figures

@@ -120,7 +120,6 @@ def by_query(release: JudgedRelease, bootstrap: Bootstrap) -> Bootstrap:
         unit="triplet",
         n_resamples=bootstrap.n_resamples,
         seed=bootstrap.seed,
-        is_widened=bootstrap.is_widened,
     )
 
 

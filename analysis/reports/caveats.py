@@ -29,7 +29,7 @@ from hsfiq.analysis.reports.document import (
     read_toml,
     table,
 )
-from hsfiq.analysis.resampling.bootstrap import FEWEST_FOR_PERCENTILES, Bootstrap
+from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.intervals import FEW_CLUSTERS
 from hsfiq.analysis.sensitivity import (
     CHANCE,
@@ -352,9 +352,9 @@ def intervals_text(bootstrap: Bootstrap) -> str:
             f"2011), with Satterthwaite's degrees of freedom; {draws}"
         )
     return (
-        f"Intervals: 95%, percentile bootstrap, {draws} With fewer than {FEW_CLUSTERS} clusters, "
-        "intervals are expanded as Student's t requires (Hesterberg 2015); with fewer than "
-        f"{FEWEST_FOR_PERCENTILES}, they are Student's with the variance over the resamples."
+        "Intervals: 95%, Student's t with the variance over the resamples, and the degrees of "
+        "freedom of the effective number of clusters, which is smaller if some have many more "
+        f"answers than others (Carter, Schnepel and Steigerwald 2017); {draws}"
     )
 
 

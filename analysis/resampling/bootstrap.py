@@ -26,12 +26,12 @@ from hsfiq.analysis.data.provenance import SharedTriplets, triplets_of
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.intervals import (
-    FEW_CLUSTERS,
     Bounds,
     ConfidenceInterval,
+    IntArray,
     Spread,
+    effective_number,
     one_way_spread,
-    percentile_interval,
     student_interval,
     student_p,
     two_way_spread,
@@ -99,9 +99,9 @@ class Clusters:
             )
         return numbers.to_numpy(dtype=np.intp)
 
-    def n_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> int:
-        """The number of clusters that some rows come from; `chosen` takes some of them."""
-        return count_distinct(self.codes_of(rows), chosen)
+    def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> IntArray:
+        """How many of some rows each of their clusters has; `chosen` takes some of them."""
+        return sizes_in(self.codes_of(rows), chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +134,8 @@ class Pairs:
         """The number of each row's pair."""
         return self._last.of(rows, lambda rows: np.searchsorted(self.known, self._numbers(rows)))
 
-    def n_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> int:
-        return count_distinct(self.codes_of(rows), chosen)
+    def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> IntArray:
+        return sizes_in(self.codes_of(rows), chosen)
 
     def _numbers(self, rows: pd.DataFrame) -> NDArray[np.intp]:
         return self.participants.codes_of(rows) * self.triplets.size + self.triplets.codes_of(rows)
@@ -169,14 +169,14 @@ class Groups:
         """The group number of each row."""
         return self.group[self.clusters.codes_of(rows)]
 
-    def n_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> int:
-        return self.clusters.n_of(rows, chosen)
+    def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> IntArray:
+        return self.clusters.sizes_of(rows, chosen)
 
 
-def count_distinct(codes: NDArray[np.intp], chosen: BoolArray | None) -> int:
-    """How many different (n,) codes from 0 there are among those chosen."""
-    everything = slice(None) if chosen is None else chosen
-    return int(np.count_nonzero(np.bincount(codes[everything])))
+def sizes_in(codes: NDArray[np.intp], chosen: BoolArray | None) -> IntArray:
+    """How often each of the (n,) codes from 0 that occur does, among those chosen."""
+    numbers = np.bincount(codes[slice(None) if chosen is None else chosen])
+    return numbers[numbers > 0]
 
 
 Unit = Literal["participant", "triplet", "participant-triplet", "row"]
@@ -194,21 +194,22 @@ MOST_ALONE, MOST_GROUPS = 10_000, 1000
 The groups are independent as the clusters are, and the time and memory of a resample are bounded.
 The second is for triplets and answers of the two-way bootstrap.
 """
-FEWEST_FOR_PERCENTILES = 5
-"""Resamples of fewer clusters take too few different values to have percentiles."""
 
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """How often each of `n_clusters` is drawn in each of `n` resamples.
+    """How often each cluster is drawn in each of `n` resamples.
 
-    `clusters` is None if single rows are drawn; `seed` is that of this stream of random numbers.
+    Attributes:
+        seed: of this stream of random numbers.
+        clusters: None if single rows are drawn.
+        sizes: (n_clusters,) the number of rows in each.
     """
 
     n: int
     seed: tuple[int, int]
     clusters: Clusters | Groups | None
-    n_clusters: int
+    sizes: IntArray = field(repr=False)
     _kept: list[NDArray[np.uint16]] = field(default_factory=list, repr=False)
 
     def codes(self, rows: pd.DataFrame) -> NDArray[np.intp]:
@@ -263,13 +264,16 @@ class Resamples:
     def size(self, rows: pd.DataFrame) -> int:
         return len(rows) if self.clusters is None else self.clusters.size
 
-    def n_clusters_of(self, rows: pd.DataFrame | None, chosen: BoolArray | None = None) -> int:
-        """The number of clusters of some rows; None for all rows. `chosen` takes some of them."""
+    def sizes_of(self, rows: pd.DataFrame | None, chosen: BoolArray | None = None) -> IntArray:
+        """How many of some rows each of their clusters has.
+
+        None for all rows. `chosen` takes some of them.
+        """
         if rows is None:
-            return self.n_clusters
+            return self.sizes
         if self.clusters is None:
-            return len(rows) if chosen is None else int(chosen.sum())
-        return self.clusters.n_of(rows, chosen)
+            return np.ones(len(rows) if chosen is None else int(chosen.sum()), dtype=np.int64)
+        return self.clusters.sizes_of(rows, chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,8 +286,6 @@ class Bootstrap:
             the person and through the triplet: `parts` are then participants, triplets, and the
             answers of one participant to one triplet, and the variances of a statistic over the
             three combine to that of Cameron, Gelbach and Miller (see `two_way_spread`).
-        is_widened: whether the intervals are widened for few clusters with any number of them,
-            instead of only below `FEW_CLUSTERS`.
         parts: one for each column that is resampled.
         memo: (length,) statistics that several figures need, by what they are computed from.
     """
@@ -291,7 +293,6 @@ class Bootstrap:
     unit: Unit
     n_resamples: int
     seed: int
-    is_widened: bool
     parts: tuple[Resamples, ...]
     memo: dict[bytes, FloatArray] = field(default_factory=dict, repr=False)
 
@@ -303,7 +304,6 @@ class Bootstrap:
         unit: Unit | None = None,
         n_resamples: int = DEFAULT_RESAMPLES,
         seed: int = 0,
-        is_widened: bool = False,
     ) -> Bootstrap:
         """Resample the clusters of a release, whatever the order of its rows."""
         return cls.of_rows(
@@ -312,7 +312,6 @@ class Bootstrap:
             unit=unit,
             n_resamples=n_resamples,
             seed=seed,
-            is_widened=is_widened,
         )
 
     @classmethod
@@ -324,7 +323,6 @@ class Bootstrap:
         unit: Unit | None = None,
         n_resamples: int = DEFAULT_RESAMPLES,
         seed: int = 0,
-        is_widened: bool = False,
     ) -> Bootstrap:
         """Resample the clusters of a table with `participant_id` and `query_id`.
 
@@ -342,10 +340,10 @@ class Bootstrap:
             raise UnreadableInput("unit", f"no such unit: {unit}", f"use one of {', '.join(UNITS)}")
         clusters = _clusters(unit, rows, triplets)
         parts = tuple(
-            Resamples(n_resamples, (seed, place), each, len(rows) if each is None else each.n)
+            Resamples(n_resamples, (seed, place), each, sizes_of_rows(rows, each))
             for place, each in enumerate(clusters)
         )
-        return cls(unit, n_resamples, seed, is_widened, parts)
+        return cls(unit, n_resamples, seed, parts)
 
     def for_release(self, release: Release, unit: Unit | None = None) -> Bootstrap:
         """The same settings for another release, such as one category, or for another unit."""
@@ -354,7 +352,6 @@ class Bootstrap:
             unit=unit or self.unit,
             n_resamples=self.n_resamples,
             seed=self.seed,
-            is_widened=self.is_widened,
         )
 
     @property
@@ -367,7 +364,7 @@ class Bootstrap:
 
         None for all rows; `chosen` takes only some of these rows.
         """
-        return min(part.n_clusters_of(rows, chosen) for part in self.parts)
+        return min(len(part.sizes_of(rows, chosen)) for part in self.parts)
 
     def weights(self, rows: pd.DataFrame) -> Iterator[FloatArray]:
         """Yield how often each row counts, in blocks (b, n): once, then in each resample.
@@ -414,7 +411,7 @@ class Bootstrap:
         """The spread of a statistic, (length,); the rows are as for `interval`."""
         blocks = np.split(statistics[1:], len(self.parts))
         spreads = [
-            one_way_spread(_variance(block), part.n_clusters_of(rows, chosen))
+            one_way_spread(_variance(block), part.sizes_of(rows, chosen))
             for part, block in zip(self.parts, blocks, strict=True)
         ]
         if len(spreads) == 1:
@@ -444,30 +441,23 @@ class Bootstrap:
         chosen: BoolArray | None = None,
         bounds: Bounds | None = None,
     ) -> ConfidenceInterval:
-        """The interval of a statistic from its resamples.
-
-        Percentiles, or Student's interval if two columns are resampled or clusters are very few.
+        """Student's interval of a statistic, with the variance of its resamples.
 
         Args:
             statistics: (length,), NaN where the statistic is undefined.
             rows: the rows that it was computed from, whose clusters are counted; None for all.
             chosen: which of these rows it was computed from, (n,); None for all of them.
-            bounds: the range of the statistic, if it has one; Student's interval stays within.
+            bounds: the range of the statistic, if it has one; the interval stays within.
         """
-        n_clusters = self.n_clusters_of(rows, chosen)
-        unit = self.unit.replace("-", " x ")
-        if len(self.parts) == 1 and n_clusters >= FEWEST_FOR_PERCENTILES:
-            expand = self.is_widened or n_clusters < FEW_CLUSTERS
-            return percentile_interval(
-                statistics[1:], unit=unit, n_clusters=n_clusters, seed=self.seed, expand=expand
-            )
+        sizes = [part.sizes_of(rows, chosen) for part in self.parts]
         interval = student_interval(
             float(statistics[0]),
             statistics[1:],
             self.spread(statistics, rows, chosen),
             method=f"Student's t, {'two-way ' if len(self.parts) > 1 else ''}bootstrap variance",
-            unit=unit,
-            n_clusters=n_clusters,
+            unit=self.unit.replace("-", " x "),
+            n_clusters=min(map(len, sizes)),
+            n_effective=min(map(effective_number, sizes)),
             seed=self.seed,
             bounds=bounds,
         )
@@ -476,6 +466,11 @@ class Bootstrap:
     def undefined_interval(self, rows: pd.DataFrame) -> ConfidenceInterval:
         """The interval of a statistic that is undefined in every resample of these rows."""
         return self.interval(np.full(self.length, np.nan), rows)
+
+
+def sizes_of_rows(rows: pd.DataFrame, clusters: Clusters | Groups | None) -> IntArray:
+    """The number of rows in each cluster; rows are clusters of their own if that is None."""
+    return np.ones(len(rows), dtype=np.int64) if clusters is None else clusters.sizes_of(rows)
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray | NDArray[np.int64]) -> FloatArray:

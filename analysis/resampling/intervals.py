@@ -7,17 +7,22 @@ from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 
 from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_number, with_reason
 from hsfiq.text import count_text
 
+IntArray = NDArray[np.int64]
+
 # The variance of a statistic from its resamples, and Student's interval and test with it.
 
 LEVEL = 0.95
 TAIL = (1 - LEVEL) / 2
 ROUNDING = 1e-12
+FEWEST_DF = 1.0
+"""Degrees of freedom of a spread; with fewer, no interval would be of use."""
 
 Bounds = tuple[float, float]
 RATE: Bounds = (0.0, 1.0)
@@ -33,14 +38,25 @@ class Spread:
     df: float
 
 
-def one_way_spread(resampled_variance: float, n_clusters: int) -> Spread:
+def effective_number(sizes: IntArray) -> float:
+    """How many clusters of equal size are worth as much: sum(n)^2 / sum(n^2) (Kish 1965)."""
+    return float(sizes.sum() ** 2 / (sizes.astype(np.float64) ** 2).sum()) if len(sizes) else 0.0
+
+
+def one_way_spread(resampled_variance: float, sizes: IntArray) -> Spread:
     """The spread from the variance over resamples of clusters; undefined for fewer than two.
 
-    Over resamples, the variance of a mean has n and not n - 1 in its denominator.
+    Over resamples, the variance of a mean has n and not n - 1 in its denominator. The degrees of
+    freedom are those of the effective number of clusters, since a variance that a few large
+    clusters determine is known as badly as one of so few (Carter, Schnepel and Steigerwald 2017).
+
+    Args:
+        sizes: (n_clusters,) the number of rows in each.
     """
-    if n_clusters < 2:
+    if len(sizes) < 2:
         return Spread(UNDEFINED, UNDEFINED)
-    return Spread(resampled_variance * n_clusters / (n_clusters - 1), n_clusters - 1)
+    variance = resampled_variance * len(sizes) / (len(sizes) - 1)
+    return Spread(variance, max(FEWEST_DF, effective_number(sizes) - 1))
 
 
 def two_way_spread(participants: Spread, triplets: Spread, pairs: float) -> Spread:
@@ -103,9 +119,7 @@ def student_ends(
 
 NO_SPREAD = "all resamples give the same value, so the spread is unknown"
 FEW_CLUSTERS = 30
-FEW_CLUSTERS_NOTE = (
-    "{n} clusters are few: the interval holds only if they are typical of all others"
-)
+FEW_CLUSTERS_NOTE = "{n} are few: the interval holds only if they are typical of all others"
 MOST_UNDEFINED = 0.05
 """The share of resamples that may be undefined: with more, the tails themselves are unknown."""
 
@@ -117,6 +131,7 @@ class ConfidenceInterval(JsonRecord):
     Attributes:
         low, high: its ends; NaN if it is undefined.
         n_clusters: the number of resampled units; the smaller number of two columns.
+        n_effective: the effective number of these, which is smaller if their sizes differ.
         n_resamples: the number of resamples of each column.
         n_undefined: the number of excluded resamples, in which the statistic is undefined.
         df: the degrees of freedom, if the interval is Student's.
@@ -135,6 +150,7 @@ class ConfidenceInterval(JsonRecord):
     note: str | None = None
     reason: str | None = None
     df: float | None = None
+    n_effective: float | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return {"ci": [low, high], "ci_method": all the rest}."""
@@ -159,19 +175,17 @@ def with_interval(
 
 
 def percentile_interval(
-    statistics: FloatArray, *, unit: str, n_clusters: int, seed: int, expand: bool = False
+    statistics: FloatArray, *, unit: str, n_clusters: int, seed: int
 ) -> ConfidenceInterval:
     """Take the percentiles of a statistic over resamples, (n_resamples,), NaN where undefined.
 
-    `expand` widens the interval for few clusters (see `expanded_tail`). The ends are NaN, with a
-    reason, for fewer than two clusters or if too many resamples are undefined.
+    The ends are NaN, with a reason, for fewer than two clusters or if too many resamples are
+    undefined.
     """
-    method = "expanded percentile bootstrap" if expand else "percentile bootstrap"
-    interval = _undefined(statistics, method, unit, n_clusters, seed)
+    interval = _undefined(statistics, "percentile bootstrap", unit, n_clusters, seed)
     if interval.reason is not None:
         return interval
-    low, high = percentiles(statistics, expanded_tail(n_clusters) if expand else TAIL)
-    return _with_ends(interval, low, high)
+    return _with_ends(interval, *percentiles(statistics))
 
 
 def student_interval(
@@ -182,6 +196,7 @@ def student_interval(
     method: str,
     unit: str,
     n_clusters: int,
+    n_effective: float,
     seed: int,
     bounds: Bounds | None = None,
 ) -> ConfidenceInterval:
@@ -194,7 +209,7 @@ def student_interval(
     if interval.reason is not None:
         return interval
     low, high = student_ends(estimate, spread, bounds)
-    return _with_ends(replace(interval, df=spread.df), low, high)
+    return _with_ends(replace(interval, df=spread.df, n_effective=n_effective), low, high)
 
 
 def _undefined(
@@ -225,23 +240,23 @@ def _with_ends(interval: ConfidenceInterval, low: float, high: float) -> Confide
     note = None
     if low == high:
         note = NO_SPREAD
-    elif interval.n_clusters < FEW_CLUSTERS:
-        note = FEW_CLUSTERS_NOTE.format(n=interval.n_clusters)
+    elif (interval.n_effective or interval.n_clusters) < FEW_CLUSTERS:
+        note = FEW_CLUSTERS_NOTE.format(n=clusters_text(interval.n_clusters, interval.n_effective))
     return replace(interval, low=low, high=high, note=note)
 
 
-def percentiles(statistics: FloatArray, tail: float = TAIL) -> tuple[float, float]:
-    """The quantiles that leave `tail` of the resamples on either side; NaN values are excluded."""
-    low, high = np.nanquantile(statistics, [tail, 1 - tail])
+def clusters_text(n: int, n_effective: float | None) -> str:
+    """The number of clusters, with the effective number if that is smaller."""
+    if n_effective is None or n - n_effective < SAME_NUMBER * n:
+        return count_text(n, "cluster")
+    return f"{count_text(n, 'cluster')} of unequal size (effectively {n_effective:.1f})"
+
+
+SAME_NUMBER = 0.05
+"""An effective number of clusters that is smaller by less, as a share, is not named."""
+
+
+def percentiles(statistics: FloatArray) -> tuple[float, float]:
+    """The quantiles that leave `TAIL` of the resamples on either side; NaN values are excluded."""
+    low, high = np.nanquantile(statistics, [TAIL, 1 - TAIL])
     return float(low), float(high)
-
-
-def expanded_tail(n_clusters: int) -> float:
-    """The tail that gives the percentile interval the length of Student's, for 2 or more clusters.
-
-    The expanded percentile interval of Hesterberg (2015, "What Teachers Should Know About the
-    Bootstrap"): Phi(-sqrt(n / (n - 1)) t), with t the quantile of Student's t with n - 1 degrees
-    of freedom.
-    """
-    quantile = stats.t.ppf((1 + LEVEL) / 2, n_clusters - 1)
-    return float(stats.norm.cdf(-sqrt(n_clusters / (n_clusters - 1)) * quantile))

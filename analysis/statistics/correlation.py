@@ -242,7 +242,6 @@ def _mean_interval(
             unit="participant",
             n_resamples=bootstrap.n_resamples,
             seed=bootstrap.seed,
-            is_widened=bootstrap.is_widened,
         )
     rows = pd.DataFrame({"participant_id": rhos.index})
     values = np.asarray(rhos, dtype=np.float64)[:, None]

@@ -37,7 +37,6 @@ class Sampling(TypedDict):
     unit: Unit | None
     n_resamples: int
     seed: int
-    few_clusters: bool
 
 
 @dataclass(frozen=True)
@@ -106,13 +105,6 @@ def analyze(
             "several participants judged the same triplet.",
         ),
     ] = None,
-    few_clusters: Annotated[
-        bool,
-        typer.Option(
-            "--few-clusters",
-            help="Widen the intervals as for few clusters, also with 30 or more.",
-        ),
-    ] = False,
     details: Annotated[
         bool,
         typer.Option(
@@ -210,7 +202,6 @@ def analyze(
         "unit": cast("Unit | None", unit),  # checked where the release is read
         "n_resamples": resamples,
         "seed": seed,
-        "few_clusters": few_clusters,
     }
     output = Output(report, style, force=force, as_json=as_json, verify=verify)
     if first_votes and kind != ARENA:
