@@ -24,7 +24,6 @@ from hsfiq.analysis.statistics.accuracy import (
     margins,
     pairwise_accuracies,
 )
-from hsfiq.analysis.statistics.preference import preference_rates
 from tests.analysis.reference import midranks
 from tests.analysis.studies import (
     Question,
@@ -34,7 +33,6 @@ from tests.analysis.studies import (
     make_release,
     studies,
     values_of,
-    with_sides_swapped,
 )
 
 RESAMPLES = 20
@@ -44,13 +42,6 @@ def margins_of(study: list[Question]) -> Margins:
     release = make_release(study)
     bootstrap = bootstrap_of(release, RESAMPLES)
     return margins(release.preferences, values_of(study), bootstrap)
-
-
-def rescaled(study: list[Question], factor: float, shift: float) -> list[Question]:
-    return [
-        replace(q, values=tuple(None if v is None else factor * v + shift for v in q.values))
-        for q in study
-    ]
 
 
 def told_apart(study: list[Question]) -> list[tuple[float, int, bool]]:
@@ -105,17 +96,6 @@ def test_margins_equal_the_definition(study: list[Question]) -> None:
 
 @few
 @given(studies)
-def test_the_bins_add_up_to_the_symmetric_rate(study: list[Question]) -> None:
-    rate = preference_rates(make_release(study).preferences, values_of(study)).symmetric
-    for margin in (margins_of(study).by_metric, margins_of(study).by_score):
-        assert sum(margin_bin.n for margin_bin in margin.bins) == rate.n
-        if rate.n:
-            hits = sum(margin_bin.accuracy * margin_bin.n for margin_bin in margin.bins)
-            assert hits / rate.n == pytest.approx(rate.rate)
-
-
-@few
-@given(studies)
 def test_the_trend_is_scipys_rho_over_pairs(study: list[Question]) -> None:
     pairs = told_apart(study)
     result = margins_of(study)
@@ -129,33 +109,6 @@ def test_the_trend_is_scipys_rho_over_pairs(study: list[Question]) -> None:
             assert trend.reason
         else:
             assert trend.rho == pytest.approx(stats.spearmanr(gaps, right).statistic)
-
-
-@few
-@given(studies)
-def test_invariances_of_margins(study: list[Question]) -> None:
-    plain = margins_of(study)
-    mirrored = margins_of(with_sides_swapped(study))
-    assert mirrored.to_json() == plain.to_json()
-    scaled = margins_of(rescaled(study, 2, 1))
-    assert scaled.by_score.to_json() == plain.by_score.to_json()
-    assert scaled.by_metric.trend == plain.by_metric.trend or not plain.by_metric.n
-    for plain_bin, other_bin in zip(plain.by_metric.bins, scaled.by_metric.bins, strict=True):
-        assert replace(plain_bin, low=2 * plain_bin.low, high=2 * plain_bin.high) == other_bin
-    doubled = margins_of(study + study)
-    for plain_bin, other_bin in zip(
-        plain.by_metric.bins + plain.by_score.bins,
-        doubled.by_metric.bins + doubled.by_score.bins,
-        strict=True,
-    ):
-        assert (other_bin.low, other_bin.high, other_bin.n) == (
-            plain_bin.low,
-            plain_bin.high,
-            2 * plain_bin.n,
-        )
-        assert other_bin.accuracy == pytest.approx(plain_bin.accuracy)
-        assert other_bin.ci.low == pytest.approx(plain_bin.ci.low, nan_ok=True)
-        assert other_bin.ci.high == pytest.approx(plain_bin.ci.high, nan_ok=True)
 
 
 def simulate_margins(rng: np.random.Generator, *, sure: bool) -> list[Question]:
@@ -322,34 +275,6 @@ def test_a_study_that_can_be_counted_by_hand() -> None:
     assert preference.epsilons == (0.5, 0.5)
     assert (score.accuracy, score.human_ties, score.n) == (2 / 3, 4, 6)
     assert preference.ci.low == preference.ci.high == 1.0
-
-
-@few
-@given(studies)
-def test_invariances(study: list[Question]) -> None:
-    plain = accuracies(study)
-    scaled = accuracies(rescaled(study, 4, -8))
-    mirrored = accuracies(with_sides_swapped(study))
-    for human, result in plain.items():
-        expected = result.to_json()
-        assert mirrored[human].to_json() == expected
-        assert scaled[human].epsilons == tuple(4 * epsilon for epsilon in result.epsilons)
-        assert scaled[human].to_json()["ci"] == expected["ci"]
-        assert scaled[human].accuracy == pytest.approx(result.accuracy, nan_ok=True)
-
-
-@few
-@given(studies)
-def test_duplicated_answers_change_neither_share_nor_interval(study: list[Question]) -> None:
-    original, doubled_study = accuracies(study), accuracies(study + study)
-    for human, result in original.items():
-        doubled = doubled_study[human]
-        assert doubled.n == 2 * result.n
-        assert doubled.epsilons == result.epsilons
-        assert doubled.accuracy == pytest.approx(result.accuracy, nan_ok=True)
-        for end in ("low", "high"):
-            expected = getattr(result.ci, end)
-            assert getattr(doubled.ci, end) == pytest.approx(expected, nan_ok=True)
 
 
 def test_the_interval_equals_that_of_repeated_participants() -> None:

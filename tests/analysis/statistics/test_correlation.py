@@ -72,21 +72,6 @@ def test_equals_the_definition_and_scipy(study: list[Question]) -> None:
     assert result.p == pytest.approx(expected.pvalue, abs=1e-14)
 
 
-@few
-@given(studies)
-def test_invariances(study: list[Question]) -> None:
-    result = correlate(study)
-    transformed = spearman(make_release(study).sets, values_of(study) ** 3 + 7)
-    negated = spearman(make_release(study).sets, -values_of(study))
-    assert transformed.rho == pytest.approx(result.rho, abs=1e-12, nan_ok=True)
-    assert negated.rho == pytest.approx(-result.rho, abs=1e-12, nan_ok=True)
-    if result.reason is None:
-        doubled = correlate(study + study)
-        assert doubled.rho == pytest.approx(result.rho, abs=1e-12)
-        assert doubled.n == 2 * result.n
-        assert doubled.n_clusters == result.n_clusters
-
-
 def test_participants_without_a_value_are_not_clusters() -> None:
     study = [
         Question(1, scores=(1, 2), values=(1, 2), participant="p1"),

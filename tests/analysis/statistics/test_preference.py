@@ -172,49 +172,6 @@ def test_given_tie_equals_the_definition(study: list[Question], k: int) -> None:
     assert rate.base_rate == pytest.approx(base, nan_ok=True)
 
 
-@few
-@given(studies)
-def test_swapping_the_sides_mirrors_the_rates(study: list[Question]) -> None:
-    rates, mirror = rates_of(study), rates_of(with_sides_swapped(study))
-    assert figures(mirror.ge) == (rates.ge_swapped.rate, rates.ge_swapped.n)
-    assert figures(mirror.gt) == (rates.gt_swapped.rate, rates.gt_swapped.n)
-    assert figures(mirror.symmetric) == (rates.symmetric.rate, rates.symmetric.n)
-    assert figures(mirror.tie_half) == (rates.tie_half.rate, rates.tie_half.n)
-    if rates.base_rate.n:
-        assert mirror.base_rate.rate == pytest.approx(1 - rates.base_rate.rate)
-
-
-@few
-@given(studies)
-def test_a_monotone_transform_changes_nothing(study: list[Question]) -> None:
-    preferences = make_release(study).preferences
-    values = values_of(study)
-    plain, transformed = (preference_rates(preferences, v) for v in (values, values**3 + 7))
-    assert plain.to_json() == transformed.to_json()
-    assert plain.pairs_to_json() == transformed.pairs_to_json()
-
-
-@few
-@given(studies)
-def test_duplicated_answers_do_not_change_a_rate(study: list[Question]) -> None:
-    original, doubled = rates_of(study), rates_of(study + study)
-    for name in RATES:
-        rate: Rate = getattr(original, name)
-        assert figures(getattr(doubled, name)) == (rate.rate, 2 * rate.n)
-
-
-@few
-@given(studies)
-def test_each_tie_enters_ge_twice(study: list[Question]) -> None:
-    """(C + T) / (S + 2 T) over both labellings: a property of the rule, not of the answers."""
-    rates = rates_of(study)
-    n = rates.ge.n + rates.ge_swapped.n
-    assert n == rates.symmetric.n + 2 * rates.metric_ties
-    hits = sum(round(rate.rate * rate.n) for rate in (rates.ge, rates.ge_swapped) if rate.n)
-    right = round(rates.symmetric.rate * rates.symmetric.n) if rates.symmetric.n else 0
-    assert hits == right + rates.metric_ties
-
-
 def test_no_questions_give_reasons() -> None:
     rates = preference_rates(make_release([]).preferences, pd.Series(dtype="float64"))
     for name in RATES:

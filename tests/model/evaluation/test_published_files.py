@@ -114,19 +114,6 @@ def test_the_unions_of_fashioniq(shared: Path) -> None:
     assert benchmarks.comparability_notes(benchmark) == []
 
 
-def test_fashioniq_in_both_orders_with_an_oracle(shared: Path, tmp_path: Path) -> None:
-    lists = {}
-    for category in SIZES:
-        for query, target in fashioniq(shared, category)[0].items():
-            lists[query] = lists[f"{query}~"] = [target]
-    data = shared / "data" / "fashioniq"
-    run = put(tmp_path / "oracle.json", lists)
-    figures = result("fashioniq", data, run, "--captions", "both")
-    assert [figures[f"recall@{k}"] for k in (1, 5, 10, 50)] == [1.0] * 4
-    assert (figures["mean"], figures["n_queries"]) == (1.0, 12032)
-    assert "6,016 of 12,032 queries are not in" in refusal(evaluate("fashioniq", data, run))
-
-
 def test_cirr(shared: Path, tmp_path: Path) -> None:
     data = shared / "data" / "cirr"
     captions = load(data / "captions" / "cap.rc2.val.json")
@@ -225,11 +212,3 @@ def test_circos_example(shared: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result("circo", data, example, "--submission", out)
     assert load(out / "submission_val.json") == load(example)
-
-
-def test_an_oracle_on_circo(shared: Path, tmp_path: Path) -> None:
-    data = shared / "data" / "circo"
-    lists = {str(query["id"]): query["gt_img_ids"] for query in load(data / "val.json")}
-    figures = result("circo", data, put(tmp_path / "oracle.json", lists))
-    assert [figures[f"map@{k}"] for k in (5, 10, 25, 50)] == [1.0] * 4
-    assert [figures[f"recall@{k}"] for k in (5, 10, 25, 50)] == [1.0] * 4

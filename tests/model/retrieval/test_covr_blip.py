@@ -11,7 +11,7 @@ import torch
 from hsfiq.model.retrieval.covr_blip import CovrBlip
 from hsfiq.model.retrieval.loading import new_system
 from hsfiq.model.system_recipes import CovrBlipRecipe, system_on_drawn, system_recipe
-from tests.model.retrieval.small_systems import BATCH, TEXTS, begun, losses_of_steps, trained_names
+from tests.model.retrieval.small_systems import BATCH, begun, losses_of_steps, trained_names
 from tests.model.retrieval.test_backbone import literal_hn_nce
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -62,23 +62,3 @@ def test_training_leaves_the_gallery_as_it_was() -> None:
     assert losses[-1] < 0.5 * losses[0]
     assert torch.equal(system.gallery(BATCH.targets), before)
     assert not torch.allclose(system.compose(BATCH.references, BATCH.texts), query)
-
-
-@torch.no_grad()
-def test_vectors_have_length_1_and_rows_are_independent() -> None:
-    system = built()
-    vectors = system.compose(BATCH.references, TEXTS)  # [B, D]
-    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(len(TEXTS)))
-    for row in range(len(TEXTS)):
-        alone = system.compose(BATCH.references[row : row + 1], TEXTS[row : row + 1])
-        torch.testing.assert_close(alone[0], vectors[row], atol=1e-5, rtol=0)
-    assert not torch.allclose(system.compose(BATCH.targets, TEXTS), vectors)  # reads the image
-    gallery = system.gallery(BATCH.targets)  # [B, 1, D]
-    torch.testing.assert_close(gallery.norm(dim=2), torch.ones(len(TEXTS), 1))
-
-
-def test_new_weights_follow_from_the_seed() -> None:
-    name = "backbone.text.proj.weight"
-    first, again, other = (built(seed=seed).state_dict()[name] for seed in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)

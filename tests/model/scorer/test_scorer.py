@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import entropy
 from torch.nn import functional as F  # noqa: N812
 
 from hsfiq.errors import UnreadableInput
@@ -38,25 +37,11 @@ def test_the_loss_is_the_formula(above: float, below: float) -> None:
     assert loss_of(above, below) == pytest.approx(literal, rel=1e-9, abs=1e-12)
 
 
-@given(scores, scores)
-def test_loss_is_bradley_terry_likelihood_of_target_preferred(above: float, below: float) -> None:
-    strength, other_strength = math.exp(above), math.exp(below)
-    assert math.exp(-loss_of(above, below)) == pytest.approx(strength / (strength + other_strength))
-
-
 @given(batches)
 def test_loss_of_a_batch_is_likelihood_of_its_preferences(pairs: list[tuple[float, float]]) -> None:
     margins = torch.tensor([a - b for a, b in pairs], dtype=torch.float64)
     likelihood = math.prod(math.exp(a) / (math.exp(a) + math.exp(b)) for a, b in pairs)
     assert bradley_terry_loss(margins).sum().item() == pytest.approx(-math.log(likelihood))
-
-
-@given(scores, scores)
-def test_the_loss_is_a_cross_entropy_and_a_divergence(above: float, below: float) -> None:
-    softmax = torch.tensor([above, below], dtype=torch.float64).softmax(dim=0)
-    assert loss_of(above, below) == pytest.approx(entropy([1, 0], softmax), rel=1e-6, abs=1e-9)
-    divergence = F.kl_div(softmax.log(), torch.tensor([1.0, 0.0]).double(), reduction="sum")
-    assert loss_of(above, below) == pytest.approx(divergence.item(), rel=1e-6, abs=1e-9)
 
 
 def test_extreme_margins_have_a_finite_loss_and_gradient() -> None:
