@@ -136,12 +136,6 @@ def test_very_few_clusters_have_students_interval() -> None:
     assert "3 clusters are few" in str(interval.note)
 
 
-def test_resampling_rows_draws_as_many_as_there_are() -> None:
-    weights = all_weights(Bootstrap.of_rows(ROWS, unit="row", n_resamples=40))
-    assert weights.shape == (40, 7)
-    assert (weights.sum(axis=1) == 7).all()
-
-
 @pytest.mark.parametrize("unit", UNITS)
 def test_resamples_depend_neither_on_the_call_nor_on_the_block_size(
     unit: Unit, monkeypatch: pytest.MonkeyPatch

@@ -128,12 +128,6 @@ def test_the_two_way_variance_is_never_below_those_of_one_way(
     assert spread.df >= min(few, many)
 
 
-def test_without_shared_triplets_the_two_way_variance_is_that_of_participants() -> None:
-    spread = two_way_spread(Spread(4.0, 9), Spread(1.0, 499), 1.0)
-    assert spread.variance == 4.0
-    assert spread.df == pytest.approx(9, abs=0.01)
-
-
 def test_the_ends_on_the_scale_of_the_statistic() -> None:
     spread = Spread(0.01, 9)
     assert student_ends(0.7, spread) == pytest.approx((0.7 - 0.1 * T_9, 0.7 + 0.1 * T_9))

@@ -293,17 +293,6 @@ def test_shared_triplets_and_other_units_have_a_test_of_their_own() -> None:
         assert other.spearman.p != comparison.spearman.p
 
 
-def test_p_is_small_at_the_nominal_rate() -> None:
-    rng = np.random.default_rng(9)
-    small = dict.fromkeys(STATISTICS, 0)
-    for number in range(60):
-        study, values = simulate(rng, (1.0, 1.0), n_participants=10, n_questions=8)
-        result = compare(study, values, Swaps(99, seed=number))
-        for name in STATISTICS:
-            small[name] += getattr(result, name).p <= 0.2
-    assert all(4 <= count <= 21 for count in small.values())
-
-
 def test_a_third_metric_changes_only_p_holm() -> None:
     study, values = simulate(np.random.default_rng(10), (0.5, 1.0, 1.0), n_participants=8)
     values["three"].iloc[:100] = np.nan

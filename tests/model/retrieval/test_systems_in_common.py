@@ -92,3 +92,34 @@ def test_the_two_data_sets_differ_in_few_values(name: str) -> None:
     # SPRC stops on CIRR before its schedule ends, at a rate that is still high.
     assert last[0] < 1e-10
     assert (last[1] > 1e-6) == (name == "sprc-fashioniq")
+
+
+PUNCTUATED = "Is red (not blue). Has dots"
+
+
+@pytest.mark.parametrize(
+    ("system", "expected"),
+    [
+        ("clip4cir", PUNCTUATED),
+        ("bi-blip4cir", PUNCTUATED),
+        ("covr-blip", "is red not blue has dots"),
+        ("sprc", "is red not blue has dots"),
+    ],
+)
+def test_each_system_cleans_texts_as_its_code_does(system: str, expected: str) -> None:
+    built = new_system(system_on_drawn(system_recipe(f"{system}-fashioniq")), None)
+    assert built.clean_text(PUNCTUATED) == expected
+    assert "&" in built.clean_text("red andmark blue")
+
+
+def test_covr_reads_30_words_and_sprc_50() -> None:
+    text = " ".join(map(str, range(60)))
+    lengths = [
+        len(
+            new_system(system_on_drawn(system_recipe(f"{name}-fashioniq")), None)
+            .clean_text(text)
+            .split()
+        )
+        for name in ("covr-blip", "sprc", "clip4cir")
+    ]
+    assert lengths == [30, 50, 60]
