@@ -95,17 +95,6 @@ def test_the_capital_is_a_martingale_under_the_true_mean(mean: float) -> None:
     assert expectation == pytest.approx(1.0, abs=1e-12)
 
 
-def test_the_truth_is_rarely_excluded_at_any_look() -> None:
-    """400 studies of 80 looks; the standard error of the share is 0.011."""
-    rng = np.random.default_rng(1)
-    excluded = [
-        looks_until_excluded(rng.binomial(n, 0.6, 80) / n, 0.6) is not None
-        for n in (1, 5)
-        for _ in range(200)
-    ]
-    assert np.mean(excluded) <= 0.05
-
-
 def test_clear_preferences_are_decided_at_an_exact_look() -> None:
     values = np.ones(20)
     looks = looks_until_excluded(values, 0.5)

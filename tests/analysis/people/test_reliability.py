@@ -420,22 +420,6 @@ def test_spearman_brown_and_the_bound() -> None:
         assert mean.bound.ci.low == pytest.approx(math.sqrt(mean.reliability.ci.low))
 
 
-def test_what_sets_deserve_reaches_the_bound_and_no_more() -> None:
-    """The correlation of the true worth with single scores, and with the mean of three."""
-    rng = np.random.default_rng(1)
-    worth = rng.normal(0, 0.8, 4000)
-    scores = worth[:, None] + rng.normal(0, math.sqrt(0.96), (4000, 3))
-    units = np.repeat(np.arange(4000), 3)
-    table = pd.DataFrame(
-        {"rater": np.arange(12_000), "unit": units, "cluster": units, "value": scores.ravel()}
-    )
-    result = reliability(table)
-    single = np.corrcoef(worth[units], scores.ravel())[0, 1]
-    mean = np.corrcoef(worth, scores.mean(axis=1))[0, 1]
-    assert result.means[0].bound.value == pytest.approx(single, abs=0.02)
-    assert result.means[2].bound.value == pytest.approx(mean, abs=0.02)
-
-
 @pytest.mark.parametrize(("rows", "reason"), [
     ([], "nothing has been judged by two people"),
     ([(r, u, u, r + u) for r in (0, 1) for u in range(9)], "only 9 things have been judged"),
@@ -463,9 +447,9 @@ def test_an_undefined_interval_has_a_reason(rows: list[tuple[int, ...]], reason:
 @pytest.mark.slow
 @pytest.mark.parametrize("design", [(8, 30, 3), (8, 30, 2), (1, 30, 10), (20, 5, 2)])
 def test_intervals_contain_the_truth(design: tuple[int, int, int]) -> None:
-    """Over 200 studies each; the interval assumes neither that sets nor that people are fixed."""
+    """Over 100 studies each; the interval assumes neither that sets nor that people are fixed."""
     covered = 0
-    for seed in range(200):
+    for seed in range(100):
         single = reliability(simulated(np.random.default_rng((seed, *design)), *design)).single
         covered += single.ci.low <= TRUE_ICC <= single.ci.high
-    assert 0.90 <= covered / 200 <= 0.995
+    assert 0.90 <= covered / 100 <= 0.995

@@ -215,15 +215,6 @@ def test_rounds_to_success_equal_scipys(k: int) -> None:
     assert [each.value for each in success.success] == pytest.approx(expected)
 
 
-def test_without_early_ends_success_is_hits() -> None:
-    given = {name: ranks * N_ROUNDS for name, ranks in random_ranks(1, 30, 1).items()}
-    result = measured({"a": given}, Rules(ks=(3,))).systems["a"]
-    success = result.success["rounds_to_success@3"].success
-    assert [each.value for each in success] == pytest.approx(
-        [each.value for each in result.by_round["hits@3"]]
-    )
-
-
 def test_medians_of_resamples_equal_those_of_repeated_values() -> None:
     rng = np.random.default_rng(0)
     values = rng.integers(1, 6, 15).astype(float)

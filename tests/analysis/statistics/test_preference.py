@@ -72,13 +72,6 @@ def test_the_sign_flip_test_equals_enumerating_all_patterns(leads: list[int]) ->
     assert sign_flip_p(np.array(leads)) == pytest.approx(hits / len(patterns), abs=1e-12)
 
 
-def test_with_one_answer_each_the_sign_flip_test_is_the_binomial_test() -> None:
-    study = [Question(1 if number < 14 else 2, participant=f"p{number}") for number in range(18)]
-    result = position_bias(make_release(study).preferences)
-    assert result.p_clustered == pytest.approx(result.p)
-    assert result.n_participants == 18
-
-
 def test_one_consistent_participant_is_no_evidence() -> None:
     release = make_release([Question(1)] * 40)
     result = position_bias(release.preferences, Bootstrap.of_release(release))

@@ -100,10 +100,6 @@ def test_fashioniq_over_the_union(shared: Path, tmp_path: Path) -> None:
         )
     assert cut_figures["corpus"] == union_figures["corpus"] == {"name": "union", "size": 2628}
     assert sum("named images outside of the union" in note for note in cut_figures["notes"]) == 1
-    command = evaluate("fashioniq", data, tmp_path / "short.json", "--category", "dress")
-    assert (
-        command.out.count("note: ") == command.out.count("ALL listed images are in the union") == 1
-    )
 
 
 def test_the_unions_of_fashioniq(shared: Path) -> None:
@@ -152,11 +148,6 @@ def test_cirr(shared: Path, tmp_path: Path) -> None:
     recall_figures = result("cirr", data, run)
     assert recall_figures["recall_subset@1"] is None
     assert recall_figures["reason"]["recall_subset@1"].endswith("; give the recall_subset run too")
-
-    oracle = {str(caption["pairid"]): [caption["target_hard"]] for caption in captions}
-    perfect = result("cirr", data, put(tmp_path / "oracle.json", oracle))
-    assert [perfect[f"recall@{k}"] for k in (1, 5, 10, 50)] == [1.0] * 4
-    assert [perfect[f"recall_subset@{k}"] for k in (1, 2, 3)] == [1.0] * 3
 
 
 def test_the_demo_files_of_cirrs_server(shared: Path, tmp_path: Path) -> None:

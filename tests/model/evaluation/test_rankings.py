@@ -109,22 +109,6 @@ def test_scores_of_every_size_and_sign_keep_their_order() -> None:
     assert scores_of(keys).equal(values)  # -0.0 equals 0.0
 
 
-def test_queries_beyond_one_block_keep_their_rows() -> None:
-    n = rankings.QUERIES + 3
-    queries = torch.nn.functional.one_hot(torch.arange(n) % 5).float()
-    gallery = torch.eye(5).unsqueeze(1)
-    assert streamed(queries, gallery, "max", 1, [2]).columns[:, 0].tolist() == [
-        query % 5 for query in range(n)
-    ]
-
-
-def test_a_corpus_of_one_image() -> None:
-    queries, gallery = torch.ones(2, 3), torch.ones(1, 1, 3)
-    assert streamed(queries, gallery, "max", 50, [1]).columns.tolist() == [[0], [0]]
-    ranked = streamed(queries, gallery, "max", 50, [1], torch.tensor([0, 0]))
-    assert ranked.columns.shape == (2, 0)
-
-
 def test_no_queries_give_no_lists() -> None:
     ranked = streamed(torch.empty(0, 3), torch.ones(4, 1, 3), "max", 2, [3])
     assert len(ranked.columns) == len(ranked.scores) == 0

@@ -158,14 +158,6 @@ def test_an_unknown_corpus_is_refused(paths: ScorerPaths, val: Benchmark) -> Non
         retrieved(replace(val, name="circo", parts=(part,)), paths)
 
 
-def test_missing_checkpoints_and_folders_are_refused(paths: ScorerPaths, val: Benchmark) -> None:
-    missing = paths.images / "nowhere"
-    with pytest.raises(UnreadableInput, match="there is no such checkpoint"):
-        retrieved(val, replace(paths, checkpoint=missing))
-    with pytest.raises(UnreadableInput, match="there is no such folder"):
-        retrieved(val, replace(paths, images=missing))
-
-
 def test_a_written_run_can_be_read(paths: ScorerPaths, val: Benchmark, tmp_path: Path) -> None:
     ranked = retrieved(val, paths)
     write_run(tmp_path / "run.jsonl", ranked, "ours")

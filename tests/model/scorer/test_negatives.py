@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import fmean, median_low
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -21,7 +20,7 @@ from hsfiq.errors import UnreadableInput
 from hsfiq.model.data import mining_text, training_text
 from hsfiq.model.encoders.encoder import Encoder, normalise
 from hsfiq.model.image_tokens import TokenSource
-from hsfiq.model.recipes import RECIPES, Pooling, Recipe, Strategy, recipe
+from hsfiq.model.recipes import Pooling, Recipe, Strategy, recipe
 from hsfiq.model.runtime import generator
 from hsfiq.model.scorer.job import RunFolder, TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths, new_scorer
@@ -340,17 +339,6 @@ def test_a_one_image_corpus_is_refused() -> None:
         draw_from_corpus(1, torch.tensor([0]), uniforms(1, 1))
 
 
-def test_draws_and_pairs_of_draws_are_uniform() -> None:
-    queries, images = 30_000, 6
-    drawn = draw_from_corpus(images, torch.full((queries,), 2), uniforms(queries, 2, seed=11))
-    pairs = [(a, b) for a, b in product([0, 1, 3, 4, 5], repeat=2) if a != b]
-    counts = np.array([(drawn.columns == torch.tensor(pair)).all(dim=1).sum() for pair in pairs])
-    expected = queries / len(pairs)
-    assert counts.sum() == queries
-    # 19 degrees of freedom: above 43.8 once in a thousand seeds.
-    assert ((counts - expected) ** 2 / expected).sum() < 43.8
-
-
 def test_numbers_just_below_1_draw_the_last() -> None:
     almost = torch.full((1, 1), 1 - 2**-24)
     for images in (*range(2, 300), 2**16, 2**16 + 1, 123_403, 2**24 - 1):
@@ -533,20 +521,3 @@ def test_a_checkpoint_keeps_a_definition() -> None:
     assert reloaded.columns.equal(columns)
     assert reloaded.sizes.equal(sizes.int())
     assert reloaded.hardness == hardness
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_every_recipe_of_the_papers_trains_on_the_drawn_catalogue(
-    drawn: Drawn, tmp_path: Path, name: str
-) -> None:
-    run_recipe = recipe(name)
-    small = replace(
-        SMALL,
-        name=name,
-        epochs=2,
-        n_def=2,
-        strategy=run_recipe.strategy,
-        n_neg=run_recipe.n_neg,
-        pool=run_recipe.pool,
-    )
-    assert len(train(drawn, tmp_path / "run", small, data=drawn.first(13)).recorder.epochs) == 2

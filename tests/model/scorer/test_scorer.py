@@ -85,13 +85,6 @@ def test_a_margin_is_the_pooled_difference_over_the_temperature(pooling: Pooling
         assert margins[i].item() == pytest.approx(literal, abs=1e-5)
 
 
-@poolings
-def test_a_set_compared_with_itself_is_not_preferred(pooling: Pooling) -> None:
-    encoder = SmallEncoder()
-    tokens = some_tokens(encoder, 4, 1)
-    assert Scorer(encoder, pooling)(tokens, ["a"] * 4, tokens, tokens).tolist() == [0, 0, 0, 0]
-
-
 def test_tokens_of_another_precision() -> None:
     encoder = SmallEncoder()
     tokens = some_tokens(encoder, 4, 1).half()
@@ -130,13 +123,6 @@ def test_only_trained_weights_are_saved() -> None:
     assert set(trained_parameters(scorer)) == {
         *("encoder.project", "encoder.word", "encoder.temperature")
     }
-
-
-def test_loading_weights_gives_the_same_scorer() -> None:
-    first, second = (Scorer(SmallEncoder(seed), "max") for seed in (0, 1))
-    copy_parameters(trained_parameters(first), trained_parameters(second), "it")
-    for name, weight in trained_parameters(first).items():
-        assert trained_parameters(second)[name].equal(weight)
 
 
 @pytest.mark.parametrize(

@@ -128,14 +128,6 @@ def test_cirr_selects_by_its_subsets_too(data: TrainingData) -> None:
     assert values["mean"] == pytest.approx((values["recall@5"] + values["recall_subset@1"]) / 2)
 
 
-def test_cirr_ranks_without_the_reference_and_others_with_it(data: TrainingData) -> None:
-    inference = inference_of(data, SmallEncoder())
-    kept = ranks(data, inference, "max", without_reference=False)
-    removed = ranks(data, inference, "max", without_reference=True)
-    differences = [(kept[name] - removed[name]).unique().tolist() for name in kept]
-    assert differences == [[0, 1], [0, 1]]  # some references stood before the target
-
-
 def test_a_reference_outside_corpus_is_refused_only_where_it_is_removed(data: TrainingData) -> None:
     stray = replace(data.val[0], triplet_id="one.stray", reference="i19")
     strayed = replace(data, val=(stray, *data.val[1:]))
