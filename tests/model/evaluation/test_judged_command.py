@@ -145,6 +145,10 @@ def test_without_databases_candidates_are_unknown(tmp_path: Path) -> None:
     )
 
 
+def test_a_run_is_needed(words: Words) -> None:
+    assert "Missing option '--run'" in refusal(hsfiq(*words))
+
+
 def test_a_run_named_twice_is_refused(words: Words, tmp_path: Path) -> None:
     run = write_lists(tmp_path)
     assert "names a run twice" in refusal(hsfiq(*words, "--run", run, "--run", run))

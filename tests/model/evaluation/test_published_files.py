@@ -44,14 +44,12 @@ def drawn(rng: random.Random, targets: Mapping[str, str], images: Sequence[str],
     return lists
 
 
-def fashioniq(shared: Path, category: str) -> tuple[dict[str, str], list[str], list[str]]:
-    """Targets by query, the split's images, those of the union."""
+def fashioniq(shared: Path, category: str) -> tuple[dict[str, str], list[str]]:
+    """Targets by query, and the split's images."""
     folder = shared / "data" / "fashioniq"
     images = load(folder / "image_splits" / f"split.{category}.val.json")
     captions = load(folder / "captions" / f"cap.{category}.val.json")
-    named = {caption[key] for caption in captions for key in ("candidate", "target")}
-    targets = {f"{category}.val.{i}": caption["target"] for i, caption in enumerate(captions)}
-    return targets, images, [image for image in images if image in named]
+    return {f"{category}.val.{i}": each["target"] for i, each in enumerate(captions)}, images
 
 
 def test_fashioniq_over_the_split(shared: Path, tmp_path: Path) -> None:
@@ -59,7 +57,7 @@ def test_fashioniq_over_the_split(shared: Path, tmp_path: Path) -> None:
     lists: dict[str, Lists] = {}
     targets = {}
     for category in SIZES:
-        targets[category], images, _ = fashioniq(shared, category)
+        targets[category], images = fashioniq(shared, category)
         lists[category] = drawn(rng, targets[category], images, 60)
     run = put(tmp_path / "run.json", {k: v for part in lists.values() for k, v in part.items()})
     figures = result("fashioniq", shared / "data" / "fashioniq", run)
@@ -79,27 +77,6 @@ def test_fashioniq_over_the_split(shared: Path, tmp_path: Path) -> None:
         part = figures["categories"][category]
         assert (part["n_queries"], part["corpus"]) == (n, {"name": "split", "size": size})
     assert figures["notes"] == []
-
-
-def test_fashioniq_over_the_union(shared: Path, tmp_path: Path) -> None:
-    """Lists over the split, restricted to the union, equal lists over the union."""
-    targets, images, union = fashioniq(shared, "dress")
-    lists = drawn(random.Random(8), targets, images, 200)
-    members = set(union)
-    within = {query: [image for image in row if image in members] for query, row in lists.items()}
-    data = shared / "data" / "fashioniq"
-    options = ("--category", "dress", "--corpus", "union")
-    cut_figures = result("fashioniq", data, put(tmp_path / "long.json", lists), *options)
-    union_figures = result("fashioniq", data, put(tmp_path / "short.json", within), *options)
-    for k in (1, 5, 10, 50):
-        expected = recall([row[:50] for row in within.values()], list(targets.values()), k)
-        assert (
-            cut_figures[f"recall@{k}"]
-            == union_figures[f"recall@{k}"]
-            == pytest.approx(expected, abs=1e-12)
-        )
-    assert cut_figures["corpus"] == union_figures["corpus"] == {"name": "union", "size": 2628}
-    assert sum("named images outside of the union" in note for note in cut_figures["notes"]) == 1
 
 
 def test_the_unions_of_fashioniq(shared: Path) -> None:
