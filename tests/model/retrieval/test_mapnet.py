@@ -22,7 +22,7 @@ from hsfiq.model.retrieval.mapnet import (
 )
 from hsfiq.model.retrieval.system import Batch
 from hsfiq.model.system_recipes import Proximity
-from tests.model.retrieval.qformer_systems import (
+from tests.model.retrieval.small_systems import (
     backward,
     literal_contrastive,
     small_system,

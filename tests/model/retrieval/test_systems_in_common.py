@@ -12,7 +12,7 @@ from torch import nn
 from hsfiq.model.retrieval.loading import new_system
 from hsfiq.model.retrieval.system import Batch, System
 from hsfiq.model.system_recipes import system_on_drawn, system_recipe
-from tests.model.retrieval.qformer_systems import small_system
+from tests.model.retrieval.small_systems import small_system
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
