@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import settings
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import expit, logit
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.resampling.intervals import FEW_CLUSTERS, expanded_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 IMAGES = "abcdefgh"
 
@@ -157,10 +159,20 @@ def participant_counts(bootstrap: Bootstrap) -> np.ndarray:
     return np.concatenate(list(people.counts(bootstrap.n_clusters_of(None))))
 
 
-def expected_ends(resampled: Sequence[float] | np.ndarray, n_clusters: int) -> tuple[float, ...]:
-    """The percentiles of the resamples of 5 or more clusters, expanded below 30."""
-    tail = expanded_tail(n_clusters) if n_clusters < FEW_CLUSTERS else 0.025
-    return tuple(np.quantile(resampled, [tail, 1 - tail]))
+def expected_ends(
+    estimate: float,
+    resampled: Sequence[float] | np.ndarray,
+    sizes: Iterable[int],
+    bounds: tuple[float, float] = (0, 1),
+) -> tuple[float, float]:
+    """Student's interval on the scale of the logit, for clusters of these sizes."""
+    rows = list(sizes)
+    df = sum(rows) ** 2 / sum(size**2 for size in rows) - 1
+    error = float(np.std(resampled)) * sqrt(len(rows) / (len(rows) - 1))
+    low, width = bounds[0], bounds[1] - bounds[0]
+    share = (estimate - low) / width
+    ends = stats.t.interval(0.95, df, logit(share), error / width / (share * (1 - share)))
+    return low + width * float(expit(ends[0])), low + width * float(expit(ends[1]))
 
 
 def write_release(release: Release, folder: Path) -> Path:

@@ -42,13 +42,13 @@ def test_a_folder_gives_release_metrics_and_bootstrap(tmp_path: Path) -> None:
     ids = make_release(STUDY).sets["set_id"]
     pd.DataFrame({"set_id": ids, "score": range(len(ids))}).to_csv(scores, index=False)
     inputs = analysis.load_inputs(
-        folder, ["recall@5", "mine"], [scores], unit="row", n_resamples=7, seed=3, few_clusters=True
+        folder, ["recall@5", "mine"], [scores], unit="row", n_resamples=7, seed=3
     )
     assert [str(metric) for metric in inputs.metrics] == ["recall@5", "mine"]
     assert list(inputs.metrics[1].values(inputs.release)) == [0, 1, 2, 3]
     bootstrap = inputs.bootstrap
     assert (bootstrap.unit, bootstrap.n_resamples) == ("row", 7)
-    assert (bootstrap.seed, bootstrap.is_widened) == (3, True)
+    assert bootstrap.seed == 3
 
 
 def test_one_metric_and_one_file_need_no_list(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 import pandas as pd
-import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from hsfiq.analysis.analyze import analyze, details
 from hsfiq.analysis.data.metrics import Recall
@@ -38,24 +37,14 @@ def nulls_without_reason(value: object, path: str = "") -> list[str]:
 
 @settings(few, max_examples=15)
 @given(studies)
+@example([Question(1, (3, 3), values=(1, 1))] * 8)  # one participant
+@example([Question(0, (1, 5), participant=f"p{number}") for number in range(4)])  # ties only
+@example([Question(1, (4, 2), ("abcde", "bcdef"), target=None)] * 3)  # no target
 def test_every_null_has_a_reason(study: list[Question]) -> None:
     written = strict(make_release(study))
     assert set(written) == KEYS
     for key in KEYS:
         assert nulls_without_reason(written[key], key) == []
-
-
-@pytest.mark.parametrize(
-    "study",
-    [
-        [Question(1, (3, 3), values=(1, 1))] * 8,
-        [Question(0, (1, 5), participant=f"p{number}") for number in range(4)],
-        [Question(1, (4, 2), ("abcde", "bcdef"), target=None)] * 3,
-    ],
-    ids=["one participant", "human ties only", "no target"],
-)
-def test_degenerate_studies(study: list[Question]) -> None:
-    assert nulls_without_reason({key: strict(make_release(study))[key] for key in KEYS}) == []
 
 
 def test_details_are_computed_on_request_only() -> None:

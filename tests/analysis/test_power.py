@@ -240,6 +240,12 @@ def test_watched_studies_count_participants_without_a_question_too() -> None:
     assert decided > looks
 
 
+@pytest.fixture
+def few_studies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hsfiq.analysis.power.STUDIES", 50)
+
+
+@pytest.mark.usefixtures("few_studies")
 def test_plans_of_several_rates() -> None:
     plans = stopping_plans([0.6, 0.8], [10], spread=0.05, source="test")
     weak, strong = plans.plans
@@ -254,6 +260,7 @@ def test_plans_of_several_rates() -> None:
     assert shared.expected > strong.expected
 
 
+@pytest.mark.usefixtures("few_studies")
 def test_what_is_not_decided_is_not_guessed() -> None:
     (plan,) = stopping_plans([0.501], [2]).plans
     assert (plan.median, plan.nine_in_ten) == (None, None)

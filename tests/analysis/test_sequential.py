@@ -35,26 +35,6 @@ def capital(values: list[float], mean: float) -> float:
     ) / len(SHARES)
 
 
-def twin(values: list[float], level: float) -> list[tuple[float, float]]:
-    """The intervals, mean by mean and value by value."""
-    grid = [step / GRID for step in range(1, GRID)]
-    left, intervals = grid, [(0.0, 1.0)]
-    for n in range(1, len(values) + 1):
-        left = [mean for mean in left if capital(values[:n], mean) < 1 / (1 - level)]
-        intervals.append((min(left) - 1 / GRID, max(left) + 1 / GRID))
-    return intervals
-
-
-def test_the_sequence_equals_its_twin() -> None:
-    values = [0.6, 1.0, 0.52, 0.76, 0.0, 0.5, 0.68, 0.92, 0.84, 0.7, 0.72, 0.8]
-    sequence = confidence_sequence(np.array(values), 0.9)
-    ends = np.column_stack([sequence.low, sequence.high])
-    assert ends == pytest.approx(np.array(twin(values, 0.9)))
-    assert (np.diff(sequence.low) >= 0).all()
-    assert (np.diff(sequence.high) <= 0).all()
-    assert sequence.low[-1] > 0
-
-
 def whole_twin(values: FloatArray, level: float) -> list[tuple[float, float]]:
     """The intervals of many values, from every capital after each of them."""
     grid = np.arange(1, GRID) / GRID
@@ -115,17 +95,6 @@ def test_the_capital_is_a_martingale_under_the_true_mean(mean: float) -> None:
     assert expectation == pytest.approx(1.0, abs=1e-12)
 
 
-def test_the_truth_is_rarely_excluded_at_any_look() -> None:
-    """400 studies of 80 looks; the standard error of the share is 0.011."""
-    rng = np.random.default_rng(1)
-    excluded = [
-        looks_until_excluded(rng.binomial(n, 0.6, 80) / n, 0.6) is not None
-        for n in (1, 5)
-        for _ in range(200)
-    ]
-    assert np.mean(excluded) <= 0.05
-
-
 def test_clear_preferences_are_decided_at_an_exact_look() -> None:
     values = np.ones(20)
     looks = looks_until_excluded(values, 0.5)
@@ -174,13 +143,3 @@ def test_changing_preferences_are_reported() -> None:
     assert watched.reason == DRIFT
     assert watched.to_json()["high"][-1] is None  # type: ignore[index]
     assert watched.preferred == "a"  # decided before
-
-
-def test_the_grid_and_the_exact_decision_agree() -> None:
-    values = np.random.default_rng(3).uniform(0.4, 1.0, 60)
-    looks = looks_until_excluded(values, 0.5)
-    assert looks is not None
-    sequence = confidence_sequence(values)
-    # Rounding outwards delays the grid by a look at most.
-    assert sequence.low[looks - 1] < 0.5
-    assert sequence.low[looks + 1] >= 0.5

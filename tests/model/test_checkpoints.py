@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from hsfiq.atomic_files import sha256_of
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.checkpoints import read, save
 from hsfiq.model.scorer.job import Progress, RunFolder
@@ -148,90 +149,69 @@ def tensors_file(folder: Path) -> Path:
     return next(folder.glob("last-scorer-*.safetensors"))
 
 
-def cut_tensors(folder: Path) -> None:
-    path = tensors_file(folder)
-    path.write_bytes(path.read_bytes()[:-100])
+def edited(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    """Change the content of the file of tensors."""
+    return lambda folder: tensors_file(folder).write_bytes(
+        change(tensors_file(folder).read_bytes())
+    )
 
 
-def change_a_byte(folder: Path) -> None:
-    path = tensors_file(folder)
-    content = bytearray(path.read_bytes())
-    content[-50] ^= 1
-    path.write_bytes(content)
+def described(content: bytes) -> Callable[[Path], object]:
+    """Write another JSON file."""
+    return lambda folder: (folder / "last.json").write_bytes(content)
 
 
-def remove_tensors(folder: Path) -> None:
-    tensors_file(folder).unlink()
+def replaced(**values: object) -> Callable[[Path], object]:
+    """Replace values of the JSON file."""
+
+    def replace_values(folder: Path) -> None:
+        about = json.loads((folder / "last.json").read_text())
+        described(json.dumps({**about, **values}).encode())(folder)
+
+    return replace_values
 
 
-def rewrite(folder: Path, text: str) -> None:
-    (folder / "last.json").write_text(text, encoding="utf-8")
-
-
-def replaced(folder: Path, **values: object) -> None:
-    about = json.loads((folder / "last.json").read_text())
-    rewrite(folder, json.dumps({**about, **values}))
-
-
-def write_an_invalid_name(folder: Path) -> None:
+def write_rubbish(folder: Path) -> None:
     """A file that holds no tensors, with a JSON file whose digest matches it."""
-    from hsfiq.atomic_files import sha256_of
-
     path = tensors_file(folder)
     path.write_bytes(b"rubbish")
     entry = {"file": path.name, "sha256": sha256_of(path), "bytes": 7}
-    replaced(folder, files={"scorer": entry})
+    replaced(files={"scorer": entry})(folder)
 
 
-BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
-    "cut": (cut_tensors, "is not the file that last.json names: cut or changed"),
-    "changed": (change_a_byte, "is not the file that last.json names: cut or changed"),
-    "missing": (remove_tensors, "is missing, and last.json needs it"),
-    "rubbish": (write_an_invalid_name, "holds no tensors"),
-    "no JSON": (
-        lambda folder: rewrite(folder, '{"format": 1'),
-        "is not the JSON file of a checkpoint",
-    ),
-    "no text": (
-        lambda folder: (folder / "last.json").write_bytes(b"\xff\xfe\0"),
-        "is not the JSON file",
-    ),
-    "a list": (lambda folder: rewrite(folder, "[1]"), "is not a checkpoint of format 1"),
-    "nothing": (lambda folder: rewrite(folder, "{}"), "is not a checkpoint of format 1"),
-    "another format": (
-        lambda folder: replaced(folder, format=2),
-        "is not a checkpoint of format 1",
-    ),
-    "no files": (lambda folder: replaced(folder, files={}), "is not a checkpoint of format 1"),
-    "odd files": (
-        lambda folder: replaced(folder, files={"scorer": 1}),
-        "is not a checkpoint of format 1",
-    ),
-    "half a file": (
-        lambda folder: replaced(folder, files={"scorer": {"file": "x"}}),
-        "is not a checkpoint of format 1",
-    ),
-    "no JSON file": (
-        lambda folder: (folder / "last.json").unlink(),
-        "holds no best.json or last.json",
-    ),
-}
+CHANGED, FORMAT = "is not the file that last.json names", "is not a checkpoint of format 1"
 
 
-@pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_checkpoint_is_refused(drawn: Drawn, tmp_path: Path, fault: str) -> None:
-    folder = tmp_path / "init"
-    save(folder, "last", {"value": 1}, parts_of(1))
-    spoil, message = BROKEN[fault]
-    spoil(folder)
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (edited(lambda content: content[:-100]), CHANGED),
+        (
+            edited(lambda content: content[:-50] + bytes([content[-50] ^ 1]) + content[-49:]),
+            CHANGED,
+        ),
+        (lambda folder: tensors_file(folder).unlink(), "is missing, and last.json needs it"),
+        (write_rubbish, "holds no tensors"),
+        (described(b'{"format": 1'), "is not the JSON file of a checkpoint"),
+        (described(b"\xff\xfe\0"), "is not the JSON file"),
+        (described(b"[1]"), FORMAT),
+        (described(b"{}"), FORMAT),
+        (replaced(format=2), FORMAT),
+        (replaced(files={}), FORMAT),
+        (replaced(files={"scorer": 1}), FORMAT),
+        (replaced(files={"scorer": {"file": "x"}}), FORMAT),
+        (lambda folder: (folder / "last.json").unlink(), "holds no best.json or last.json"),
+    ],
+)
+def test_a_broken_checkpoint_is_refused(
+    tmp_path: Path, spoil: Callable[[Path], object], message: str
+) -> None:
+    save(tmp_path, "last", {"value": 1}, parts_of(1))
+    spoil(tmp_path)
     with pytest.raises(UnreadableInput) as error_info:
-        read(folder).tensors("scorer")
+        read(tmp_path).tensors("scorer")
     assert message in str(error_info.value)
     assert "\n" not in str(error_info.value)
-    command = hsfiq(*options(drawn, tmp_path / "out", "--checkpoint", folder))
-    assert (command.code, command.out) == (2, "")
-    assert command.last_line == f"hsfiq: {error_info.value}"
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_checkpoint_of_another_encoder_is_refused(drawn: Drawn, tmp_path: Path) -> None:
@@ -243,23 +223,14 @@ def test_a_checkpoint_of_another_encoder_is_refused(drawn: Drawn, tmp_path: Path
         assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_checkpoint_is_refused(drawn: Drawn, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for init, message in (
-        (tmp_path / "empty", "holds no best.json or last.json: no checkpoint"),
-        (tmp_path / "absent.json", "there is no such checkpoint; name a run's folder"),
-    ):
-        command = hsfiq(*options(drawn, tmp_path / "out", "--checkpoint", init))
-        assert (command.code, command.last_line) == (2, f"hsfiq: {init}: {message}")
-        assert not (tmp_path / "out").exists()
-
-
 def test_a_file_of_tensors_is_not_a_checkpoint(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(2)}, tmp_path / "it.safetensors")
-    with pytest.raises(
-        UnreadableInput, match="is not the JSON file of a checkpoint; name a run's folder"
+    for name, message in (
+        ("it.safetensors", "is not the JSON file of a checkpoint; name a run's folder"),
+        ("absent.json", "there is no such checkpoint; name a run's folder"),
     ):
-        read(tmp_path / "it.safetensors")
+        with pytest.raises(UnreadableInput, match=message):
+            read(tmp_path / name)
 
 
 def saved_best(folder: Path, means: list[float]) -> int:

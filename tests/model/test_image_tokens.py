@@ -115,29 +115,6 @@ def test_only_what_is_missing_is_computed(tmp_path: Path) -> None:
     assert_cached_equals_encoded(cache, encoder, images, torch.float16)
 
 
-def test_the_same_content_under_two_ids_is_stored_once(tmp_path: Path) -> None:
-    images, encoder = draw_images(tmp_path / "images", 3), SmallEncoder()
-    images["again"] = tmp_path / "images" / "again.png"
-    images["again"].write_bytes(images["i2"].read_bytes())
-    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
-    report = fill(cache, images)
-    assert report == CacheReport(n_computed=3, n_found=0, n_shared=1, unreadable={})
-    assert encoder.n_encoded == 3
-    assert cache._row("again") == cache._row("i2")
-
-
-def test_a_changed_image_is_noticed(tmp_path: Path) -> None:
-    images, encoder = draw_images(tmp_path / "images", 3), SmallEncoder()
-    cache = FeatureCache.open(tmp_path / "cache", encoder, torch.float16)
-    fill(cache, images)
-    before = cache.tokens(["i1"])
-    draw_image(images["i1"], seed=77)
-    report = fill(cache, images)
-    assert report == CacheReport(n_computed=1, n_found=2, n_shared=0, unreadable={})
-    assert not cache.tokens(["i1"]).equal(before)
-    assert_cached_equals_encoded(cache, encoder, images, torch.float16)
-
-
 def test_each_setting_has_its_own_folder(tmp_path: Path) -> None:
     encoders = [
         SmallEncoder(),

@@ -83,15 +83,6 @@ def test_the_best_candidate_has_the_greatest_total(seed: int) -> None:
         candidates.remove(best)
 
 
-def test_repeating_a_question_gives_less_information() -> None:
-    latents, weights = random_opinions(3, 6, 1, 3)
-    doubled = Information(latents.repeat(1, 2, 1), weights.repeat(2, 1))
-    first, second = doubled.gains([0, 1]).tolist()
-    assert first == second
-    doubled.take(0)
-    assert float(doubled.gains([1])[0]) < first
-
-
 def test_several_answers_to_a_pair_are_as_many_questions_about_it() -> None:
     scores = [torch.rand(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))]
     views = [(scores[0], AnswerPrior(FITTED, 4.0, 0.1, 5.0, tuple(THRESHOLDS.tolist()), -1.0))]
@@ -104,12 +95,6 @@ def test_several_answers_to_a_pair_are_as_many_questions_about_it() -> None:
     three.take(0)
     assert three.total == pytest.approx(repeated.total, rel=1e-9)
     assert not torch.equal(weights, latents_of_answers(views, places)[1])  # ties count
-
-
-def test_agreeing_samples_give_no_information() -> None:
-    latents = torch.randn(1, 4, 3, dtype=torch.float64).repeat(5, 1, 1)
-    information = Information(latents, torch.ones(4, 3, dtype=torch.float64))
-    assert information.gains(range(4)).abs().max() < 1e-12
 
 
 def test_mutual_information_of_a_nearly_sure_scorer() -> None:

@@ -285,7 +285,9 @@ def test_equals_the_definition() -> None:
     weights = np.concatenate(list(bootstrap.weights(release.preferences)))[1:].astype(int)
     places = [np.repeat(range(80), np.repeat(row, 2)) for row in weights]
     drawn = [slow_kappa([scores[place] for place in each]) for each in places]
-    assert (result.kappa.ci.low, result.kappa.ci.high) == pytest.approx(expected_ends(drawn, 5))
+    assert (result.kappa.ci.low, result.kappa.ci.high) == pytest.approx(
+        expected_ends(result.kappa.value, drawn, [8] * 5, (-1, 1))
+    )
 
 
 def test_sets_shown_twice_are_repeated_answers_on_whichever_sides() -> None:

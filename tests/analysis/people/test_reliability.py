@@ -250,26 +250,6 @@ def test_the_variance_between_people_is_never_negative() -> None:
     assert variance_between(np.array([0.3, 0.3, 0.3]), np.array([0.1, 0.2, 0.1])) == 0.0
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.15, 0.4])
-def test_shrunk_intervals_contain_the_truth(spread: float) -> None:
-    """Over 200 groups of 24 people whose true correlations of 60 rows vary by so much."""
-    rng = np.random.default_rng(3)
-    covered = closer = 0.0
-    for _ in range(200):
-        truth = np.tanh(rng.normal(0.5, spread, 24))
-        x = rng.normal(size=(24, 60))
-        y = truth[:, None] * x + np.sqrt(1 - truth[:, None] ** 2) * rng.normal(size=x.shape)
-        ranks = [each.argsort(axis=1).argsort(axis=1) for each in (x, y)]
-        raw = np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(*ranks, strict=True)])
-        # Spearman's rho of normal variables with correlation r
-        truth = 6 / np.pi * np.arcsin(truth / 2)
-        value, low, high = shrunk(raw, np.full(24, 60.0)).T
-        covered += float(((low <= truth) & (truth <= high)).mean())
-        closer += float(((value - truth) ** 2).mean() < ((raw - truth) ** 2).mean())
-    assert 0.92 <= covered / 200 <= (0.99 if spread else 1)  # too long if people are all the same
-    assert closer / 200 > 0.6
-
-
 def test_few_shared_sets_or_few_people_give_no_figure(
     drawn: tuple[Release, pd.Series], overlapping: tuple[Release, pd.Series]
 ) -> None:
@@ -420,22 +400,6 @@ def test_spearman_brown_and_the_bound() -> None:
         assert mean.bound.ci.low == pytest.approx(math.sqrt(mean.reliability.ci.low))
 
 
-def test_what_sets_deserve_reaches_the_bound_and_no_more() -> None:
-    """The correlation of the true worth with single scores, and with the mean of three."""
-    rng = np.random.default_rng(1)
-    worth = rng.normal(0, 0.8, 4000)
-    scores = worth[:, None] + rng.normal(0, math.sqrt(0.96), (4000, 3))
-    units = np.repeat(np.arange(4000), 3)
-    table = pd.DataFrame(
-        {"rater": np.arange(12_000), "unit": units, "cluster": units, "value": scores.ravel()}
-    )
-    result = reliability(table)
-    single = np.corrcoef(worth[units], scores.ravel())[0, 1]
-    mean = np.corrcoef(worth, scores.mean(axis=1))[0, 1]
-    assert result.means[0].bound.value == pytest.approx(single, abs=0.02)
-    assert result.means[2].bound.value == pytest.approx(mean, abs=0.02)
-
-
 @pytest.mark.parametrize(("rows", "reason"), [
     ([], "nothing has been judged by two people"),
     ([(r, u, u, r + u) for r in (0, 1) for u in range(9)], "only 9 things have been judged"),
@@ -463,9 +427,9 @@ def test_an_undefined_interval_has_a_reason(rows: list[tuple[int, ...]], reason:
 @pytest.mark.slow
 @pytest.mark.parametrize("design", [(8, 30, 3), (8, 30, 2), (1, 30, 10), (20, 5, 2)])
 def test_intervals_contain_the_truth(design: tuple[int, int, int]) -> None:
-    """Over 200 studies each; the interval assumes neither that sets nor that people are fixed."""
+    """Over 100 studies each; the interval assumes neither that sets nor that people are fixed."""
     covered = 0
-    for seed in range(200):
+    for seed in range(100):
         single = reliability(simulated(np.random.default_rng((seed, *design)), *design)).single
         covered += single.ci.low <= TRUE_ICC <= single.ci.high
-    assert 0.90 <= covered / 200 <= 0.995
+    assert 0.90 <= covered / 100 <= 0.995

@@ -32,7 +32,7 @@ def test_the_figures_of_a_small_study() -> None:
     text = analysis_text(analyze(make_release(STUDY), [Recall(5), Recall(1)]))
     lines = text.splitlines()
     assert "6 questions, 12 retrieved sets, 2 participants" in lines[1]
-    assert "2 clusters are few" in lines[2]
+    assert "2 clusters of unequal size" in lines[2]
     assert "no value for 2 sets: p1.form_1.5.1, p1.form_1.5.2" in lines[3]
     bias = lines[lines.index("Position bias") + 4].split()
     assert bias == ["0.6000", "[0.0000,", "1.0000]", "1.0000", "1.0000", "5", "2", "1"]

@@ -18,21 +18,20 @@ from hsfiq.analysis.resampling.intervals import (
     RATE,
     ConfidenceInterval,
     Spread,
-    expanded_tail,
+    effective_number,
     one_way_spread,
     percentile_interval,
     student_ends,
+    student_interval,
     student_p,
     two_way_spread,
     with_interval,
 )
 
 
-def interval(
-    statistics: list[float], *, n_clusters: int = 40, expand: bool = False
-) -> ConfidenceInterval:
+def interval(statistics: list[float], *, n_clusters: int = 40) -> ConfidenceInterval:
     return percentile_interval(
-        np.array(statistics), unit="participant", n_clusters=n_clusters, seed=7, expand=expand
+        np.array(statistics), unit="participant", n_clusters=n_clusters, seed=7
     )
 
 
@@ -74,33 +73,39 @@ def test_doubtful_intervals_have_a_note() -> None:
     values = [float(value) for value in range(100)]
     assert interval(values, n_clusters=10).note
     assert "ci_method" in interval(values, n_clusters=10).to_json()
-    assert interval(values, n_clusters=10, expand=True).note
     assert interval(values, n_clusters=30).note is None
     constant = interval([0.5] * 100)
     assert (constant.low, constant.high) == (0.5, 0.5)
     assert "the spread is unknown" in str(constant.to_json())
 
 
-def test_few_clusters_widen_the_interval_as_students_t_does() -> None:
-    """For the mean of n values with normal resamples, the widened interval is Student's."""
-    rng = np.random.default_rng(0)
-    n = 8
-    sample = rng.normal(size=n)
-    # The spread of the resampled means is that of the sample with n, not n - 1.
-    resampled = stats.norm.ppf(
-        np.linspace(0, 1, 200_001)[1:-1], sample.mean(), sample.std() / n**0.5
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=9))
+def test_clusters_of_unequal_size_count_as_fewer(sizes: list[int]) -> None:
+    effective = effective_number(np.array(sizes))
+    assert effective == pytest.approx(sum(sizes) ** 2 / sum(size**2 for size in sizes))
+    assert 1 <= effective <= len(sizes) + 1e-9
+    assert effective_number(np.array([3] * len(sizes))) == pytest.approx(len(sizes))
+
+
+def test_few_effective_clusters_are_named() -> None:
+    def note(sizes: list[int]) -> str | None:
+        values, array = np.linspace(0, 1, 50), np.array(sizes)
+        return student_interval(
+            0.5,
+            values,
+            one_way_spread(0.01, array),
+            method="any",
+            unit="participant",
+            n_clusters=len(sizes),
+            n_effective=effective_number(array),
+            seed=0,
+        ).note
+
+    assert note([5] * 30) is None
+    assert str(note([5] * 29)).startswith("29 clusters are few")
+    assert "30 clusters of unequal size (effectively 5.9)" in str(
+        note([10] * 24 + [60] * 4 + [300] * 2)
     )
-    result = interval(list(resampled), n_clusters=n, expand=True)
-    low, high = stats.t.interval(0.95, n - 1, sample.mean(), sample.std(ddof=1) / n**0.5)
-    assert (result.low, result.high) == pytest.approx((low, high), abs=1e-3)
-    assert "expanded" in result.method
-
-
-def test_many_clusters_do_not_widen_the_interval() -> None:
-    tails = [expanded_tail(n) for n in (2, 10, 20, 61, 10**6)]
-    assert tails == sorted(tails)
-    assert tails[-1] == pytest.approx(0.025, abs=1e-6)
-    assert tails[1] == pytest.approx(0.0086, abs=1e-3)
 
 
 T_9 = float(stats.t.ppf(0.975, 9))
@@ -108,9 +113,10 @@ T_9 = float(stats.t.ppf(0.975, 9))
 
 def test_the_variance_over_resamples_has_one_degree_of_freedom_too_many() -> None:
     sample = np.array([1.0, 2.0, 4.0, 4.5])
-    spread = one_way_spread(float(sample.var()) / 4, 4)
+    spread = one_way_spread(float(sample.var()) / 4, np.full(4, 7))
     assert spread == Spread(pytest.approx(sample.var(ddof=1) / 4), 3)
-    assert isnan(one_way_spread(1.0, 1).variance)
+    assert isnan(one_way_spread(1.0, np.array([7])).variance)
+    assert one_way_spread(1.0, np.array([900, 1])).df == 1
 
 
 def test_the_two_way_variance_by_hand() -> None:
@@ -126,12 +132,6 @@ def test_the_two_way_variance_is_never_below_those_of_one_way(
     spread = two_way_spread(Spread(people, few), Spread(triplets, many), pairs)
     assert spread.variance >= max(people, triplets)
     assert spread.df >= min(few, many)
-
-
-def test_without_shared_triplets_the_two_way_variance_is_that_of_participants() -> None:
-    spread = two_way_spread(Spread(4.0, 9), Spread(1.0, 499), 1.0)
-    assert spread.variance == 4.0
-    assert spread.df == pytest.approx(9, abs=0.01)
 
 
 def test_the_ends_on_the_scale_of_the_statistic() -> None:

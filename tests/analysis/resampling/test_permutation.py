@@ -134,19 +134,6 @@ def test_all_permutations_give_scipys_p() -> None:
     assert result.p == pytest.approx(exact, abs=0.02)
 
 
-@few
-@given(tables, st.integers(0, 5))
-def test_invariances(drawn: tuple[Floats, Floats, Floats], seed: int) -> None:
-    swaps = Swaps(50, seed)
-    human, metric_a, metric_b = drawn
-    result = grouped_test(human, metric_a, metric_b, swaps)
-    transformed = grouped_test(human * 2 + 1, metric_a**3, np.exp(metric_b), swaps)
-    assert transformed == result
-    mirror = grouped_test(human, metric_b, metric_a, swaps)
-    assert mirror.difference == pytest.approx(-result.difference, nan_ok=True)
-    assert mirror.p == pytest.approx(result.p, nan_ok=True)
-
-
 def test_swaps_are_reproducible_and_balanced() -> None:
     swaps = Swaps(3000, seed=5)
     first, second = (np.concatenate(list(swaps.masks(40, 10))) for _ in range(2))
@@ -155,16 +142,6 @@ def test_swaps_are_reproducible_and_balanced() -> None:
     assert len(list(swaps.masks(40, 10))) > 1
     assert first.mean() == pytest.approx(0.5, abs=0.002)
     assert not (first == np.concatenate(list(Swaps(3000, seed=6).masks(40, 10)))).all()
-
-
-def test_p_of_equal_metrics_has_the_nominal_rate() -> None:
-    rng = np.random.default_rng(11)
-    below = []
-    for study in range(300):
-        quality = rng.normal(size=(12, 6))
-        tables = [quality + rng.normal(size=quality.shape) for _ in range(3)]
-        below.append(grouped_test(*tables, Swaps(199, seed=study)).p <= 0.1)
-    assert 0.05 < np.mean(below) < 0.15
 
 
 def test_an_impossible_test_has_a_reason() -> None:

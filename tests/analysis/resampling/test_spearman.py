@@ -195,18 +195,3 @@ def test_values_as_numbers_keep_their_order_and_gaps() -> None:
     values = pd.Series([0.5, np.nan, -1.0, 0.5, 7.0], index=list("abcde"))
     expected = pd.Series([1.0, np.nan, 0.0, 1.0, 2.0], index=list("abcde"))
     pd.testing.assert_series_equal(as_numbers(values), expected)
-
-
-def test_the_clustered_pair_counts_rows_above_and_below() -> None:
-    rng = np.random.default_rng(6)
-    x, y = rng.integers(30, size=80) / 3, rng.integers(1, 6, size=80).astype(float)
-    codes = rng.integers(7, size=80)
-    form = ClusteredPair.of(x, y, codes, 8)
-    of_group = zip(form.above, form.cluster, np.unique(y)[form.level], strict=True)
-    for above, cluster, value in of_group:
-        expected = np.zeros(8)
-        for own_value in x[(codes == cluster) & (y == value)]:
-            for other_value, other_cluster in zip(x, codes, strict=True):
-                expected[other_cluster] += (own_value > other_value) - int(own_value < other_value)
-        assert (above == expected).all()
-    assert len(form.above) == len(set(zip(codes, y, strict=True)))

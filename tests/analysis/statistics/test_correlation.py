@@ -21,10 +21,13 @@ from hsfiq.analysis.statistics.correlation import (
     NO_CORRELATION,
     NO_GROUP,
     Correlation,
+    WithinParticipant,
     WithinQuery,
     bonett_wright,
     normality,
+    participant_rhos,
     spearman,
+    within_participant,
     within_query,
 )
 from tests.analysis import reference
@@ -70,21 +73,6 @@ def test_equals_the_definition_and_scipy(study: list[Question]) -> None:
     expected = stats.spearmanr(values, scores)
     assert result.rho == pytest.approx(expected.statistic, abs=1e-14)
     assert result.p == pytest.approx(expected.pvalue, abs=1e-14)
-
-
-@few
-@given(studies)
-def test_invariances(study: list[Question]) -> None:
-    result = correlate(study)
-    transformed = spearman(make_release(study).sets, values_of(study) ** 3 + 7)
-    negated = spearman(make_release(study).sets, -values_of(study))
-    assert transformed.rho == pytest.approx(result.rho, abs=1e-12, nan_ok=True)
-    assert negated.rho == pytest.approx(-result.rho, abs=1e-12, nan_ok=True)
-    if result.reason is None:
-        doubled = correlate(study + study)
-        assert doubled.rho == pytest.approx(result.rho, abs=1e-12)
-        assert doubled.n == 2 * result.n
-        assert doubled.n_clusters == result.n_clusters
 
 
 def test_participants_without_a_value_are_not_clusters() -> None:
@@ -152,7 +140,9 @@ def test_the_interval_equals_that_of_repeated_participants() -> None:
             for question in people[number]
         ]
         rhos.append(stats.spearmanr(*both(chosen)).statistic)
-    assert (result.ci.low, result.ci.high) == pytest.approx(expected_ends(rhos, 12), abs=1e-12)
+    assert (result.ci.low, result.ci.high) == pytest.approx(
+        expected_ends(result.rho, rhos, [2 * len(own) for own in people], (-1, 1)), abs=1e-12
+    )
     assert (result.ci.n_clusters, result.ci.unit, result.ci.seed) == (12, "participant", 5)
     written = result.to_json()
     assert written["ci"] == [result.ci.low, result.ci.high]
@@ -394,3 +384,88 @@ def test_undefined_correlations_have_a_reason() -> None:
     assert math.isnan(difference.spearman.p)
     assert difference.spearman.reason == NO_CORRELATION
     assert within.to_json()["metrics"]["m"]["mean_sets"] == 2.0  # type: ignore[index]
+
+
+def within(study: list[Question]) -> WithinParticipant:
+    release = make_release(study)
+    return within_participant(release.sets, values_of(study), bootstrap_of(release, 50))
+
+
+def literal(study: list[Question]) -> dict[str, float]:
+    """Each participant's rho."""
+    actual = {}
+    for person in {question.participant for question in study}:
+        rows = [
+            (value, score)
+            for question in study
+            if question.participant == person
+            for value, score in zip(question.values, question.scores, strict=True)
+            if value is not None
+        ]
+        if len(rows) >= 3 and all(len(set(side)) > 1 for side in zip(*rows, strict=True)):
+            actual[person] = float(stats.spearmanr(rows).statistic)
+    return actual
+
+
+@few
+@given(studies)
+def test_equals_the_definition(study: list[Question]) -> None:
+    result, rhos = within(study), literal(study)
+    assert result.n_participants == len(rhos)
+    if rhos:
+        assert result.mean == pytest.approx(np.mean(list(rhos.values())), abs=1e-12)
+    else:
+        assert math.isnan(result.mean)
+        assert result.mean_reason
+    means = {
+        person: np.mean(
+            [
+                score
+                for question in study
+                for value, score in zip(question.values, question.scores, strict=True)
+                if question.participant == person and value is not None
+            ]
+            or [0]
+        )
+        for person in ("p1", "p2", "p3")
+    }
+    rows = [
+        (value, score - means[question.participant])
+        for question in study
+        for value, score in zip(question.values, question.scores, strict=True)
+        if value is not None
+    ]
+    if result.centred_reason is None:
+        assert result.centred == pytest.approx(stats.spearmanr(rows).statistic, abs=1e-12)
+
+
+def test_the_interval_resamples_the_participants_rhos() -> None:
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(
+        {
+            "set_id": [f"s{number}" for number in range(120)],
+            "participant_id": np.repeat([f"p{number}" for number in range(12)], 10),
+            "query_id": [f"q{number}" for number in range(120)],
+            "score": rng.integers(1, 6, size=120),
+        }
+    )
+    values = pd.Series(rng.normal(size=120), index=table["set_id"])
+    rhos = participant_rhos(table.assign(value=values.to_numpy())).to_numpy()
+    bootstrap = Bootstrap.of_rows(table, unit="participant", n_resamples=200)
+    result = within_participant(table, values, bootstrap)
+    drawn = [rhos @ counts / 12 for counts in participant_counts(bootstrap)]
+    ends = (result.mean_ci.low, result.mean_ci.high)
+    assert ends == pytest.approx(expected_ends(rhos.mean(), drawn, [1] * 12, (-1, 1)))
+    by_row = Bootstrap.of_rows(table, unit="row", n_resamples=200)
+    by_rows = within_participant(table, values, by_row)
+    assert by_rows.mean_ci == result.mean_ci
+    assert by_rows.centred_ci.unit == "row"
+
+
+def test_an_empty_release_has_reasons() -> None:
+    result = within([]).to_json()
+    for part in ("mean", "centred"):
+        actual = result[part]
+        assert isinstance(actual, dict)
+        assert (actual["rho"], actual["ci"]) == (None, [None, None])
+        assert actual["reason"]

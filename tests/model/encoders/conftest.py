@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
 from hsfiq.model.encoders.hf import Blip2Hf, load
 from hsfiq.model.encoders.hf_conversion import lavis_to_hf
 from tests.model.encoders.lavis_reference import SMALL, Reference, read_reference, write_reference
-
-
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing may be downloaded."""
-
-    def refuse(*_: object) -> NoReturn:
-        pytest.fail("this would have reached for the network")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
 @pytest.fixture(scope="session")

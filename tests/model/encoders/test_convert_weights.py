@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -72,6 +72,7 @@ def test_the_key_bias_is_zero_between_query_and_value(reference: Reference) -> N
         to_lavis({"vision_model.encoder.layers.1.self_attn.qkv.bias": joint}, "there")
 
 
+@settings(max_examples=25)
 @given(
     name=st.text(max_size=40) | st.sampled_from(["visual_encoder.blocks.1.norm3.weight", "a.1.b"])
 )

@@ -83,14 +83,6 @@ def test_padding_is_target_pad(width: int, height: int, ratio: float, mode: str)
     np.testing.assert_array_equal(np.array(padded), pad_literally(np.array(image), ratio))
 
 
-@given(width=sides, height=sides)
-def test_after_padding_the_sides_differ_by_about_the_ratio(width: int, height: int) -> None:
-    padded = target_pad(noise(width, height), 1.25)
-    shorter, longer = sorted(padded.size)
-    assert longer == max(width, height)
-    assert shorter > longer / 1.25 - 2
-
-
 @given(width=sides, height=sides, size=st.integers(1, 40))
 @example(width=33, height=32, size=32)
 @example(width=3, height=49, size=7)

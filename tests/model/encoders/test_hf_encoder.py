@@ -19,11 +19,12 @@ from hsfiq.model import checkpoints
 from hsfiq.model.encoders.encoder import Encoder
 from hsfiq.model.encoders.hf import Blip2Hf, load
 from hsfiq.model.encoders.hf_conversion import convert
-from hsfiq.model.scorer.job import Step, TrainingJob
+from hsfiq.model.scorer.job import TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths, load_scorer
 from hsfiq.model.scorer.run import run
 from hsfiq.model.scorer.scorer import Scorer, relevance, trained_parameters
 from tests.model.encoders.lavis_reference import Reference, references
+from tests.model.retrieval.helpers import StopAt, Stopped
 from tests.model.scorer.helpers import CPU, ONE_PROCESS, Drawn, Recorder, hsfiq, options
 from tests.model.scorer.helpers import SMALL as RECIPE
 
@@ -71,12 +72,6 @@ def test_cached_tokens_suffice(reference: Reference, encoder: Blip2Hf, texts: li
     assert emptied.gallery(tokens).equal(gallery)
     kept = {name for name, each in emptied.named_parameters() if not each.is_meta}
     assert trained(encoder).keys() <= kept
-
-
-def test_the_texts_cover_the_special_cases(texts: list[str]) -> None:
-    assert "" in texts
-    assert any(len(text.split()) > 32 for text in texts)
-    assert len({len(text.split()) for text in texts}) > 4
 
 
 def test_token_ids_equal_lavis(reference: Reference, encoder: Blip2Hf) -> None:
@@ -213,15 +208,6 @@ def test_unconvertible_checkpoints(tmp_path: Path, about: Any, name: str, messag
 VALUES = {"encoder": "blip2-hf", "size": "42", "epochs": "2", "n_def": "1", "lr": "1e-4"}
 
 
-class Stop(Recorder):
-    """Stops the run at a step."""
-
-    def stepped(self, step: Step) -> None:
-        super().stepped(step)
-        if len(self.steps) == 3:
-            raise KeyboardInterrupt
-
-
 def test_training_is_stopped_and_resumed(drawn: Drawn, converted: Path, tmp_path: Path) -> None:
     recipe = replace(RECIPE.with_values(VALUES), batch=13)
     data = drawn.first(26)
@@ -234,8 +220,8 @@ def test_training_is_stopped_and_resumed(drawn: Drawn, converted: Path, tmp_path
 
     uninterrupted, resumed = Recorder(), Recorder()
     train("whole", uninterrupted)
-    with pytest.raises(KeyboardInterrupt):
-        train("stopped", Stop())
+    with pytest.raises(Stopped):
+        train("stopped", StopAt(3))
     train("stopped", resumed)
     assert len(uninterrupted.losses) == 4
     assert resumed.losses == uninterrupted.losses[2:]  # the third step was taken, and not saved

@@ -92,31 +92,6 @@ def test_the_test_equals_its_twin() -> None:
         assert figure.n_better == better
 
 
-def test_the_size_of_the_test_and_that_of_single_queries() -> None:
-    """200 comparisons of two equal runs; exchanging single queries rejects far too often."""
-
-    def share_rejected(*, by_cluster: bool) -> float:
-        rejected = 0
-        for seed in range(200):
-            rng = np.random.default_rng(seed)
-            pair = []
-            for _ in range(2):
-                own = rng.normal(size=20).repeat(5)
-                values = (own + rng.normal(size=100) > 0).astype(float)
-                pair.append(
-                    [
-                        QueryRow(str(q), "x", str(q // 5 if by_cluster else q), {"r": float(value)})
-                        for q, value in enumerate(values)
-                    ]
-                )
-            (comparison,) = compare_runs({"a": pair[0], "b": pair[1]}, seed, Swaps(199, seed))
-            rejected += comparison.figures["r"].p <= 0.05
-        return rejected / 200
-
-    assert share_rejected(by_cluster=True) <= 0.08
-    assert share_rejected(by_cluster=False) > 0.12
-
-
 def test_holm_is_over_all_pairs_of_runs() -> None:
     runs = {name: drawn_rows(seed, shift=seed) for seed, name in enumerate("abc")}
     comparisons = compare_runs(runs, 0)

@@ -78,7 +78,11 @@ def without_keys(result: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key not in keys}
 
 
-def test_lists_for_the_catalogue_that_recipes_draw_need_no_scorer(tmp_path: Path) -> None:
+def test_lists_for_the_catalogue_that_recipes_draw_need_no_scorer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hsfiq.model.data.TRIPLETS", 120)
+    monkeypatch.setattr("hsfiq.model.data.GARMENTS", 40)
     queries = [query for part in drawn_by_recipes("val").parts for query in part.queries]
     run = tmp_path / "run.json"
     run.write_text(json.dumps({query.query_id: [query.target] for query in queries}))

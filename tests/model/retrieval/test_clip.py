@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import socket
 from pathlib import Path
 
 import pytest
@@ -40,15 +39,6 @@ def reference() -> ClipReference:
 @pytest.fixture(scope="module")
 def clip(reference: ClipReference) -> Clip:
     return filled_clip(reference)
-
-
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        pytest.fail("this would have reached for the network")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
 def test_vectors_are_open_clips(reference: ClipReference, clip: Clip) -> None:

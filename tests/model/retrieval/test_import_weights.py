@@ -24,11 +24,10 @@ from hsfiq.model.evaluation.drawn import drawn as drawn_benchmark
 from hsfiq.model.evaluation.retrieve import Request, retrieve
 from hsfiq.model.release_scores import scorer_provenance
 from hsfiq.model.retrieval import clip as clip_module
-from hsfiq.model.retrieval.blip import SIZES, Blip, BlipCrossAttention, BlipSizes
+from hsfiq.model.retrieval.blip import SIZES, Blip, BlipSizes
 from hsfiq.model.retrieval.clip import MERGES_FILE
 from hsfiq.model.retrieval.import_weights import (
     LAYOUTS,
-    backbone_tensors,
     dataset_of,
     import_weights,
     layout_of,
@@ -151,18 +150,9 @@ def test_an_imported_checkpoint_is_trained_further_and_ranks(
     assert (result["system"], result["n_lists"]) == ("clip4cir", 36)
 
 
-def test_the_card_names_the_files(clip: ClipReference, weights: Path, tmp_path: Path) -> None:
-    file = published(tmp_path / "tuned_clip_best.pt", "CLIP", clip.weights)
-    saved = import_weights([file], tmp_path / "out", dataset="fashioniq", weights=weights)
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "tags: [composed-image-retrieval, clip4cir, fashioniq]" in card
-    digest = sha1(file.read_bytes()).hexdigest()
-    assert f"- `tuned_clip_best.pt`, SHA-1 `{digest}`: not a known file" in card
-    assert "- variant `tuned`: both" in card
-    assert f"weights: sha256 `{saved.sha256}`" in card
-
-
-def test_the_command_names_each_file(clip: ClipReference, weights: Path, tmp_path: Path) -> None:
+def test_the_command_and_the_card_name_each_file(
+    clip: ClipReference, weights: Path, tmp_path: Path
+) -> None:
     file = published(tmp_path / "tuned_clip_best.pt", "CLIP", clip.weights)
     digest = sha1(file.read_bytes()).hexdigest()
     command = ("weights", "import", file.name, "--weights", str(weights), "--dataset", "fashioniq")
@@ -179,6 +169,11 @@ def test_the_command_names_each_file(clip: ClipReference, weights: Path, tmp_pat
         "files": [{"file": file.name, "sha1": digest, "known_as": None}],
         "sha256": saved.sha256,
     }
+    card = (tmp_path / "two" / "README.md").read_text()
+    assert "tags: [composed-image-retrieval, clip4cir, fashioniq]" in card
+    assert f"- `tuned_clip_best.pt`, SHA-1 `{digest}`: not a known file" in card
+    assert "- variant `tuned`: both" in card
+    assert f"weights: sha256 `{saved.sha256}`" in card
 
 
 def test_existing_folder_is_left_alone(clip: ClipReference, weights: Path, tmp_path: Path) -> None:
@@ -205,43 +200,6 @@ def test_nothing_is_written_for_a_combiner_of_another_system(
     assert not (tmp_path / "out").exists()
 
 
-def test_bi_blip4cir_takes_images_from_blips_file(blip: BlipReference, tmp_path: Path) -> None:
-    text = {name: value for name, value in blip.weights.items() if name.startswith("text_")}
-    other = {name: value + 1.0 for name, value in text.items() if "position_ids" not in name}
-    base = {**blip.weights, **other, "image_queue": torch.zeros(3)}
-    files = [
-        read_published(published(tmp_path / "tuned_blip_best.pt", "BLIPTextEncoder", text)),
-        read_published(published(tmp_path / "model_base.pth", "model", base)),
-    ]
-    layout = layout_of(files)
-    assert (layout.system, layout.changes) == ("bi-blip4cir", {"direction": "code"})
-    model = empty_blip(blip, Blip)
-    model.load_state_dict(backbone_tensors({f.key: f for f in files}, model.state_dict()))
-    images = model.image_vectors(model.image_tokens(blip.pixels))
-    torch.testing.assert_close(images, blip.outputs["image"], atol=1e-5, rtol=1e-5)
-    texts = model.text_vectors(blip.about["texts"])
-    torch.testing.assert_close(texts, blip.outputs["text"], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize(("key", "prefix"), [("model", "module."), ("BLIP_Retrieval", "")])
-def test_covr_blip_and_blip4cir_read_images_with_the_text_encoder(
-    blip: BlipReference, tmp_path: Path, key: str, prefix: str
-) -> None:
-    named = {f"{prefix}{name}": value for name, value in blip.weights.items()}
-    path = published(tmp_path / "ckpt_5.ckpt", key, named, scheduler={"last_epoch": 5})
-    file = read_published(path)
-    assert layout_of([file]).system == "covr-blip"
-    model = empty_blip(blip, BlipCrossAttention)
-    model.load_state_dict(backbone_tensors({key: file}, model.state_dict()))
-    tokens = model.image_tokens(blip.pixels)[[0, 1, 0]]
-    torch.testing.assert_close(
-        model.fused_vectors(tokens, blip.about["texts"]),
-        blip.outputs["fused"],
-        atol=1e-5,
-        rtol=1e-5,
-    )
-
-
 @pytest.fixture
 def blip_weights(blip: BlipReference, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the tokenizer's file, while BLIP's sizes and recipes are the small ones."""
@@ -263,11 +221,14 @@ def blip_weights(blip: BlipReference, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_bi_blip4cir_ranks_with_the_directions_of_its_code(
     blip: BlipReference, blip_weights: Path, tmp_path: Path
 ) -> None:
+    """Its images come from BLIP's own file, its texts from the tuned one."""
     trained = combiner()
     text = {name: value for name, value in blip.weights.items() if name.startswith("text_")}
+    other = {name: value + 1.0 for name, value in text.items() if "position_ids" not in name}
+    base = {**blip.weights, **other, "image_queue": torch.zeros(3)}
     files = [
         published(tmp_path / "tuned_blip_mean.pt", "BLIPTextEncoder", text),
-        published(tmp_path / "model_base.pth", "model", blip.weights),
+        published(tmp_path / "model_base.pth", "model", base),
         published(tmp_path / "combiner_mean.pt", "Combiner", trained.state_dict()),
     ]
     out = tmp_path / "bi"
@@ -282,11 +243,14 @@ def test_bi_blip4cir_ranks_with_the_directions_of_its_code(
     torch.testing.assert_close(query, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("key", "squeeze"), [("model", True), ("BLIP_Retrieval", False)])
+@pytest.mark.parametrize(
+    ("key", "prefix", "squeeze"), [("model", "module.", True), ("BLIP_Retrieval", "", False)]
+)
 def test_covr_blip_ranks_as_blips_code_with_untuned_images(
-    blip: BlipReference, blip_weights: Path, tmp_path: Path, key: str, squeeze: bool
+    blip: BlipReference, blip_weights: Path, tmp_path: Path, key: str, prefix: str, squeeze: bool
 ) -> None:
-    file = published(tmp_path / "ckpt_5.ckpt", key, blip.weights)
+    named = {f"{prefix}{name}": value for name, value in blip.weights.items()}
+    file = published(tmp_path / "ckpt_5.ckpt", key, named, scheduler={"last_epoch": 5})
     out = tmp_path / "covr"
     import_weights([file], out, dataset="fashioniq", weights=blip_weights)
     system = load_retriever(out, blip_weights, CPU).retriever

@@ -11,8 +11,11 @@ import pytest
 import torch
 from PIL import Image
 
+from hsfiq.cli.demo import benchmark_of, lists_of
+from hsfiq.demo.study import DrawnQuery
+from hsfiq.drawn import Garment
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.data import draw_dataset, drawn_size
+from hsfiq.model.data import draw_dataset, drawn_size, shown_of
 from hsfiq.model.encoders.encoder import Retriever
 from hsfiq.model.evaluation.benchmarks import Benchmark
 from hsfiq.model.evaluation.drawn import Catalogue
@@ -40,7 +43,7 @@ def request_for(drawn: Drawn, clip4cir: Path, benchmark: Benchmark, tmp_path: Pa
     return Request(benchmark, paths, CPU, tmp_path / "run.jsonl", depth=DEPTH)
 
 
-def lists_of(path: Path) -> dict[str, dict[str, Any]]:
+def lines_of(path: Path) -> dict[str, dict[str, Any]]:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     return {line["query_id"]: line for line in lines}
 
@@ -89,7 +92,7 @@ def test_the_lists_are_those_of_a_slow_ranking(
         retriever = load_retriever(clip4cir, None, CPU).retriever
         retriever.train(mode=False)
         expected = slow_lists(retriever, drawn, kept, halves, keep=keep)
-    lists = lists_of(request_for.out)
+    lists = lines_of(request_for.out)
     assert {query: line["images"] for query, line in lists.items()} == expected
     assert result["n_lists"] == len(lists) == 36
     assert {line["system"] for line in lists.values()} == {"clip4cir"}
@@ -104,8 +107,8 @@ def test_an_index_of_which_every_group_is_searched_gives_the_exact_lists(
     request = replace(request_for, benchmark=benchmark)
     retrieve(replace(request, out=exact), Callback())
     result = retrieve(replace(request, out=searched, probes=1000), Callback())
-    for query_id, line in lists_of(exact).items():
-        assert lists_of(searched)[query_id]["images"] == line["images"]
+    for query_id, line in lines_of(exact).items():
+        assert lines_of(searched)[query_id]["images"] == line["images"]
     assert result["index"]["recall"]["dress"] == {"recall": 1.0, "n": 12}
 
 
@@ -126,7 +129,7 @@ def test_a_stopped_run_keeps_its_complete_parts(request_for: Request, tmp_path: 
     # The part is taken as it is: a mark in it reaches the run.
     (folder / "dress.jsonl").write_text('{"query_id": "mark"}\n')
     retrieve(request_for, Callback())
-    assert {"mark", "shirt.val.0"} <= lists_of(request_for.out).keys()
+    assert {"mark", "shirt.val.0"} <= lines_of(request_for.out).keys()
     assert not folder.exists()
 
 
@@ -164,3 +167,46 @@ def test_other_systems_and_datasets_are_refused(
         "was trained on the drawn catalogue; use --data drawn, or --dataset\n"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def garments() -> tuple[Garment, ...]:
+    return shown_of(draw_dataset(7, *drawn_size(60))[0])
+
+
+@pytest.fixture(scope="module")
+def queries() -> list[DrawnQuery]:
+    """Two triplets of each category, the second with its captions reversed."""
+    triplets = [each for each in draw_dataset(7, *drawn_size(60))[1] if each.split == "val"]
+    categories = dict.fromkeys(triplet.category for triplet in triplets)
+    chosen = [
+        [triplet for triplet in triplets if triplet.category == category][:2]
+        for category in categories
+    ]
+    return [DrawnQuery(pair[i], i == 1) for pair in chosen for i in range(2)]
+
+
+def test_the_benchmark_has_the_texts_that_are_shown(
+    garments: tuple[Garment, ...], queries: list[DrawnQuery]
+) -> None:
+    parts = benchmark_of(garments, queries).parts
+    texts = {query.query_id: query.text for part in parts for query in part.queries}
+    assert set(texts) == {query.query_id for query in queries}
+    for query in queries:
+        first, second = query.triplet.captions[:: -1 if query.is_reversed else 1]
+        text = texts[query.query_id].lower()
+        assert text.index(first.lower().rstrip(".")) < text.index(second.lower().rstrip("."))
+
+
+def test_the_demos_lists_are_those_of_a_slow_ranking(
+    drawn: Drawn, clip4cir: Path, garments: tuple[Garment, ...], queries: list[DrawnQuery]
+) -> None:
+    paths = [ScorerPaths(clip4cir, drawn.pictures, cache=drawn.cache)]
+    lists = lists_of(paths, garments, queries)
+    with torch.no_grad():
+        retriever = load_retriever(clip4cir, None, CPU).retriever
+        retriever.train(mode=False)
+        benchmark = benchmark_of(garments, queries)
+        expected = slow_lists(retriever, drawn, benchmark, "both", keep=False)
+    assert {each.query_id: list(each.images[:DEPTH]) for each in lists} == expected
+    assert {each.system for each in lists} == {"clip4cir"}

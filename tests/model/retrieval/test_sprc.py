@@ -7,7 +7,7 @@ import torch
 
 from hsfiq.model.retrieval.sprc import Sprc
 from hsfiq.model.retrieval.system import Batch
-from tests.model.retrieval.qformer_systems import (
+from tests.model.retrieval.small_systems import (
     backward,
     literal_contrastive,
     small_system,

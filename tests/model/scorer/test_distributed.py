@@ -62,12 +62,6 @@ def test_equal_seeds_give_equal_weights(drawn: Drawn, plain: FinishedRun, tmp_pa
         assert (repeated.out / name).read_bytes() == (plain.out / name).read_bytes()
 
 
-def test_other_seeds_give_other_scorers(drawn: Drawn, plain: FinishedRun, tmp_path: Path) -> None:
-    other_seed = train(drawn, tmp_path / "other", replace(SMALL, seed=SMALL.seed + 1, epochs=2))
-    assert other_seed.last.sha256 != plain.last.sha256
-    assert other_seed.recorder.losses[0] != plain.recorder.losses[0]
-
-
 def test_cached_and_uncached_training_are_identical(drawn: Drawn, tmp_path: Path) -> None:
     short = replace(SMALL, epochs=2)
     cached = train(drawn, tmp_path / "cached", short, data=drawn.first(30))
@@ -80,8 +74,8 @@ def test_cached_and_uncached_training_are_identical(drawn: Drawn, tmp_path: Path
 def test_batch_in_parts_equals_batch(drawn: Drawn, tmp_path: Path, batch: int, parts: int) -> None:
     """2 x 4 is 8; the last batch of 37 has 5 or 1, which cannot be divided equally."""
     data = drawn.first(37)
-    single = train(drawn, tmp_path / "whole", replace(SMALL, batch=batch), data=data)
-    recipe = replace(SMALL, batch=batch, accumulate=parts)
+    single = train(drawn, tmp_path / "whole", replace(SMALL, epochs=2, batch=batch), data=data)
+    recipe = replace(SMALL, epochs=2, batch=batch, accumulate=parts)
     accumulated = train(drawn, tmp_path / "parts", recipe, data=data)
     assert_same_course(accumulated.recorder.losses, single.recorder.losses)
 
@@ -90,7 +84,7 @@ def test_two_processes_equal_one(drawn: Drawn, tmp_path: Path) -> None:
     """The last batch, of 53 triplets in 13s, has one: fewer than there are processes."""
     data = drawn.first(53)
     recipes = {
-        "plain": SMALL,
+        "plain": replace(SMALL, epochs=3),
         "parts": replace(SMALL, batch=12, accumulate=4, strategy="qure", n_neg=None, epochs=2),
     }
     single_runs = {
@@ -118,7 +112,7 @@ def test_three_processes_equal_one(drawn: Drawn, tmp_path: Path) -> None:
         val=drawn.data.val[:1] + drawn.data.val[-2:],
     )
     data = replace(data, corpora={example.pool: data.corpora[example.pool] for example in data.val})
-    recipe = replace(SMALL, batch=5)
+    recipe = replace(SMALL, epochs=2, batch=5)
     single_run = train(drawn, tmp_path / "alone", recipe, data=data)
     recorders, *_ = in_processes(3, train_shared, {"run": recipe}, data, tmp_path, drawn.cache)
     assert_same_course(recorders["run"].losses, single_run.recorder.losses)

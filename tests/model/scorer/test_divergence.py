@@ -20,6 +20,7 @@ from hsfiq.model.scorer.job import RunFolder, Step, TrainingJob
 from hsfiq.model.scorer.loading import ScorerPaths, new_scorer
 from hsfiq.model.scorer.scorer import Scorer
 from hsfiq.model.scorer.training import Trainer
+from tests.model.retrieval.helpers import StopAt, Stopped
 from tests.model.scorer.helpers import (
     ONE_PROCESS,
     SMALL,
@@ -196,16 +197,9 @@ def prefetching() -> list[str]:
 
 
 def test_no_thread_outlives_a_failed_run(drawn: Drawn, tokens: TokenSource, tmp_path: Path) -> None:
-    class Lost(Exception):
-        pass
-
-    class Stop(Recorder):
-        def stepped(self, *_: object) -> None:
-            raise Lost
-
     trainer, _ = trainer_of(drawn, tokens, tmp_path)
-    trainer.callbacks = [Stop()]
-    with pytest.raises(Lost) as error:
+    trainer.callbacks = [StopAt(1)]
+    with pytest.raises(Stopped) as error:
         trainer.train()
     assert error.traceback  # which holds every frame of the run
     assert prefetching() == []

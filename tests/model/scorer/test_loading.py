@@ -100,8 +100,6 @@ def test_pooling_and_padding_come_from_the_recipe() -> None:
         (lambda about: about.update(data=None), "best.json: does not record what it was trained"),
         (lambda about: about["encoder"].update(frozen_sha256="0" * 64), "best.json: was trained"),
         (lambda about: about["recipe"].update(size=224), "encoder tiny takes images of 96 pixels"),
-        (lambda about: about["files"].pop("scorer"), "best.json: is not a checkpoint of format 1"),
-        (lambda about: about.update(format=2), "best.json: is not a checkpoint of format 1"),
     ],
 )
 def test_an_incomplete_json_file_is_refused(

@@ -15,7 +15,8 @@ import torch
 
 from hsfiq.cli.training_bar import TrainingBar
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.checkpoints import read
+from hsfiq.model.checkpoints import Checkpoint, read
+from hsfiq.model.scorer.run import judgements
 from tests.model.scorer.helpers import (
     SMALL,
     CommandResult,
@@ -234,3 +235,12 @@ def test_an_interrupted_command_resumes(drawn: Drawn, commanded: Path, tmp_path:
     assert "Traceback" not in stderr
     assert uninterrupted(drawn, out).code == 0
     assert_the_same_run(out, commanded)
+
+
+def test_answers_that_the_initial_scorer_learned_from_are_named() -> None:
+    release = {"name": "drawn", "version": "1.0.0", "content_sha256": "0" * 64}
+    started = Checkpoint(Path("best.json"), {"earlier_releases": [release]})
+    (text,) = judgements(started)
+    assert text.endswith("on the answers of drawn 1.0.0.")
+    (text,) = judgements(Checkpoint(Path("best.json"), {"earlier_releases": []}))
+    assert "no human judgement" in text

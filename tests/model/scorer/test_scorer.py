@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import get_args
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import entropy
 from torch.nn import functional as F  # noqa: N812
 
 from hsfiq.errors import UnreadableInput
 from hsfiq.model.recipes import Pooling
+from hsfiq.model.runtime import Distributed
 from hsfiq.model.scorer.inference import autocast, evaluating
-from hsfiq.model.scorer.loading import copy_parameters
-from hsfiq.model.scorer.scorer import Scorer, bradley_terry_loss, trained_parameters
+from hsfiq.model.scorer.job import Callback, TrainingJob
+from hsfiq.model.scorer.loading import ScorerPaths, copy_parameters
+from hsfiq.model.scorer.run import run
+from hsfiq.model.scorer.scorer import (
+    Scorer,
+    bradley_terry_loss,
+    in_batch_margins,
+    trained_parameters,
+)
 from tests.model.encoders.small_encoder import SmallEncoder
+from tests.model.scorer.helpers import CPU, ONE_PROCESS, SMALL, Drawn
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -38,25 +48,11 @@ def test_the_loss_is_the_formula(above: float, below: float) -> None:
     assert loss_of(above, below) == pytest.approx(literal, rel=1e-9, abs=1e-12)
 
 
-@given(scores, scores)
-def test_loss_is_bradley_terry_likelihood_of_target_preferred(above: float, below: float) -> None:
-    strength, other_strength = math.exp(above), math.exp(below)
-    assert math.exp(-loss_of(above, below)) == pytest.approx(strength / (strength + other_strength))
-
-
 @given(batches)
 def test_loss_of_a_batch_is_likelihood_of_its_preferences(pairs: list[tuple[float, float]]) -> None:
     margins = torch.tensor([a - b for a, b in pairs], dtype=torch.float64)
     likelihood = math.prod(math.exp(a) / (math.exp(a) + math.exp(b)) for a, b in pairs)
     assert bradley_terry_loss(margins).sum().item() == pytest.approx(-math.log(likelihood))
-
-
-@given(scores, scores)
-def test_the_loss_is_a_cross_entropy_and_a_divergence(above: float, below: float) -> None:
-    softmax = torch.tensor([above, below], dtype=torch.float64).softmax(dim=0)
-    assert loss_of(above, below) == pytest.approx(entropy([1, 0], softmax), rel=1e-6, abs=1e-9)
-    divergence = F.kl_div(softmax.log(), torch.tensor([1.0, 0.0]).double(), reduction="sum")
-    assert loss_of(above, below) == pytest.approx(divergence.item(), rel=1e-6, abs=1e-9)
 
 
 def test_extreme_margins_have_a_finite_loss_and_gradient() -> None:
@@ -87,13 +83,6 @@ def test_a_margin_is_the_pooled_difference_over_the_temperature(pooling: Pooling
             pooled.append(max(dots) if pooling == "max" else sum(dots) / len(dots))
         literal = (pooled[0] - pooled[1]) / encoder.temperature.item()
         assert margins[i].item() == pytest.approx(literal, abs=1e-5)
-
-
-@poolings
-def test_a_set_compared_with_itself_is_not_preferred(pooling: Pooling) -> None:
-    encoder = SmallEncoder()
-    tokens = some_tokens(encoder, 4, 1)
-    assert Scorer(encoder, pooling)(tokens, ["a"] * 4, tokens, tokens).tolist() == [0, 0, 0, 0]
 
 
 def test_tokens_of_another_precision() -> None:
@@ -136,13 +125,6 @@ def test_only_trained_weights_are_saved() -> None:
     }
 
 
-def test_loading_weights_gives_the_same_scorer() -> None:
-    first, second = (Scorer(SmallEncoder(seed), "max") for seed in (0, 1))
-    copy_parameters(trained_parameters(first), trained_parameters(second), "it")
-    for name, weight in trained_parameters(first).items():
-        assert trained_parameters(second)[name].equal(weight)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -181,3 +163,49 @@ def test_the_mode_is_always_restored() -> None:
         with pytest.raises(KeyError), evaluating(scorer):
             raise KeyError
         assert scorer.training is training
+
+
+IN_BATCH = replace(SMALL, strategy="in-batch", n_neg=None, epochs=2, n_def=1)
+
+
+@pytest.mark.parametrize("n", [2, 7])
+def test_the_loss_is_the_cross_entropy_of_each_row(n: int) -> None:
+    logits = torch.randn(n, n, generator=torch.Generator().manual_seed(n)).mul(5).requires_grad_()
+    loss = bradley_terry_loss(in_batch_margins(logits))
+    slow = [
+        -torch.log(row[i].exp() / sum(value.exp() for value in row)) for i, row in enumerate(logits)
+    ]
+    torch.testing.assert_close(loss, torch.stack(slow))
+    (gradient,) = torch.autograd.grad(loss.sum(), logits)
+    torch.testing.assert_close(gradient, logits.softmax(dim=1) - torch.eye(n))
+
+
+def test_a_triplet_alone_has_no_loss() -> None:
+    logits = torch.tensor([[3.0]], requires_grad=True)
+    loss = bradley_terry_loss(in_batch_margins(logits))
+    assert loss.item() == 0
+    (gradient,) = torch.autograd.grad(loss.sum(), logits)
+    assert gradient.item() == 0
+
+
+def test_a_run_ends_and_is_the_same_again(drawn: Drawn, tmp_path: Path) -> None:
+    """The last batch of 14 triplets in 13s has one."""
+    shas = []
+    for name in ("first", "second"):
+        paths = ScorerPaths(cache=drawn.cache)
+        job = TrainingJob(drawn.first(14), tmp_path / name, paths, ONE_PROCESS, Callback())
+        checkpoint = run(IN_BATCH, job)
+        shas.append(checkpoint.sha256)
+        (definition,) = checkpoint.about["progress"]["definitions"]
+        assert definition["rule"] == "the other targets of the batch"
+    assert shas[0] == shas[1]
+
+
+def test_parts_of_a_batch_and_several_processes_are_refused(drawn: Drawn, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput, match="needs accumulate=1"):
+        replace(IN_BATCH, batch=12, accumulate=2)
+    job = TrainingJob(
+        drawn.data, tmp_path, ScorerPaths(cache=drawn.cache), Distributed(CPU, 0, 2), Callback()
+    )
+    with pytest.raises(UnreadableInput, match="strategy=in-batch: trains in one process"):
+        run(IN_BATCH, job)

@@ -82,27 +82,12 @@ def test_the_result_as_json(drawn: Drawn, tmp_path: Path) -> None:
     assert text.out.endswith(f"--checkpoint {result['checkpoint']}\n")
 
 
-def test_a_folder_in_the_layout_of_fashioniq(fashioniq: Path) -> None:
-    command = train_on(fashioniq, *TINY, "--json")
-    assert command.code == 0
-    assert (command.result["n_train"], command.result["n_val"]) == (N_TRAIN, N_VAL)
-    assert (fashioniq.parent / "out" / "missing_images.txt").read_text().startswith("# images wit")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("cirqs-fashioniq", "--data", "drawn"), "'cirqs-fashioniq': there is no such recipe"),
         (("qure-cirr", "--data", "drawn", "--set", "epochs"), "--set: 'epochs' is not KEY=VALUE"),
-        (("qure-cirr", "--data", "drawn", "--set", "epoch=3"), "did you mean 'epochs'?"),
-        (("qure-cirr", "--data", "drawn", "--set", "epochs=many"), "'many' is not a whole number"),
         (("qure-cirr", "--data", "drawn", "--set", "lr=1e9"), "lr is 1000000000.0, not from"),
-        (("qure-cirr", "--data", "drawn", "--set", "name=x"), "has no setting 'name' that"),
-        (("qure-cirr", "--data", "drawn", "--set", "n_def=13"), "n_def is 13, more than its 12"),
-        (
-            ("qure-cirr", "--data", "drawn", "--set", "encoder=clip"),
-            "'clip' is not one of blip2-vitL",
-        ),
         (
             ("qure-cirr", "--data", "drawn", "--cache", "c", "--no-cache"),
             "cannot be used with --no-",

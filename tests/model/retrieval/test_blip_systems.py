@@ -1,4 +1,4 @@
-"""Bi-BLIP4CIR: directions, both losses against their formulas, and what each stage trains."""
+"""Bi-BLIP4CIR and CoVR-BLIP: directions, losses against their formulas, and what is trained."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from hsfiq.model.retrieval.bi_blip4cir import BiBlip4cir, Direction, directed_text
+from hsfiq.model.retrieval.covr_blip import CovrBlip
 from hsfiq.model.retrieval.loading import new_system
 from hsfiq.model.retrieval.system import Batch
-from hsfiq.model.system_recipes import BiBlip4cirRecipe, system_on_drawn, system_recipe
+from hsfiq.model.system_recipes import (
+    BiBlip4cirRecipe,
+    CovrBlipRecipe,
+    system_on_drawn,
+    system_recipe,
+)
 from tests.model.retrieval.small_systems import (
     BATCH,
     TEXTS,
@@ -23,6 +29,7 @@ from tests.model.retrieval.small_systems import (
     losses_of_steps,
     trained_names,
 )
+from tests.model.retrieval.test_backbone import literal_hn_nce
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -214,31 +221,18 @@ def test_the_projection_has_its_own_learning_rate_in_stage_1() -> None:
 @both_stages
 @directions
 @torch.no_grad()
-def test_vectors_have_length_1_and_rows_are_independent(stage: int, direction: str) -> None:
+def test_reversed_vectors_have_length_1_and_independent_rows(stage: int, direction: str) -> None:
     system = built(stage, direction=direction)
-    for compose in (system.compose, system.compose_reversed):
-        vectors = compose(BATCH.references, TEXTS)  # [B, D]
-        torch.testing.assert_close(vectors.norm(dim=1), torch.ones(len(TEXTS)))
-        for row in range(len(TEXTS)):
-            alone = compose(BATCH.references[row : row + 1], TEXTS[row : row + 1])
-            torch.testing.assert_close(alone[0], vectors[row], atol=1e-5, rtol=0)
-    gallery = system.gallery(BATCH.targets)  # [B, 1, D]
-    torch.testing.assert_close(gallery.norm(dim=2), torch.ones(len(TEXTS), 1))
-    torch.testing.assert_close(system.gallery(BATCH.targets[2:3])[0], gallery[2])
+    vectors = system.compose_reversed(BATCH.references, TEXTS)  # [B, D]
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(len(TEXTS)))
+    for row in range(len(TEXTS)):
+        alone = system.compose_reversed(BATCH.references[row : row + 1], TEXTS[row : row + 1])
+        torch.testing.assert_close(alone[0], vectors[row], atol=1e-5, rtol=0)
 
 
-def test_new_weights_follow_from_the_seed() -> None:
-    first, again, other = (built(seed=seed).state_dict() for seed in (1, 1, 2))
-    for name in ("directions.forward_token", "combiner.output_layer.weight"):
-        assert torch.equal(first[name], again[name])
-        assert not torch.equal(first[name], other[name])
-    assert not torch.equal(first["directions.forward_token"], first["directions.backward_token"])
-
-
-@both_stages
-def test_steps_lower_the_loss(stage: int) -> None:
-    losses = losses_of_steps(built(stage), BATCH, 25, lr=3e-3)
-    assert losses[-1] < 0.5 * losses[0]
+def test_the_tokens_of_the_directions_differ() -> None:
+    tokens = built().state_dict()
+    assert not torch.equal(tokens["directions.forward_token"], tokens["directions.backward_token"])
 
 
 def test_stage_2_computes_no_text_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,3 +273,50 @@ def test_cached_vectors_need_no_image_encoder(stage: int) -> None:
         module.to("meta")
     for name, term in system.losses(vectors).terms.items():
         assert term.equal(expected.terms[name])
+
+
+def built_covr(**values: Any) -> CovrBlip:
+    recipe = system_on_drawn(system_recipe("covr-blip-fashioniq"))
+    assert isinstance(recipe, CovrBlipRecipe)
+    system = new_system(replace(recipe, **values), None)
+    assert isinstance(system, CovrBlip)
+    return begun(system, 1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "alpha", "beta", "slip"),
+    [
+        ("hn-nce", 1.0, 0.5, False),
+        ("hn-nce-code", 1.0, 0.5, True),
+        ("info-nce", 1.0, 0.0, False),  # HN-NCE whose negatives all weigh 1
+    ],
+)
+@torch.no_grad()
+def test_the_loss_sums_both_directions(loss: str, alpha: float, beta: float, slip: bool) -> None:
+    system = built_covr(loss=loss)
+    losses = system.losses(BATCH)
+    queries = system.compose(BATCH.references, BATCH.texts)  # [B, D]
+    logits = queries @ system.gallery(BATCH.targets)[:, 0].T / system.recipe.temperature  # [B, B]
+    torch.testing.assert_close(losses.logits, logits)
+    to_targets = literal_hn_nce(logits.tolist(), alpha, beta, slip=slip)
+    to_queries = literal_hn_nce(logits.T.tolist(), alpha, beta, slip=False)
+    assert losses.terms["to-targets"].item() == pytest.approx(to_targets, rel=1e-4)
+    assert losses.terms["to-queries"].item() == pytest.approx(to_queries, rel=1e-4)
+
+
+def test_the_text_encoder_with_its_cross_attention_is_trained() -> None:
+    system = built_covr()
+    encoder = {name for name, _ in system.named_parameters() if name.startswith("backbone.text.")}
+    unseen = {name for name in encoder if name.endswith("_attention.k.bias")}  # no effect
+    assert trained_names(system, BATCH) - unseen == encoder - unseen
+    assert {name for name, value in system.named_parameters() if value.requires_grad} == encoder
+
+
+def test_training_leaves_the_gallery_as_it_was() -> None:
+    system = built_covr()
+    before = system.gallery(BATCH.targets)
+    query = system.compose(BATCH.references, BATCH.texts)
+    losses = losses_of_steps(system, BATCH, 15, lr=1e-3)
+    assert losses[-1] < 0.5 * losses[0]
+    assert torch.equal(system.gallery(BATCH.targets), before)
+    assert not torch.allclose(system.compose(BATCH.references, BATCH.texts), query)
