@@ -229,12 +229,8 @@ def test_missing_images_that_are_allowed_are_counted(
         for scorer_paths in (paths, damaged)
     )
     n = sum(len(part.corpus.images or ()) for part in val.parts)
-    assert ranked.missing == {
-        "images": 2,
-        "of": n,
-        "names": sorted([deleted, broken]),
-        "queries": len(lost),
-    }
+    names = sorted([deleted, broken])
+    assert ranked.missing == {"images": 2, "of": n, "names": names, "queries": len(lost)}
     assert len(ranked.notes) == 1
     assert complete.missing == {}
     assert complete.notes == ()
@@ -329,14 +325,8 @@ def test_the_val_split_equals_the_validation_data_of_training(drawn: Drawn, val:
         for query in part.queries
     ]
     assert ours == [
-        (
-            example.triplet_id,
-            example.reference,
-            example.target,
-            mining_text(example.captions),
-            example.pool,
-        )
-        for example in drawn.data.val
+        (each.triplet_id, each.reference, each.target, mining_text(each.captions), each.pool)
+        for each in drawn.data.val
     ]
 
 
