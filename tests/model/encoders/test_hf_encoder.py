@@ -253,15 +253,7 @@ def test_the_commands_train_and_score(
     trained_ = hsfiq(*options(drawn, out, *values, "--weights", converted))
     assert trained_.code == 0, trained_.err
     images = tmp_path / "demo" / "images"
-    common_options = (
-        "--cache",
-        tmp_path / "cache",
-        "--images",
-        images,
-        "--weights",
-        converted,
-        "--json",
-    )
-    scored = hsfiq("score", release, "--checkpoint", out, *common_options)
+    folders = ("--cache", tmp_path / "cache", "--images", images, "--weights", converted)
+    scored = hsfiq("score", release, "--checkpoint", out, *folders, "--json")
     assert scored.code == 0, scored.err
     assert scored.result["n_scored"] == scored.result["n_sets"] > 0

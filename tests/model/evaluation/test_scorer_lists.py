@@ -152,10 +152,29 @@ def test_cirr_removes_reference_and_ranks_the_subset(paths: ScorerPaths, val: Be
         assert ranked.subset[query.query_id] == tuple(i for i in ranking if i in query.subset)
 
 
+def test_cirr_needs_the_reference_in_its_corpus(paths: ScorerPaths, val: Benchmark) -> None:
+    part = val.parts[0]
+    first = replace(part, queries=part.queries[:1])
+    other_images = tuple(
+        image for image in part.corpus.images or () if image != part.queries[0].reference
+    )
+    smaller = replace(first, corpus=Corpus("less", other_images))
+    with pytest.raises(UnreadableInput, match="query 0: its excluded image is not in the pool"):
+        retrieved(Benchmark("cirr", "val", (smaller,), keeps_reference=False), paths)
+
+
 def test_an_unknown_corpus_is_refused(paths: ScorerPaths, val: Benchmark) -> None:
     part = replace(val.parts[0], corpus=Corpus("COCO", None))
     with pytest.raises(UnreadableInput, match=f"the candidates of {part.name} are not known"):
         retrieved(replace(val, name="circo", parts=(part,)), paths)
+
+
+def test_missing_checkpoints_and_folders_are_refused(paths: ScorerPaths, val: Benchmark) -> None:
+    missing = paths.images / "nowhere"
+    with pytest.raises(UnreadableInput, match="there is no such checkpoint"):
+        retrieved(val, replace(paths, checkpoint=missing))
+    with pytest.raises(UnreadableInput, match="there is no such folder"):
+        retrieved(val, replace(paths, images=missing))
 
 
 def test_a_written_run_can_be_read(paths: ScorerPaths, val: Benchmark, tmp_path: Path) -> None:
@@ -210,12 +229,8 @@ def test_missing_images_that_are_allowed_are_counted(
         for scorer_paths in (paths, damaged)
     )
     n = sum(len(part.corpus.images or ()) for part in val.parts)
-    assert ranked.missing == {
-        "images": 2,
-        "of": n,
-        "names": sorted([deleted, broken]),
-        "queries": len(lost),
-    }
+    names = sorted([deleted, broken])
+    assert ranked.missing == {"images": 2, "of": n, "names": names, "queries": len(lost)}
     assert len(ranked.notes) == 1
     assert complete.missing == {}
     assert complete.notes == ()
@@ -310,14 +325,8 @@ def test_the_val_split_equals_the_validation_data_of_training(drawn: Drawn, val:
         for query in part.queries
     ]
     assert ours == [
-        (
-            example.triplet_id,
-            example.reference,
-            example.target,
-            mining_text(example.captions),
-            example.pool,
-        )
-        for example in drawn.data.val
+        (each.triplet_id, each.reference, each.target, mining_text(each.captions), each.pool)
+        for each in drawn.data.val
     ]
 
 

@@ -213,16 +213,9 @@ def test_a_steps_loss_is_the_answers_likelihood(retraining: Retraining) -> None:
 def test_negatives_are_any_image_of_the_pool_but_the_target() -> None:
     pool = ["a", "b", "c", "d"]
     for target in pool:
+        first, second, third = (image for image in pool if image != target)
         drawn = [draw_negative(pool, target, u) for u in (0.0, 0.32, 0.34, 0.65, 0.67, 0.999999)]
-        negatives = [image for image in pool if image != target]
-        assert drawn == [
-            negatives[0],
-            negatives[0],
-            negatives[1],
-            negatives[1],
-            negatives[2],
-            negatives[2],
-        ]
+        assert drawn == [first, first, second, second, third, third]
 
 
 def test_fixed_parameters(retraining: Retraining, answered: Answered, out: Path) -> None:
@@ -250,12 +243,8 @@ def test_files_that_a_retraining_writes(answered: Answered, out: Path) -> None:
     assert report["n_train"] == parts.count("train")
     held_out = report["held_out"]
     assert held_out["n_questions"] == parts.count("test")
-    assert {figure["name"] for figure in held_out["figures"]} == {
-        "spearman.rho",
-        "tie_half",
-        "brier",
-        "ece",
-    }
+    names = {figure["name"] for figure in held_out["figures"]}
+    assert names == {"spearman.rho", "tie_half", "brier", "ece"}
     assert [epoch["loss"] for epoch in report["epochs"]] == sorted(
         (epoch["loss"] for epoch in report["epochs"]), reverse=True
     )

@@ -93,10 +93,7 @@ def test_figures_over_seeds_and_of_one_seed() -> None:
     assert both["above_ci"] == [pytest.approx(0.2), pytest.approx(0.2)]  # equal in both seeds
     assert both["ci"][0] < 0.3
     single_seed = figure(other[:1], base[:1])
-    assert single_seed["above_ci"] == [
-        pytest.approx(0.205),
-        pytest.approx(0.395),
-    ]  # paired resamples
+    assert single_seed["above_ci"] == pytest.approx([0.205, 0.395])  # paired resamples
 
 
 def test_markdown_has_a_row_for_each_case() -> None:
@@ -105,21 +102,11 @@ def test_markdown_has_a_row_for_each_case() -> None:
         (FIRST, 0): Trained([{"forward": lists, "reversed": lists}], 1.0),
         (FORMULA, 0): Trained([{"forward": lists}], 2.0),
     }
-    text = markdown(
-        {
-            "triplets": 1500,
-            "epochs": (5,),
-            "covr_epochs": 5,
-            "seeds": 1,
-            "queries": 20,
-            "candidates": 20.0,
-            "chance": [0.05, 0.5, 1.0],
-            "intervals": "bootstrap over targets",
-            "seconds": 3.0,
-            "set_up_seconds": 1.0,
-            "cases": cases(trained, 0),
-        }
-    )
+    plan = {"triplets": 1500, "epochs": (5,), "covr_epochs": 5, "seeds": 1}
+    data = {"queries": 20, "candidates": 20.0, "chance": [0.05, 0.5, 1.0]}
+    time = {"seconds": 3.0, "set_up_seconds": 1.0}
+    about = {"intervals": "bootstrap over targets", "cases": cases(trained, 0)}
+    text = markdown({**plan, **data, **time, **about})
     assert "| BLIP4CIR, no reversed loss | I | 0.050 [" in text
     assert "| CoVR-BLIP, HN-NCE | I | 0.050 [" in text
     assert text.count("| I |") == 4

@@ -472,12 +472,9 @@ def test_set_sizes_halve(drawn: Drawn, tmp_path: Path) -> None:
 def test_a_definition_is_kept_until_the_next(drawn: Drawn, tmp_path: Path) -> None:
     """30 epochs in 4 parts are 7, 7, 7, 7 and 2; here 5 in 2 parts: 2, 2 and 1."""
     finished = train(drawn, tmp_path / "run", replace(SMALL, epochs=5, n_def=2))
-    assert [definition.epoch for definition in finished.recorder.definitions] == [0, 2, 4]
-    assert [definition.columns.shape[1] for definition in finished.recorder.definitions] == [
-        2,
-        2,
-        1,
-    ]
+    definitions = finished.recorder.definitions
+    sizes = [(definition.epoch, definition.columns.shape[1]) for definition in definitions]
+    assert sizes == [(0, 2), (2, 2), (4, 1)]
 
 
 def test_an_epoch_trains_each_triplet_once_with_its_draw(
