@@ -6,6 +6,8 @@ a sum of effects of the participant, the query and the set, and two metrics that
 well on average, but not for each participant and each query; it is rounded to 1-5. The set with the
 higher latent value is preferred, with some noise.
 
+In the last design participants have 10 to 300 questions of their own.
+
 The truth is Spearman's rho and tie_half of the first metric among all participants and queries
 there could be, from one simulation so large that its own error does not matter; the two metrics
 do not differ. Two ways to account for dependent answers are compared on the same studies: whole
@@ -63,21 +65,33 @@ PERSON, QUERY, SET, ANSWER, CHOICE = 0.4, 0.4, 0.6, 0.8, 0.3
 
 
 class Design(NamedTuple):
-    """So many participants, of whom `overlap` judge each query; all of them if it is None."""
+    """So many participants, of whom `overlap` judge each query; all of them if it is None.
+
+    `counts` are the participants' questions, if they differ; each query is then of one participant.
+    """
 
     participants: int
     overlap: int | None
+    counts: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
+        if self.counts:
+            return f"{self.overlap} ({min(self.counts)}-{max(self.counts)} questions)"
         return "crossed" if self.overlap is None else str(self.overlap)
 
 
-DESIGNS = tuple(
-    Design(participants, overlap)
-    for participants in (4, 10, 30, 60)
-    for overlap in (1, 2, 3, 10, None)
-    if overlap is None or overlap < participants
+UNEQUAL = Design(30, 1, (10,) * 24 + (60,) * 4 + (300,) * 2)
+"""An effective number of 5.9 participants."""
+
+DESIGNS = (
+    *(
+        Design(participants, overlap)
+        for participants in (4, 10, 30, 60)
+        for overlap in (1, 2, 3, 10, None)
+        if overlap is None or overlap < participants
+    ),
+    UNEQUAL,
 )
 
 
@@ -144,7 +158,7 @@ def measure(
 def jobs(design: Design, seed: int, studies: int) -> Iterator[tuple[Design, tuple[int, ...]]]:
     """The arguments of `outcomes` for each study of a design."""
     for number in range(studies):
-        yield design, (seed, design.participants, design.overlap or 0, number)
+        yield design, (seed, design.participants, design.overlap or 0, sum(design.counts), number)
 
 
 def true_values(rng: np.random.Generator) -> dict[str, float]:
@@ -159,7 +173,9 @@ def true_values(rng: np.random.Generator) -> dict[str, float]:
 
 def assigned(rng: np.random.Generator, design: Design) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Who answers which query, (n,) each: every participant as many, with partners at random."""
-    participants, overlap = design
+    participants, overlap, counts = design
+    if counts:
+        return np.repeat(np.arange(participants), counts), np.arange(sum(counts))
     if overlap is None:
         people = np.repeat(np.arange(participants), CROSSED_QUESTIONS)
         return people, np.tile(np.arange(CROSSED_QUESTIONS), participants)
