@@ -19,14 +19,13 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.tables import participant_page
 from hsfiq.annotate.texts import entry_texts, standard_texts
 from hsfiq.collect.messages import send_message
-from hsfiq.collect.owner import change_quotas, extend, perform_edit, prepare_edit
+from hsfiq.collect.owner import perform_edit, prepare_edit
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import MessageRecipient, StatusChange
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import Checks, config_of
-from hsfiq.study.extension import MoreAnnotators
-from tests.annotate.page_requests import answer_body, answer_until, stored, view
+from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press
 from tests.annotate.served_studies import (
     ThreadServer,
@@ -35,27 +34,11 @@ from tests.annotate.served_studies import (
     begin,
     browser_of,
     enrol,
-    plain_browser,
     set_status,
 )
 
 
-def test_an_extended_study_is_offered_again(visit: Visit) -> None:
-    first, database = visit(queries=6, recruitment={"participants": 1})
-    second, third = plain_browser(database), plain_browser(database)
-    answer_until(enrol(first, database), "done")
-    assert "Begin" not in second.get("/").text
-    assert second.post("/enrol", data={"study": 1}).status_code == 410
-    with database.writing() as session:
-        extend(session, list_studies(session)[0], MoreAnnotators(2), datetime.now(UTC))
-    assert "Begin" in second.get("/").text
-    assert first.get("/question").json()["step"] == "done"
-    assert answer_until(enrol(second, database), "done")["total"] == 6
-    assert third.post("/enrol", data={"study": 1}).status_code == 410
-
-
-@pytest.mark.parametrize("language", ["en", "ko"])
-@pytest.mark.parametrize("on_failure", ["pause", "exclude"])
+@pytest.mark.parametrize(("language", "on_failure"), [("en", "pause"), ("ko", "exclude")])
 def test_failed_checks_stop_a_participant_who_was_told_so(
     visit: Visit, on_failure: Literal["pause", "exclude"], language: str
 ) -> None:
@@ -85,21 +68,6 @@ def test_failed_checks_stop_a_participant_who_was_told_so(
     with database.reading() as session:
         page = participant_page(session, "telltale-study", "p1")
     assert f"active → {on_failure}d (by the rule: failed checks: 1" in page
-
-
-def test_a_study_whose_quotas_are_reached_is_full(visit: Visit) -> None:
-    recruitment = {"mode": "prolific", "quotas": {"shirt": 1}, "full_code": "FU11"}
-    client, database = visit(recruitment=recruitment | {"completion_code": "C0DE"})
-    arrival = {"STUDY_ID": "64ab", "SESSION_ID": "77cd"}
-    for person, status in (("a", 303), ("b", 410)):
-        answer = client.get("/start", params=arrival | {"PROLIFIC_PID": person})
-        assert answer.status_code == status
-        client.cookies.clear()
-    assert "FU11" in answer.text
-    with database.writing() as session:
-        change_quotas(session, list_studies(session)[0], {"shirt": 2})
-    answer = client.get("/start", params=arrival | {"PROLIFIC_PID": "b"})
-    assert answer.status_code == 303
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hsfiq.db.tables import Response
 from hsfiq.db.types import Base
 from tests.hsfiq.collect.slow_progress import assert_counts
 
-N_ANSWERS = 7000
+N_ANSWERS = 4000
 
 
 @pytest.fixture(scope="module")

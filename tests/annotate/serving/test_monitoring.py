@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -31,11 +30,11 @@ from hsfiq.annotate.serving.monitoring import (
     log_slow_statements,
     shared_metrics,
 )
-from hsfiq.collect import participants
 from hsfiq.db.engine import Database, connect
 from hsfiq.http_server import accept_connections, listening
 from tests.annotate.page_requests import answer_body, view
 from tests.annotate.served_studies import Place, Server, browser_of, enrol, make_study, newcomer
+from tests.annotate.serving.test_health import newcomer_of
 from tests.annotate.test_log_privacy import break_table
 from tests.hsfiq.samples import hsfiq
 
@@ -128,12 +127,6 @@ def test_no_label_tells_of_a_person(client: TestClient, database: Database) -> N
     assert "/start/{token}" in shown
     told = [word for word in (token, "telltale", "TELLTALE", "testclient") if word in shown]
     assert told == []
-
-
-def newcomer_of(database: Database) -> str:
-    with database.writing() as session:
-        (person,) = participants.invite(session, 1, 1, now=datetime.now(UTC))
-    return str(person.token)
 
 
 def test_a_database_that_is_away_is_a_number(
