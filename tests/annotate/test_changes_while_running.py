@@ -19,13 +19,14 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.tables import participant_page
 from hsfiq.annotate.texts import entry_texts, standard_texts
 from hsfiq.collect.messages import send_message
-from hsfiq.collect.owner import perform_edit, prepare_edit
+from hsfiq.collect.owner import extend, perform_edit, prepare_edit
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import MessageRecipient, StatusChange
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import Checks, config_of
-from tests.annotate.page_requests import answer_body, stored, view
+from hsfiq.study.extension import MoreAnnotators
+from tests.annotate.page_requests import answer_body, answer_until, stored, view
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press
 from tests.annotate.served_studies import (
     ThreadServer,
@@ -34,8 +35,23 @@ from tests.annotate.served_studies import (
     begin,
     browser_of,
     enrol,
+    plain_browser,
     set_status,
 )
+
+
+def test_an_extended_study_is_offered_again(visit: Visit) -> None:
+    first, database = visit(queries=6, recruitment={"participants": 1})
+    second, third = plain_browser(database), plain_browser(database)
+    answer_until(enrol(first, database), "done")
+    assert "Begin" not in second.get("/").text
+    assert second.post("/enrol", data={"study": 1}).status_code == 410
+    with database.writing() as session:
+        extend(session, list_studies(session)[0], MoreAnnotators(2), datetime.now(UTC))
+    assert "Begin" in second.get("/").text
+    assert first.get("/question").json()["step"] == "done"
+    assert answer_until(enrol(second, database), "done")["total"] == 6
+    assert third.post("/enrol", data={"study": 1}).status_code == 410
 
 
 @pytest.mark.parametrize(("language", "on_failure"), [("en", "pause"), ("ko", "exclude")])
