@@ -145,9 +145,7 @@ def empty_postgres(postgres_server: PostgresServer) -> Iterator[str]:
     postgres_server.drop(url)
 
 
-@pytest.fixture(
-    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)],
-)
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def kind(request: pytest.FixtureRequest) -> str:
     """Each kind of database in turn."""
     return str(request.param)

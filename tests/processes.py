@@ -123,10 +123,7 @@ class Fork:
             os.kill(self.pid, number)
 
 
-def pool_of_one(
-    mp_context: BaseContext,
-    initializer: Callable[[], object],
-) -> ProcessPoolExecutor:
+def pool_of_one(mp_context: BaseContext, initializer: Callable[[], object]) -> ProcessPoolExecutor:
     """A pool of one process, instead of as many as there are cores."""
     return ProcessPoolExecutor(1, forkserver_context(), initializer)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -15,13 +14,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import text
 
+from benchmarks.browsing import free_port
 from hsfiq.db.engine import open_database
-from tests.annotate.question_page import answer_practice
+from tests.annotate.question_page import (
+    answer,
+    answer_practice,
+    expect_step,
+    press_next_when_ready,
+)
+from tests.browser import TIMEOUT_MS
+from tests.studies import ROOT
 
-ROOT = Path(__file__).parent.parent
+expect.set_options(timeout=TIMEOUT_MS)
+
 INSTALLING, STARTING = 1500, 600
 """Seconds after which a start that has not answered counts as failed."""
 
@@ -38,14 +46,16 @@ def test_a_visitor_answers_and_continues_after_a_kill(tmp_path: Path, chromium: 
         page.goto(f"http://127.0.0.1:{port}/")
         page.get_by_role("button", name="Begin").click()
         practise(page)
-        answer(page, number=1)
-        page.get_by_text("2 / 20").wait_for()
+        expect_step(page, "question", "1 / 20")
+        answer(page)
+        expect_step(page, "question", "2 / 20")
     rows = answers(checkout)
     assert rows == [(4, 2, 1)]
     with served(checkout, port, STARTING):
         page.goto(f"http://127.0.0.1:{port}/study/")
-        answer(page, number=2)
-        page.get_by_text("3 / 20").wait_for()
+        expect_step(page, "question", "2 / 20")
+        answer(page)
+        expect_step(page, "question", "3 / 20")
     assert len(answers(checkout)) == 2
     context.close()
 
@@ -56,21 +66,7 @@ def practise(page: Page) -> None:
     page.get_by_role("dialog", name="Guidelines").wait_for()
     page.keyboard.press("Enter")
     answer_practice(page)
-    press_enter_when_ready(page)
-    page.keyboard.press("Enter")
-
-
-def answer(page: Page, number: int) -> None:
-    page.get_by_text(f"{number} / 20").wait_for()
-    page.keyboard.press("4")
-    page.keyboard.press("Shift+2")
-    page.keyboard.press("q")
-    press_enter_when_ready(page)
-
-
-def press_enter_when_ready(page: Page) -> None:
-    """Press Enter once the question is complete and its images have loaded."""
-    page.locator('.next[aria-disabled="false"]').wait_for()
+    press_next_when_ready(page)
     page.keyboard.press("Enter")
 
 
@@ -123,9 +119,3 @@ def wait_for(address: str, process: subprocess.Popen[bytes], timeout: float) -> 
         except (urllib.error.URLError, ConnectionError):
             time.sleep(0.2)
     pytest.fail(f"{address} did not answer within {timeout} s")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -386,6 +386,7 @@ class Server:
     ) -> None:
         self.place, self.command = place, command
         self.log = place.folder / "server.log"
+        self.log.unlink(missing_ok=True)  # of another test in this folder
         with closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]

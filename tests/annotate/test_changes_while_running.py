@@ -19,7 +19,7 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.tables import participant_page
 from hsfiq.annotate.texts import entry_texts, standard_texts
 from hsfiq.collect.messages import send_message
-from hsfiq.collect.owner import change_quotas, extend, perform_edit, prepare_edit
+from hsfiq.collect.owner import extend, perform_edit, prepare_edit
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import MessageRecipient, StatusChange
@@ -54,8 +54,7 @@ def test_an_extended_study_is_offered_again(visit: Visit) -> None:
     assert third.post("/enrol", data={"study": 1}).status_code == 410
 
 
-@pytest.mark.parametrize("language", ["en", "ko"])
-@pytest.mark.parametrize("on_failure", ["pause", "exclude"])
+@pytest.mark.parametrize(("language", "on_failure"), [("en", "pause"), ("ko", "exclude")])
 def test_failed_checks_stop_a_participant_who_was_told_so(
     visit: Visit, on_failure: Literal["pause", "exclude"], language: str
 ) -> None:
@@ -85,21 +84,6 @@ def test_failed_checks_stop_a_participant_who_was_told_so(
     with database.reading() as session:
         page = participant_page(session, "telltale-study", "p1")
     assert f"active → {on_failure}d (by the rule: failed checks: 1" in page
-
-
-def test_a_study_whose_quotas_are_reached_is_full(visit: Visit) -> None:
-    recruitment = {"mode": "prolific", "quotas": {"shirt": 1}, "full_code": "FU11"}
-    client, database = visit(recruitment=recruitment | {"completion_code": "C0DE"})
-    arrival = {"STUDY_ID": "64ab", "SESSION_ID": "77cd"}
-    for person, status in (("a", 303), ("b", 410)):
-        answer = client.get("/start", params=arrival | {"PROLIFIC_PID": person})
-        assert answer.status_code == status
-        client.cookies.clear()
-    assert "FU11" in answer.text
-    with database.writing() as session:
-        change_quotas(session, list_studies(session)[0], {"shirt": 2})
-    answer = client.get("/start", params=arrival | {"PROLIFIC_PID": "b"})
-    assert answer.status_code == 303
 
 
 @pytest.fixture

@@ -115,20 +115,13 @@ def test_a_copy_is_made_once_and_again_if_it_was_deleted(tmp_path: Path, folder:
     assert copies.of(source, "thumbnail") != first
 
 
-@pytest.mark.parametrize("content", [
-    b"",
-    b"no image at all",
-    b"\x89PNG\r\n\x1a\n" + b"\0" * 40,
-    b"\xff\xd8\xff\xe0" + b"\0" * 400,
-    b"RIFF\x10\0\0\0WEBPVP8 ",
-    b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-    encoded(Picture.effect_noise((300, 400), 60), "JPEG")[:4000],
-], ids=["empty", "text", "png", "jpeg", "webp", "svg", "truncated"])  # fmt: skip
-def test_a_file_that_is_not_an_image(tmp_path: Path, folder: Path, content: bytes) -> None:
-    source = tmp_path / "source.png"
-    source.write_bytes(content)
-    assert isinstance(WebCopies(folder).of(source, "thumbnail"), Fault)
-    assert list(folder.iterdir()) == []
+def test_a_file_that_is_not_an_image(tmp_path: Path, folder: Path) -> None:
+    source, noise = tmp_path / "source.png", Picture.effect_noise((300, 400), 60)
+    truncated = (encoded(noise, "JPEG")[:4000], b"RIFF\x10\0\0\0WEBPVP8 ")
+    for content in (b"", b"no image at all", *truncated):
+        source.write_bytes(content)
+        assert isinstance(WebCopies(folder).of(source, "thumbnail"), Fault)
+        assert list(folder.iterdir()) == []
 
 
 def test_without_a_writable_folder(tmp_path: Path) -> None:
@@ -213,12 +206,8 @@ def test_an_image_is_refused_with_the_reason(study: tuple[Place, TestClient], ki
 
 
 LARGE: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "PNG": (
-        ".png",
-        lambda: encoded(quarters("RGB", COLOURS, (7300, 5480)), "PNG", compress_level=1),
-    ),
     "JPEG": (".jpg", lambda: encoded(quarters("RGB", COLOURS, (7300, 5480)), "JPEG")),
-    "wider than WebP allows": (
+    "PNG wider than WebP allows": (
         ".png",
         lambda: encoded(quarters("RGB", COLOURS, (20_000, 2_000)), "PNG", compress_level=1),
     ),

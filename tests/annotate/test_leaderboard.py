@@ -47,6 +47,7 @@ from hsfiq.db.tables import Participant, Study
 from tests.annotate.axe import faults
 from tests.arenas import ARENA, TEXT, Voter, add_turn_with_vote, draw_arena, end_search, systems_met
 from tests.databases import ReusedPostgres, ReusedSqlite
+from tests.hsfiq.samples import on_sqlite
 from tests.live_servers import serving
 
 NAMES = ("alpha <b>", "beta", "gamma")
@@ -219,6 +220,7 @@ def test_it_shows_no_text_no_image_and_no_participant(voted: tuple[Database, int
     assert "alpha <b>" not in page
 
 
+@on_sqlite
 def test_too_few_votes_have_no_ranking(database: Database) -> None:
     draw_arena(database, NAMES)
     headers = {"Cookie": owners_cookie(database)}
@@ -360,6 +362,7 @@ def test_a_participant_does_not_see_their_own_vote(database: Database) -> None:
     assert ">173<" in page_of(database, Cookie=owners_cookie(database))
 
 
+@on_sqlite
 def test_votes_of_a_search_count_when_it_has_ended(database: Database) -> None:
     _, voters = public_arena(database)
     before = page_of(database)
@@ -376,6 +379,7 @@ def test_votes_of_a_search_count_when_it_has_ended(database: Database) -> None:
     assert page_of(database) == after
 
 
+@on_sqlite
 def test_keys_that_are_given_again_count_as_new(database: Database) -> None:
     """SQLite gives the keys of the newest rows again when these have been deleted."""
     study, voters = public_arena(database)
@@ -414,6 +418,7 @@ def test_figures_change_when_enough_others_have_voted(database: Database) -> Non
     assert f">{arena.n_votes}<" not in page_of(database)
 
 
+@on_sqlite
 def test_votes_that_disappear_do_not_change_the_figures(database: Database) -> None:
     study, voters = public_arena(database)
     before = page_of(database)
@@ -429,6 +434,7 @@ def test_votes_that_disappear_do_not_change_the_figures(database: Database) -> N
     assert ">92<" in page_of(database)  # 72 votes, without 24, and 44 more
 
 
+@on_sqlite
 def test_before_the_first_publication_the_page_tells_no_number(database: Database) -> None:
     study = draw_arena(database, NAMES)
     change(database, study, "public")

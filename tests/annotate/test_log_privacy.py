@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from hsfiq.db.engine import connect, open_database
+from tests.annotate.enrolment.visits import PERSON, PROLIFIC
 from tests.annotate.page_requests import answer_body, view
 from tests.annotate.private_texts import quoted_in
 from tests.annotate.served_studies import Place, Server, make_study, newcomer
@@ -91,10 +92,6 @@ def test_each_private_text_would_be_found() -> None:
             assert quoted_in(f"a line with {private}\n", client, body, token) == [private]
 
 
-PERSON = "5f8e0c1d2b3a4c5d6e7f8a9b"
-ARRIVAL = {"PROLIFIC_PID": PERSON, "STUDY_ID": "64ab", "SESSION_ID": "77cd"}
-
-
 @pytest.fixture
 def prolific_server(place: Place) -> Iterator[Server]:
     make_study(place, recruitment={"mode": "prolific", "completion_code": "C1"}).close()
@@ -114,14 +111,14 @@ def alter(place: Place, statement: str) -> None:
 def test_no_log_line_and_no_page_has_a_platform_id(prolific_server: Server) -> None:
     place = prolific_server.place
     with httpx.Client(base_url=prolific_server.url) as browser:
-        pages = [browser.get("/start", params=ARRIVAL, follow_redirects=True)]
+        pages = [browser.get("/start", params=PROLIFIC, follow_redirects=True)]
         pages += [browser.get(path) for path in ("/", "/question")]
-        pages += [browser.get("/start", params=ARRIVAL | {"study": "no"})]
-        pages += [browser.get("/start", params=ARRIVAL | {"SESSION_ID": "../"})]
+        pages += [browser.get("/start", params=PROLIFIC | {"study": "no"})]
+        pages += [browser.get("/start", params=PROLIFIC | {"SESSION_ID": "../"})]
         alter(place, "UPDATE studies SET status = 'closed'")
-        pages += [browser.get("/start", params=ARRIVAL | {"PROLIFIC_PID": f"{PERSON}0"})]
+        pages += [browser.get("/start", params=PROLIFIC | {"PROLIFIC_PID": f"{PERSON}0"})]
         alter(place, "ALTER TABLE participants RENAME COLUMN external_id TO elsewhere")
-        pages += [browser.get("/start", params=ARRIVAL)]
+        pages += [browser.get("/start", params=PROLIFIC)]
     assert [page.status_code for page in pages] == [200, 200, 200, 404, 400, 410, 500]
     assert not [page for page in pages if PERSON in page.text]
     prolific_server.stop(signal.SIGTERM)  # after it has logged the fault

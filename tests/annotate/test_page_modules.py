@@ -15,8 +15,7 @@ from playwright.sync_api import expect
 from hsfiq.annotate.pages import FOLDER
 from hsfiq.annotate.question_page import FILES, VERSION, add_question_page
 from hsfiq.annotate.texts import TAGS, html_of
-from hsfiq.answer_rules import HIGHEST_SCORE
-from hsfiq.study.languages import LANGUAGES, standard_texts
+from hsfiq.study.languages import standard_texts
 from tests.annotate.question_page import OpenPage
 from tests.annotate.served_studies import ServeStudy
 from tests.annotate.typescript import DECLARATIONS, typescript
@@ -81,11 +80,6 @@ def test_every_text_is_used_and_every_text_named_exists() -> None:
         *("practice_text", "practice_text_shapes"),
         *("practice_explanation", "practice_expected"),
     }
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_each_score_has_an_anchor(language: str) -> None:
-    assert len(standard_texts(language)["page"]["anchors"]) == HIGHEST_SCORE
 
 
 def test_every_element_that_the_code_looks_for_is_on_the_page() -> None:

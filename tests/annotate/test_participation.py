@@ -151,7 +151,9 @@ def test_declining(server: ThreadServer, open_page: OpenPage) -> None:
     expect_step(page, "question", "Practice")
 
 
-def test_holding_a_key_counts_as_one_press(server: ThreadServer, open_page: OpenPage) -> None:
+def test_holding_a_key_counts_as_one_press_and_a_wrong_answer_is_tried_again(
+    server: ThreadServer, open_page: OpenPage
+) -> None:
     page = open_page(server, is_ready=False)
     tab_to(page, ".agree")
     guidelines = page.get_by_role("dialog", name=TEXT["guidelines"])
@@ -162,17 +164,24 @@ def test_holding_a_key_counts_as_one_press(server: ThreadServer, open_page: Open
     page.keyboard.up("Enter")
     expect(guidelines).to_be_visible()
     press(page, "Enter")
-    answer_practice(page)
+    answer_practice(page, is_right=False)
     page.locator('.next[aria-disabled="false"]').wait_for()
-    feedback = page.get_by_role("dialog", name=TEXT["practice_correct"])
+    feedback = page.get_by_role("dialog", name=TEXT["practice_incorrect"])
+    begin = page.get_by_role("button", name=TEXT["practice_begin"])
     page.keyboard.down("Enter")
     feedback.wait_for()
     for _ in range(5):
         page.keyboard.down("Enter")
     page.keyboard.up("Enter")
-    expect(feedback).to_be_visible()
     press(page, "4", "b")  # nor do the question's keys reach through a dialog
-    page.get_by_role("button", name=TEXT["practice_begin"]).dblclick()
+    for _ in range(2):
+        expect(feedback).to_contain_text(TEXT["practice_try_again"])
+        expect(begin).to_be_hidden()
+        press(page, "Enter")
+        expect(feedback).to_be_hidden()
+        expect_step(page, "question", "Practice")
+        press(page, "Enter")
+    begin.dblclick()  # nobody has to give up
     expect_step(page, "question", "1 / 6")
     page.evaluate(
         """() => {
@@ -330,29 +339,6 @@ def test_a_study_can_be_completed_on_a_phone_without_key_hints(
         expect(page.locator("kbd:visible")).to_have_count(0)
     page.locator(".set").nth(1).locator(".frame").nth(0).tap()
     expect(page.get_by_role("dialog", name=TEXT["zoom"])).to_be_visible()
-
-
-def test_a_wrong_practice_answer_is_explained_and_tried_again(
-    server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(server, is_ready=False)
-    page.locator(".agree").click()
-    expect(page.get_by_role("dialog", name=TEXT["guidelines"])).to_be_visible()
-    press(page, "Enter")
-    expect_step(page, "question", "Practice")
-    answer_practice(page, is_right=False)
-    feedback = page.get_by_role("dialog", name=TEXT["practice_incorrect"])
-    begin = page.get_by_role("button", name=TEXT["practice_begin"])
-    for _ in range(2):
-        press(page, "Enter")
-        expect(feedback).to_contain_text(TEXT["practice_try_again"])
-        expect(begin).to_be_hidden()
-        press(page, "Enter")
-        expect(feedback).to_be_hidden()
-        expect_step(page, "question", "Practice")
-    press(page, "Enter")
-    begin.click()  # nobody has to give up
-    expect_step(page, "question", "1 / 6")
 
 
 def test_a_press_while_offline_loses_nothing_and_stores_nothing_twice(

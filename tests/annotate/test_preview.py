@@ -30,6 +30,7 @@ from tests.annotate.served_studies import (
     make_study,
     set_status,
 )
+from tests.hsfiq.samples import on_sqlite
 
 JUDGEMENTS: dict[str, dict[str, object]] = {
     "single": {"score": 3},
@@ -129,6 +130,7 @@ def test_a_preview_shows_every_page_and_changes_nothing(
     assert everything(preview_database) == before
 
 
+@on_sqlite
 def test_going_back_shows_the_question_without_an_answer(preview_database: Database) -> None:
     client = client_of(preview_database)
     browser = PreviewBrowser(client, link_to(preview_database))
@@ -149,6 +151,7 @@ def test_going_back_shows_the_question_without_an_answer(preview_database: Datab
     assert browser.post("restart", {})["step"] == "consent"
 
 
+@on_sqlite
 def test_an_answer_is_checked_as_an_annotators_is(preview_database: Database) -> None:
     client = client_of(preview_database)
     browser = PreviewBrowser(client, link_to(preview_database))
@@ -162,6 +165,7 @@ def test_an_answer_is_checked_as_an_annotators_is(preview_database: Database) ->
     assert client.post("/preview/submit", json=tied).status_code == 422
 
 
+@on_sqlite
 def test_a_participant_in_the_same_browser_is_left_alone(preview_database: Database) -> None:
     client = begin(client_of(preview_database), preview_database)
     assert view(client)["step"] == "consent"
@@ -202,6 +206,7 @@ def test_every_kind_can_be_previewed(tmp_path: Path, asked: str) -> None:
     database.close()
 
 
+@on_sqlite
 def test_links_that_are_not_signed_or_have_expired_open_nothing(
     preview_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 from sqlalchemy import select
 
 from hsfiq.annotate.owner.tables import participant_page, question_page
@@ -248,71 +248,56 @@ def asking_server(serve_study: ServeStudy) -> ThreadServer:
 @pytest.mark.browser
 def test_the_page_keeps_and_sends_them(asking_server: ThreadServer, open_page: OpenPage) -> None:
     page = open_page(asking_server)
-    expect_step(page, "question", "1 / 6")
+
+    def press_next() -> None:
+        page.locator(".page .main").focus()
+        press(page, "Enter")
+
+    def options(name: str) -> Locator:
+        return page.locator(f'[data-field="extra_{name}"] .option')
+
+    price, note, other, where = (
+        page.locator(f"[name=extra_{name}]")
+        for name in ("price", "note", "why_other", "where_other")
+    )
     answer(page)
     press(page, "Enter")
     expect(page.locator(".notice-text")).to_have_text("Still missing: “How sure?”.")
-    page.locator('[data-field="extra_sure"] .option').nth(2).click()
-    page.locator('[data-field="extra_marks"] .option').nth(1).click()
-    price, note = (page.locator("[name=extra_price]"), page.locator("[name=extra_note]"))
+    options("sure").nth(2).click()
+    options("marks").nth(1).click()
     price.fill("a lot")
     note.fill("1 x r")
-    page.locator(".page .main").focus()
-    press(page, "Enter")
+    press_next()
     expect(page.locator(".notice-text")).to_contain_text("a number for “What would it cost?”")
+    expect(page.locator('[data-field="extra_price"] legend')).to_contain_text("(from 0 to 500)")
+    expect(other).to_be_hidden()
+    price.fill("-5")
+    options("why").nth(2).click()
+    press_next()
+    unanswered = page.locator(".unanswered").evaluate_all("all => all.map((e) => e.dataset.field)")
+    assert unanswered == ["extra_price", "extra_why"]
+    price.fill("12,5")
+    other.fill("a gift")
+    options("where").nth(0).click()
+    options("where").nth(2).click()
+    where.fill("market")
     page.reload()
     expect(note).to_have_value("1 x r")
-    price.fill("12,5")
-    page.locator(".page .main").focus()
-    press(page, "Enter")
+    expect(other).to_have_value("a gift")
+    press_next()
     expect_step(page, "question", "2 / 6")
     expect(note).to_have_value("")
-    assert [row.extra for row in stored(asking_server.database)] == [
-        {"sure": 3, "marks": [2], "price": 12.5, "note": "1 x r"}
-    ]
+    expect(other).to_be_hidden()
+    assert [row.extra for row in stored(asking_server.database)] == [{
+        "sure": 3, "marks": [2], "price": 12.5, "note": "1 x r", "why": "a gift",
+        "where": [1, "market"],
+    }]  # fmt: skip
     page.locator(".button.back").click()
     expect_step(page, "question", "1 / 6")
     expect(price).to_have_value("12.5")
-    expect(page.locator('[data-field="extra_marks"] input').nth(1)).to_be_checked()
-
-
-@pytest.mark.browser
-def test_the_page_takes_numbers_within_the_bounds_and_other_answers(
-    asking_server: ThreadServer, open_page: OpenPage
-) -> None:
-    page = open_page(asking_server)
-    press(page, "4", "Shift+Digit2", "q")
-    expect(page.locator('[data-field="extra_price"] legend')).to_contain_text("(from 0 to 500)")
-    page.locator('[data-field="extra_sure"] .option').nth(2).click()
-    other, where = (
-        page.locator("[name=extra_why_other]"),
-        page.locator("[name=extra_where_other]"),
-    )
-    expect(other).to_be_hidden()
-    price = page.locator("[name=extra_price]")
-    price.fill("-5")
-    page.locator('[data-field="extra_why"] .option').nth(2).click()
-    page.locator(".page .main").focus()
-    press(page, "Enter")
-    unanswered = page.locator(".unanswered").evaluate_all("all => all.map((e) => e.dataset.field)")
-    assert unanswered == ["extra_price", "extra_why"]
-    price.fill("5")
-    other.fill("a gift")
-    page.locator('[data-field="extra_where"] .option').nth(0).click()
-    page.locator('[data-field="extra_where"] .option').nth(2).click()
-    where.fill("market")
-    page.reload()
-    expect(other).to_have_value("a gift")
-    page.locator(".page .main").focus()
-    press(page, "Enter")
-    expect_step(page, "question", "2 / 6")
-    expect(other).to_be_hidden()
-    (row,) = stored(asking_server.database)
-    assert row.extra == {"sure": 3, "price": 5, "why": "a gift", "where": [1, "market"]}
-    page.locator(".button.back").click()
-    expect_step(page, "question", "1 / 6")
     expect(where).to_have_value("market")
-    expect(page.locator('[data-field="extra_why"] input').nth(2)).to_be_checked()
+    for name, place in (("marks", 1), ("why", 2)):
+        expect(page.locator(f'[data-field="extra_{name}"] input').nth(place)).to_be_checked()
 
 
 @pytest.mark.browser

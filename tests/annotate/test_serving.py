@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -119,18 +119,6 @@ def run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
         return thread.submit(asyncio.run, coroutine).result()
 
 
-MOST_REVISIONS = 2000
-"""So that the test ends even if the server does not."""
-
-
-@contextmanager
-def browser(server: Server) -> Iterator[httpx.Client]:
-    """A participant's browser at the first question."""
-    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
-        assert client.get(f"/start/{newcomer(server.place)}").status_code == 303
-        yield client
-
-
 def beside(file: Path) -> set[str]:
     """The names of a database's files."""
     return {path.name for path in file.parent.glob(f"{file.name}*") if path.is_file()}
@@ -148,32 +136,43 @@ def answers_in_main_file(file: Path, tmp_path: Path) -> int:
     return answers_in(copy)
 
 
-def revise(server: Server) -> int:
-    """Revise one answer until the server stops; return how many revisions were acknowledged."""
-    acknowledged = 0
-    with browser(server) as client, suppress(httpx.TransportError):
-        shown = view(client)
-        while acknowledged < MOST_REVISIONS:
-            reply = client.post("/submit", json=answer_body(shown, f"{acknowledged:016}"))
-            assert reply.status_code == 200, reply.text
-            acknowledged += 1
-            shown = view(client, 1)
-    return acknowledged
+class Reviser(threading.Thread):
+    """A participant who revises one answer until the server ends."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__()
+        self.server, self.acknowledged = server, 0
+
+    def run(self) -> None:
+        address = self.server.url
+        with (
+            httpx.Client(base_url=address, timeout=60, trust_env=False) as client,
+            suppress(httpx.TransportError),
+        ):
+            client.get(f"/start/{newcomer(self.server.place)}")
+            shown = view(client)
+            while True:
+                body = answer_body(shown, f"{self.acknowledged:016}")
+                assert client.post("/submit", json=body).status_code == 200
+                self.acknowledged += 1
+                shown = view(client, 1)
 
 
 @pytest.mark.slow
 def test_the_main_file_alone_has_every_acknowledged_answer_after_a_stop(
     process_server: Server, tmp_path: Path
 ) -> None:
-    place, n_browsers = process_server.place, 2
-    with ThreadPoolExecutor(n_browsers) as pool:
-        counts = [pool.submit(revise, process_server) for _ in range(n_browsers)]
-        while answers_in(place.file) < 10 and not any(count.done() for count in counts):
-            time.sleep(0.05)
-        assert process_server.stop(signal.SIGTERM) == 0
-        acknowledged = sum(count.result() for count in counts)
+    place, revisers = process_server.place, [Reviser(process_server) for _ in range(2)]
+    for reviser in revisers:
+        reviser.start()
+    while answers_in(place.file) < 10 and all(reviser.is_alive() for reviser in revisers):
+        time.sleep(0.05)
+    assert process_server.stop(signal.SIGTERM) == 0
+    for reviser in revisers:
+        reviser.join()
+    acknowledged = sum(reviser.acknowledged for reviser in revisers)
     # The acknowledgement of an answer may be lost on its way.
-    assert acknowledged <= answers_in_main_file(place.file, tmp_path) <= acknowledged + n_browsers
+    assert acknowledged <= answers_in_main_file(place.file, tmp_path) <= acknowledged + 2
     assert beside(place.file) == {"study.db"}
 
 
@@ -302,28 +301,6 @@ def test_who_began_after_the_backup_is_told_so_and_can_begin_again(
     page.wait_for_url(f"{server.url}/")
     page.goto(f"{server.url}/study/")
     expect(page.locator(".no-access")).to_contain_text(TEXT["participant_unknown"])
-
-
-class Reviser(threading.Thread):
-    """A participant who revises one answer until the server ends."""
-
-    def __init__(self, server: Server) -> None:
-        super().__init__()
-        self.server, self.acknowledged = server, 0
-
-    def run(self) -> None:
-        address = self.server.url
-        with (
-            httpx.Client(base_url=address, timeout=60, trust_env=False) as client,
-            suppress(httpx.TransportError),
-        ):
-            client.get(f"/start/{newcomer(self.server.place)}")
-            shown = view(client)
-            while True:
-                body = answer_body(shown, f"{self.acknowledged:016}")
-                assert client.post("/submit", json=body).status_code == 200
-                self.acknowledged += 1
-                shown = view(client, 1)
 
 
 def revisions_at(url: str) -> int:

@@ -224,23 +224,6 @@ def test_times_are_limited_to_the_wall_time(annotator: TestClient, database: Dat
     assert row.submitted_at - row.first_interaction_at == timedelta(seconds=30)
 
 
-# ---------------------------------------------------------------------- paused and closed studies
-
-
-@pytest.mark.parametrize("status", ["paused", "closed"])
-def test_a_paused_or_closed_study_refuses_answers(
-    annotator: TestClient, database: Database, status: str
-) -> None:
-    current_view = view(annotator)
-    set_status(database, status)
-    shown_now = view(annotator)
-    assert (shown_now["step"], shown_now["kind"]) == ("farewell", status)
-    assert annotator.post("/submit", json=answer_body(current_view)).status_code == 410
-    assert stored(database) == []
-    set_status(database, "open")
-    assert annotator.post("/submit", json=answer_body(current_view)).status_code == 200
-
-
 # ----------------------------------------------------------------------------------- missing images
 
 

@@ -1,6 +1,5 @@
 """The README's five commands print what it shows; its targets, extras and links exist."""
 
-import json
 import re
 import shlex
 import subprocess
@@ -15,6 +14,7 @@ from hsfiq.cli import run
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import open_database
 from hsfiq.rehearsal import answer_study
+from tests.docs.test_study_docs import write
 from tests.hsfiq.own_data import write_own_data
 
 ROOT = Path(__file__).parents[2]
@@ -173,8 +173,3 @@ def write_inputs(folder: Path) -> None:
             for user in (1, 2)
         },
     )
-
-
-def write(path: Path, value: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value), encoding="utf-8")

@@ -131,7 +131,7 @@ def write_inputs() -> None:
     Path("password.txt").write_text("a password of some length\n", encoding="utf-8")
 
 
-def write(name: str, value: Any) -> None:
+def write(name: str | Path, value: Any) -> None:
     path = Path(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value), encoding="utf-8")

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from sqlalchemy import func, select
 
-from hsfiq.db.search_tables import SearchEnding, SearchFeedback, SearchList
+from hsfiq.db.search_tables import SearchEnding, SearchList
 from hsfiq.drawn.garments import garment_of
 from tests.annotate.served_studies import the_one
 from tests.drawn_retriever import DrawnRetriever
@@ -86,19 +86,6 @@ def test_a_vote_is_required(page: SearchPage, catalogue: Catalogue) -> None:
     assert page.judge()["number"] == 2
 
 
-def test_a_turn_is_sent_again_without_a_second_vote(page: SearchPage, catalogue: Catalogue) -> None:
-    page.ask("is red")
-    payload = page.turn("is blue", opinion=page.opinion(vote=0))
-    stale = page.turn("is green")
-    view = page.post("/search/turn", payload)
-    assert page.post("/search/turn", payload) == view
-    page.post("/search/turn", stale, 409)  # from another tab
-    with catalogue.database.reading() as session:
-        votes = select(SearchFeedback.preference, SearchFeedback.both_bad)
-        newest = session.execute(votes.order_by(SearchFeedback.turn_id.desc())).first()
-        assert newest == (0, False)
-
-
 def test_no_half_turn_is_stored_or_shown(
     page: SearchPage, catalogue: Catalogue, rivals: list[Listener]
 ) -> None:
@@ -125,16 +112,6 @@ def test_two_tabs_get_the_same_lists(page: SearchPage, catalogue: Catalogue) -> 
         first_tab, second_tab = tabs.map(lambda _: page.post("/search/list", asked), range(2))
     assert first_tab["turns"] == second_tab["turns"]
     assert n_lists(catalogue) == before + 2
-
-
-def test_a_search_without_lists_can_be_stopped(page: SearchPage, rivals: list[Listener]) -> None:
-    rivals[0].stop()
-    try:
-        assert page.ask("is red")["is_unavailable"]
-        assert page.stop()["ending"] == "stopped"
-    finally:
-        rivals[0].start()
-    assert page.judge(why="technical")["number"] == 2
 
 
 def test_nothing_sent_names_a_system_and_no_text_reaches_others(

@@ -216,11 +216,6 @@ def test_checks_are_asked_counted_and_dropped(catalogue: Catalogue, kind: str) -
             assert history.expected
 
 
-def test_gold_questions_about_queries_are_refused(catalogue: Catalogue) -> None:
-    with pytest.raises(AssertionError, match=r"checks\.gold: cannot be used with kind = .query."):
-        catalogue.create("query", name="refused", queries="[checks]\ngold = 1\n")
-
-
 def test_a_release_of_another_kind_is_refused(catalogue: Catalogue, tmp_path: Path) -> None:
     name = catalogue.create("single", name="single-alone")
     for release in ("hs", "hp", "images"):

@@ -173,9 +173,6 @@ def test_a_phone_loses_no_text(
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
-expect.set_options(timeout=TIMEOUT_MS)
-
-
 def votes(catalogue: Catalogue, study: str) -> list[tuple[int, bool]]:
     with catalogue.database.reading() as session:
         row = catalogue.study(session, study)
@@ -321,8 +318,6 @@ def test_stopping_a_search_is_confirmed_and_the_page_asks_in_order(
     assert stored(catalogue, study) == (["is red"], ["stopped"])
     assert votes(catalogue, study) == [(2, False)]
 
-
-expect.set_options(timeout=TIMEOUT_MS)
 
 PATIENCE_MS = 500
 """After this, Enter is pressed again: a browser under load may not have taken it for a user's."""

@@ -405,27 +405,6 @@ def test_a_reassigned_question_is_refused(annotator: TestClient, database: Datab
     assert (now_at["number"], now_at["total"]) == (1, 5)
 
 
-def test_questions_are_reassigned_after_the_lease(
-    annotator: TestClient, app: FastAPI, database: Database
-) -> None:
-    enrol(browser_of(app), database)  # now every form is taken
-    is_first = Participant.name == "p1"
-
-    def leave() -> None:
-        with database.writing() as session:
-            first = session.scalars(select(Participant).where(is_first)).one()
-            first.seen_at = datetime.now(UTC) - timedelta(days=1)
-
-    leave()
-    current_view = view(annotator)  # a sign of life: it stays theirs
-    leave()
-    third = enrol(browser_of(app), database)
-    assert annotator.post("/submit", json=answer_body(current_view)).status_code == 403
-    assert view(annotator)["kind"] == "reassigned"
-    assert answer_until(third, "done")["total"] == 6
-    assert all_of(database, select(Form).where(Form.participant_id.is_(None))) == []
-
-
 def test_a_partial_participation_is_acknowledged(annotator: TestClient, database: Database) -> None:
     annotator.post("/submit", json=answer_body(view(annotator)))
     reassign(database)

@@ -162,14 +162,6 @@ def test_the_limit_is_for_an_hour(
     assert len(all_of(database, select(EnrolmentByAddress))) == 1
 
 
-def test_no_limit(new_browser: TestClient, database: Database) -> None:
-    limit_to(database, 0)
-    for _ in range(2):
-        new_browser.cookies.clear()
-        assert new_browser.post("/enrol", data=begin_form(new_browser)).status_code == 303
-    assert all_of(database, select(EnrolmentByAddress)) == []
-
-
 def test_made_up_people_of_a_platform_are_limited_too(visit: Visit) -> None:
     client, database = visit(recruitment={"mode": "prolific", "enrolments_per_address": 1})
     statuses = []

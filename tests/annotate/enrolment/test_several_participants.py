@@ -23,12 +23,10 @@ from tests.annotate.served_studies import (
     TITLE,
     Place,
     ThreadServer,
-    Visit,
     browser_of,
     count,
     enrol,
     newcomer,
-    plain_browser,
     update_all,
 )
 
@@ -210,11 +208,3 @@ def test_a_full_study_is_not_offered(
     enrol(new_browser, database)
     update_all(database, Study, status="closed")
     assert f">{TEXT['begin']}</button>" not in new_browser.get("/").text
-
-
-def test_a_study_with_all_its_participants_is_not_offered(visit: Visit) -> None:
-    client, database = visit(recruitment={"participants": 1})
-    form = begin_form(client)
-    enrol(plain_browser(database), database)
-    assert TEXT["full"] in client.get("/").text
-    assert client.post("/enrol", data=form).status_code == 410

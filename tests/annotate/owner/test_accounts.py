@@ -27,7 +27,7 @@ from hsfiq.annotate.serving.proxy import (
     trusted_proxies,
 )
 from hsfiq.cli import run
-from hsfiq.db.engine import Database, open_database
+from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Account
 from hsfiq.db.tables import Participant, Study
 from hsfiq.db.types import digest_of
@@ -339,18 +339,16 @@ def test_the_owner_keeps_accounts_on_the_dashboard(
     assert change(action="disable", name="kim").status_code == 200
     assert "disabled" in new_browser.get("/owner/accounts").text
     assert "/owner/link/" in change(action="reset", name="kim").text
-    for fields in (
-        {"action": "invite", "name": "kim", "role": "helper"},
-        {"action": "invite", "name": "a b", "role": "helper"},
-        {"action": "invite", "name": "lee", "role": "king"},
-        {"action": "disable", "name": "owner"},
-        {"action": "role", "name": "owner", "role": "helper"},
-        {"action": "disable", "name": "nobody"},
-        {"action": "x", "name": "kim"},
-    ):
-        answer = change(**fields)
-        assert answer.status_code == 422, fields
+    for action, name, role, message in (
+        ("invite", "kim", "helper", "already"), ("invite", "a b", "helper", "no name"),
+        ("invite", "lee", "king", ""), ("disable", "owner", "", "cannot be changed"),
+        ("role", "owner", "helper", "cannot be changed"), ("disable", "nobody", "", "nobody"),
+        ("x", "kim", "", ""),
+    ):  # fmt: skip
+        answer = change(action=action, name=name, role=role)
+        assert answer.status_code == 422, (action, name)
         assert 'role="alert"' in answer.text
+        assert message in answer.text
 
 
 # ------------------------------------------------------------------------------------ the commands
@@ -379,19 +377,10 @@ def test_the_commands_keep_accounts(
     assert '"state": "invited"' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("invite", "a b", "--role", "helper"), "no name"),
-    (("invite", "owner", "--role", "helper"), "already"),
-    (("disable", "nobody"), "'nobody'"),
-    (("role", "owner", "helper"), "cannot be changed"),
-    (("reset", "owner"), "hsfiq account password"),
-])  # fmt: skip
-def test_what_cannot_be_done_is_said_in_one_line(
-    database: Database, arguments: tuple[str, ...], message: str
-) -> None:
-    done = hsfiq("account", *arguments, "--database", str(database.engine.url))
+def test_what_cannot_be_done_is_said_in_one_line(database: Database) -> None:
+    done = hsfiq("account", "reset", "owner", "--database", str(database.engine.url))
     assert done.code in (1, 2)
-    assert (message in done.err, done.err.count("\n")) == (True, 1)
+    assert ("hsfiq account password" in done.err, done.err.count("\n")) == (True, 1)
 
 
 # ------------------------------------------------------------------------------- a proxy's header
@@ -426,8 +415,14 @@ def test_the_proxys_header_names_the_account(app: FastAPI, database: Database) -
         assert browser.get("/owner/export/1/hp", headers=foreign).status_code == 403
 
 
-@pytest.mark.parametrize("peer", [ELSEWHERE, "127.0.0.2", "a name"])
-def test_the_header_of_anybody_else_counts_for_nothing(app: FastAPI, peer: str) -> None:
+@pytest.mark.parametrize(
+    ("peer", "proxies"),
+    [(ELSEWHERE, PROXY), ("127.0.0.2", PROXY), ("a name", PROXY), (PROXY, "192.0.2.1")],
+)
+def test_the_header_of_anybody_else_counts_for_nothing(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch, peer: str, proxies: str
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
     headers = {"X-Remote-User": "owner", "X-Forwarded-For": PROXY}
     answer = behind_proxy(app, peer).get("/owner/board/config", headers=headers)
     assert answer.status_code == 401
@@ -496,9 +491,6 @@ def test_a_header_that_cannot_name_users_is_refused(header: str) -> None:
         checked_header(header)
 
 
-HEADER, SECRET = "X-Remote-User", "0123456789abcdef"
-
-
 def enter(context: BrowserContext, server: ThreadServer, role: Role) -> Page:
     """Follow the link of a new account, and set its password."""
     with server.database.writing() as session:
@@ -514,15 +506,25 @@ def enter(context: BrowserContext, server: ThreadServer, role: Role) -> Page:
     return page
 
 
+PARTS = ("#question", "#participant", "#person-pause", "#person-resume", "#person-exclude",
+         "#study-open", "#study-pause", "#study-close")  # fmt: skip
+
+
+def expect_parts(page: Page, *parts: str) -> None:
+    """Wait until exactly these parts are visible."""
+    visible = page.locator(", ".join(PARTS)).filter(visible=True)
+    expect(visible).to_have_count(len(parts))
+    assert set(visible.evaluate_all("all => all.map(({ id }) => `#${id}`)")) == set(parts)
+
+
 @pytest.mark.browser
 def test_a_helper_has_the_buttons_of_recruiting_alone(
     context: BrowserContext, server: ThreadServer
 ) -> None:
     page = enter(context, server, Role.HELPER)
-    for button in ("#person-pause", "#person-resume", "#study-open", "#study-pause"):
-        expect(page.locator(button)).to_be_visible()
-    for part in ("#person-exclude", "#study-close", "#question"):
-        expect(page.locator(part)).to_be_hidden()
+    expect_parts(
+        page, "#participant", "#person-pause", "#person-resume", "#study-open", "#study-pause"
+    )
     page.get_by_role("link", name="Invitations").click()
     page.get_by_label("How many").fill("2")
     page.get_by_role("button", name="Make links").click()
@@ -533,10 +535,8 @@ def test_a_helper_has_the_buttons_of_recruiting_alone(
 @pytest.mark.browser
 def test_analyst_has_answers_and_no_buttons(context: BrowserContext, server: ThreadServer) -> None:
     page = enter(context, server, Role.ANALYST)
-    expect(page.locator("#question")).to_be_visible()
     expect(page.get_by_role("link", name="Scores (hs) .zip")).to_be_visible()
-    for part in ("#participant", "#person-pause", "#study-pause", "#study-close"):
-        expect(page.locator(part)).to_be_hidden()
+    expect_parts(page, "#question")
 
 
 @pytest.mark.browser
@@ -549,31 +549,22 @@ def test_owner_invites_on_page_of_accounts(context: BrowserContext, server: Thre
     assert list(faults(page)) == []
 
 
-@pytest.mark.parametrize(
-    ("proxies", "statuses"), [("127.0.0.1", [200, 403]), ("192.0.2.1", [401, 401])]
-)
-def test_a_server_believes_the_header_of_its_proxy_alone(
-    copied: Place, monkeypatch: pytest.MonkeyPatch, proxies: str, statuses: list[int]
-) -> None:
-    monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
-    database = open_database(copied.url)
-    set_owner(database)
+def test_a_server_believes_the_header_of_its_proxy(copied: Place, database: Database) -> None:
     add_account(database, "ana", Role.ANALYST)
-    database.close()
     secret = copied.folder / "auth-secret"
     secret.write_text(f"{SECRET}\n")
     secret.chmod(0o600)
-    options = ("--auth-header", HEADER, "--auth-secret-file", str(secret))
+    options = ("--auth-header", "X-Remote-User", "--auth-secret-file", str(secret))
     server = Server(copied, "serve", "--database", copied.url, *options)
     server.start()
     answers = [
         httpx.get(
             f"{server.url}/owner/accounts",
-            headers={HEADER: name, "X-Auth-Secret": SECRET, "X-Forwarded-For": "192.0.2.1"},
+            headers={"X-Remote-User": name, "X-Auth-Secret": SECRET, "X-Forwarded-For": ELSEWHERE},
             timeout=60,
             trust_env=False,
         ).status_code
         for name in ("owner", "ana")
     ]
     server.kill()
-    assert answers == statuses
+    assert answers == [200, 403]

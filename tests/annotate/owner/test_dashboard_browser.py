@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
@@ -220,20 +221,16 @@ def test_link_that_is_clicked_twice_leads_to_dashboard(page: Page, server: Threa
     expect(page.locator(".tile").first).to_contain_text("15 of 24")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_fits_and_follows_the_colour_scheme(page: Page, scheme: str) -> None:
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    log_in(page)
-    for width in (1440, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert paper == {"light": "rgb(246, 245, 242)", "dark": "rgb(23, 23, 22)"}[scheme]
-
-
-def test_a_dashboard_that_nobody_touches_draws_nothing(page: Page) -> None:
+def test_the_page_fits_follows_the_colour_scheme_and_draws_nothing_at_rest(page: Page) -> None:
     note_frames(page)
     log_in(page)
+    papers = {"light": "rgb(246, 245, 242)", "dark": "rgb(23, 23, 22)"}
+    for scheme, width in product(papers, (1440, 390)):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert paper == papers[scheme]
     wait_until_at_rest(page)
 
 
@@ -245,15 +242,15 @@ def test_axe_finds_nothing_at_any_width(page: Page) -> None:
     page.locator(".people .pick", has_text="p1").first.click()
     page.get_by_role("button", name="Pause").first.click()
     expect(page.locator(".asking .ask")).to_be_visible()
-    sizes = [{"width": width, "height": 900} for width in (1440, 390, 768, 1024, 1920)]
+    sizes = [{"width": width, "height": 900} for width in (1440, 390, 768)]
     looks = [(size, scheme) for scheme in ("light", "dark") for size in sizes]
     violations = list(faults(page, looks))
     page.get_by_role("link", name="pictures, and all answers").click()
     expect(page.get_by_role("heading", level=1)).to_be_visible()
-    violations += faults(page, looks[::3])
+    violations += faults(page, looks[::2])
     page.get_by_role("link", name="p2", exact=True).first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("p2")
-    violations += faults(page, looks[::3])
+    violations += faults(page, looks[::2])
     assert violations == [], "\n".join(violations)
 
 

@@ -169,12 +169,6 @@ def test_scores_and_sides(counting: tuple[AnswerRow, ...]) -> None:
     assert ties == 0
 
 
-def test_checks(watched: Database) -> None:
-    with watched.reading() as session:
-        results = [(c.kind, c.passed) for c in check_results(session, list_studies(session)[0])]
-    assert results == [("arithmetic", False), ("arithmetic", True), ("arithmetic", True)]
-
-
 def test_agreement_equals_that_of_the_release(place: Place, tmp_path: Path) -> None:
     """Two of the queries have two identical sets; the second participant answers first."""
     rng = Random(5)

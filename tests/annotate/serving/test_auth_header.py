@@ -27,7 +27,7 @@ from hsfiq.audit import Selection, entries
 from hsfiq.db.engine import Database
 from hsfiq.public_url import parsed_url
 from tests.annotate.owner.studies_in_progress import set_owner
-from tests.annotate.served_studies import Place, ThreadServer, gradio_page
+from tests.annotate.served_studies import Place, ReusedStudy, ThreadServer, gradio_page
 from tests.annotate.serving.proxies import caddy, documented, free_port, make_certificate, nginx
 from tests.annotate.test_routes import address_of, gradio_paths, paths_of
 
@@ -139,21 +139,28 @@ PROXIES: dict[str, tuple[Callable[..., Any], Callable[[], str]]] = {
 }
 
 
-@pytest.fixture(params=PROXIES)
+@pytest.fixture(params=PROXIES, scope="module")
 def proxy(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["", "/hsfiq"])
+@pytest.fixture(params=["", "/hsfiq"], scope="module")
 def path(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def proxied(
-    copied: Place, database: Database, tmp_path: Path, proxy: str, path: str
+@pytest.fixture(scope="module")
+def study(usual_study: Place, tmp_path_factory: pytest.TempPathFactory) -> ReusedStudy:
+    return ReusedStudy(usual_study, tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="module")
+def served(
+    study: ReusedStudy, tmp_path_factory: pytest.TempPathFactory, proxy: str, path: str
 ) -> Iterator[Proxied]:
     """The study behind a proxy, with the app and what it was told."""
+    study.restore()
+    database, tmp_path = study.database, tmp_path_factory.mktemp("proxy")
     set_owner(database)
     start, site = PROXIES[proxy]
     port = free_port()
@@ -161,7 +168,7 @@ def proxied(
     host = "127.0.0.1" if proxy == "caddy" else "localhost"
     app = build_app(database, public=parsed_url(f"{scheme}://{host}:{port}{path}", "--public-url"))
     named = Named(app)
-    server = ThreadServer(copied, database, named)
+    server = ThreadServer(study.place, database, named)
     trust_header(server.server.config, HEADER)
     server.start()
     text = site() if path else without_path(site())
@@ -169,6 +176,20 @@ def proxied(
         stack.callback(server.stop)
         connection = stack.enter_context(start(tmp_path, text, server.url, port))
         yield Client(stack.enter_context(closing(connection))), named, app
+
+
+@pytest.fixture
+def proxied(served: Proxied) -> Proxied:
+    """The same; whatever it was told before is forgotten."""
+    _, named, _ = served
+    named.requests.clear()
+    named.opened.clear()
+    return served
+
+
+@pytest.fixture
+def database(study: ReusedStudy) -> Database:
+    return study.database
 
 
 def owners_addresses(app: FastAPI) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,7 +27,47 @@ from tests.annotate.owner.studies_in_progress import log_in, set_owner
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.private_texts import quoted_in
 from tests.annotate.served_studies import Place, begin, browser_of, enrol, make_study
-from tests.annotate.serving.shifted_clock import ShiftedClock
+
+
+class AnyDatetime(type):
+    """The type of classes that take all datetimes for theirs."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, datetime)
+
+
+class ShiftedClock:
+    """What the code takes for the time is later than it is by `shift`; intervals are as they are.
+
+    A package for this would also change the time of the browser's driver and of pytest.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shift = timedelta()
+        for name, module in list(sys.modules.items()):
+            if name.startswith("hsfiq."):
+                if vars(module).get("datetime") is datetime:
+                    monkeypatch.setattr(module, "datetime", self._datetime())
+                if vars(module).get("time") is time:
+                    monkeypatch.setattr(module, "time", self._time())
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.shift
+
+    def _datetime(clock) -> type[datetime]:  # noqa: N805 (`self` is that of the class in it)
+        class Shifted(datetime, metaclass=AnyDatetime):
+            @classmethod
+            def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+                return datetime.now(tz) + clock.shift
+
+        return Shifted
+
+    def _time(self) -> ModuleType:
+        shifted = ModuleType("time")
+        vars(shifted).update(vars(time))
+        vars(shifted)["time"] = lambda: time.time() + self.shift.total_seconds()
+        return shifted
+
 
 REASON = "telltale-reason"
 DAY = timedelta(days=1)

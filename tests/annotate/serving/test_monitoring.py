@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -21,6 +21,7 @@ from sqlalchemy import text
 from hsfiq import __version__
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.image_copies import cache_folder
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.serving.monitoring import (
     REQUESTS,
@@ -31,11 +32,11 @@ from hsfiq.annotate.serving.monitoring import (
     log_slow_statements,
     shared_metrics,
 )
-from hsfiq.collect import participants
 from hsfiq.db.engine import Database, connect
 from hsfiq.http_server import accept_connections, listening
 from tests.annotate.page_requests import answer_body, view
 from tests.annotate.served_studies import Place, Server, browser_of, enrol, make_study, newcomer
+from tests.annotate.serving.test_health import newcomer_of
 from tests.annotate.test_log_privacy import break_table
 from tests.hsfiq.samples import hsfiq
 
@@ -75,6 +76,7 @@ def numbers(client: TestClient | httpx.Client) -> Numbers:
 
 
 def test_numbers_follow_what_happens(client: TestClient, database: Database) -> None:
+    shutil.rmtree(cache_folder(database), ignore_errors=True)  # what other tests have made
     before = numbers(client)
     assert before["hsfiq_answers", ""] == 0
     assert before["hsfiq_database_up", ""] == 1
@@ -128,12 +130,6 @@ def test_no_label_tells_of_a_person(client: TestClient, database: Database) -> N
     assert "/start/{token}" in shown
     told = [word for word in (token, "telltale", "TELLTALE", "testclient") if word in shown]
     assert told == []
-
-
-def newcomer_of(database: Database) -> str:
-    with database.writing() as session:
-        (person,) = participants.invite(session, 1, 1, now=datetime.now(UTC))
-    return str(person.token)
 
 
 def test_a_database_that_is_away_is_a_number(

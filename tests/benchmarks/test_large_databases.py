@@ -1,24 +1,29 @@
-"""The database of `five-million` is a valid one, and what it times can be done with it."""
+"""The benchmarks `five-million` and `participants`, small: valid databases, and work on them."""
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text
 
+from benchmarks import participants
 from benchmarks.drawn_rows import drawn_number
 from benchmarks.five_million import markdown, measure_database
 from benchmarks.many_answers import Part, make_database, parts_of
-from hsfiq.collect.studies import list_studies
+from hsfiq.collect.studies import find_study, list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Response
 from hsfiq.db.types import Base
 from tests.hsfiq.collect.slow_progress import assert_counts
+from tests.processes import Fork
 
-N_ANSWERS = 7000
+N_ANSWERS = 4000
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +116,34 @@ def test_what_is_timed(filled_sqlite: tuple[Path, list[Part]], tmp_path: Path) -
     table = markdown({"sizes": [N_ANSWERS], "load": 0.0, "cases": cases})
     assert "hsfiq db backup" in table
     assert len(parts_of(N_ANSWERS)) == 4
+
+
+def test_both_ways_find_the_same(tmp_path: Path) -> None:
+    url = participants.make_database(tmp_path / "study.db", 150, seed=1)
+    with closing(open_database(url)) as database, database.reading() as session:
+        assert broken_references(database) == {}
+        study = find_study(session, participants.STUDY)
+        assert study is not None
+        assert assert_counts(session, study).answered == 150 * participants.ANSWERS
+    ours = participants.follow_in_blocks(url)
+    assert ours == participants.keep_everything(url)
+    assert "150" in str(participants.show_dashboard(url))
+
+
+def work_alone() -> None:
+    participants.work_alone(*sys.argv[1:])
+
+
+@pytest.mark.slow
+def test_what_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forked(work: str, url: str) -> Any:
+        printed = tmp_path / work
+        process = Fork(work_alone, [work, url], printed, tmp_path / "errors")
+        assert process.wait() == 0
+        return json.loads(printed.read_text())
+
+    monkeypatch.setattr(participants, "in_own_process", forked)
+    result = participants.measure(seed=0, sizes=(50,), n_compared=40)
+    assert result["equal"]
+    assert [case["work"] for case in result["cases"]] == ["study status", "dashboard"]
+    assert min(case["peak_mb"] for case in result["cases"]) > 0
