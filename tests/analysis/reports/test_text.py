@@ -33,7 +33,7 @@ def test_the_figures_of_a_small_study() -> None:
     lines = text.splitlines()
     assert "6 questions, 12 retrieved sets, 2 participants" in lines[1]
     assert "2 clusters of unequal size" in lines[2]
-    assert "no value for 2 sets: p1.form_1.5.1, p1.form_1.5.2" in lines[3]
+    assert "no value for 2 sets: p1.form_1.5.1, p1.form_1.5.2" in lines[4]
     bias = lines[lines.index("Position bias") + 4].split()
     assert bias == ["0.6000", "[0.0000,", "1.0000]", "1.0000", "1.0000", "5", "2", "1"]
     rows = {tuple(line.split()[:2]): line.split()[-6:] for line in lines if "eq. 8" in line}
