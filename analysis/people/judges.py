@@ -2,10 +2,10 @@
 
 Only pairs of sets that several people judged count (see `preference_ratings`). Each answer is
 compared with the answers of the others: once the person's own, once the judge's. Two preferences
-agree fully, 1, not at all, 0, or by one half if one of them alone is a tie. That is the idea of the
-alternative annotator test (Calderon, Reichart and Dror 2025, arXiv 2501.10970), which tests every
-annotator alone; here the mean difference over all answers has one interval, that of
-`agreement.two_way_interval`, for which answers about one triplet or by one person are dependent.
+agree fully, 1, not at all, 0, or by one half if one of them alone is a tie. The mean difference over
+all answers has one interval, that of `agreement.two_way_interval`, for which answers about one
+triplet or by one person are dependent. It is not the alternative annotator test (Calderon, Reichart
+and Dror 2025), which tests every annotator alone and whose epsilon is not this margin.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ from hsfiq.analysis.resampling.bootstrap import ratio
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 
 MARGIN = 0.1
-"""How much less a judge may agree and still count as good as people.
-
-The test's epsilon for answers of crowd workers.
-"""
+"""How much less a judge may agree, on average, and still count as good as people."""
 Verdict = Literal["better than people", "as well as people", "less well than people", "undecided"]
 
 VALUES = (1, 0, 2)

@@ -1,4 +1,4 @@
-"""The probability with which a vision-language model answers "yes" (VQAScore).
+"""The probability with which a vision-language model answers "yes" (VQAScore-style).
 
 Lin et al. 2024, "Evaluating Text-to-Visual Generation with Image-to-Text Generation" (ECCV, arXiv
 2404.01291): P("Yes" | image, question), with the question as the prompt. Models of transformers
@@ -38,7 +38,7 @@ class YesProbability(Judge):
 
     asks: Asks = "images"
     batch = 8
-    method: ClassVar[str] = "P(yes) of the next token (VQAScore, arXiv 2404.01291)"
+    method: ClassVar[str] = "P(yes) of the next token (VQAScore-style, after arXiv 2404.01291)"
 
     def __init__(self, folder: Path, prompt: JudgePrompt, device: torch.device) -> None:
         self.name, self._prompt, self._device = f"vqascore:{folder.name}", prompt, device
