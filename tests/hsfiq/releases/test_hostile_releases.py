@@ -199,10 +199,10 @@ def nested(depth: int) -> list[Any]:
 
 
 def deep_list(release: OnDisk) -> None:
-    """A list of 100,000 zeros and one wrong value, below 20 keys of 2,500 characters."""
-    value: Any = [0] * 10**5 + ["\0"]
-    for _ in range(20):
-        value = {"k" * 2_500: value}
+    """A list of 300,000 zeros and one wrong value, below 45 keys of 250 characters."""
+    value: Any = [0] * 300_000 + ["\0"]
+    for _ in range(45):
+        value = {"k" * 250: value}
     path = release.folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"x": value}))
 
