@@ -1,4 +1,4 @@
-"""A database that several processes have open, and files that need not be opened again."""
+"""A database that several processes have open, and files that are opened in this process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hsfiq.db.engine import Database, open_database
-from tests.hsfiq.opened_tables import opened_once
+from tests.hsfiq.opened_tables import opened_quickly
 
 
 @pytest.fixture
@@ -20,5 +20,5 @@ def other(database_url: str) -> Iterator[Database]:
 
 @pytest.fixture(scope="session", autouse=True)
 def opened_tables() -> Iterator[None]:
-    with opened_once():
+    with opened_quickly():
         yield

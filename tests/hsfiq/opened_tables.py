@@ -1,7 +1,8 @@
-"""What another process has found out about Parquet files, kept by their content.
+"""Parquet files that tests have made themselves are opened in this process.
 
-It starts an interpreter for each command that opens a release, mostly with files that earlier
-commands have opened: a release that was copied, or one that several commands read.
+Commands start an interpreter for it, because a stranger's file may abort the process that opens
+it. So they do here where the memory is limited, which it is for the releases of strangers; but not
+again for files with the same content, which the next command reads.
 """
 
 from __future__ import annotations
@@ -15,21 +16,22 @@ from pathlib import Path
 import pytest
 
 from hsfiq.releases import folder
-from hsfiq.releases.untrusted import unopened
+from hsfiq.releases.parquet_probe import problem_of
+from hsfiq.releases.untrusted import shortened, unopened
 
-Content = tuple[object, ...]
+Content = tuple[tuple[str, bytes], ...]
 
 
 @contextmanager
-def opened_once() -> Iterator[None]:
-    """Files with names and content that were opened before are not opened again."""
+def opened_quickly() -> Iterator[None]:
     known: dict[Content, dict[int, str]] = {}
 
-    def unopened_once(paths: Sequence[Path]) -> dict[Path, str]:
-        content = (
-            resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY,
-            *((path.name, hashlib.sha256(path.read_bytes()).digest()) for path in paths),
-        )
+    def unopened_quickly(paths: Sequence[Path]) -> dict[Path, str]:
+        if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+            results = {path: problem_of(path) for path in paths}
+            return {path: f"cannot be read ({shortened(each)})"
+                    for path, each in results.items() if each is not None}  # fmt: skip
+        content = tuple((path.name, hashlib.sha256(path.read_bytes()).digest()) for path in paths)
         if content not in known:
             problems = unopened(paths)
             known[content] = {
@@ -38,5 +40,5 @@ def opened_once() -> Iterator[None]:
         return {paths[number]: problem for number, problem in known[content].items()}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folder, "unopened", unopened_once)
+        patch.setattr(folder, "unopened", unopened_quickly)
         yield
