@@ -133,10 +133,9 @@ def lists_of_dictionaries(release: OnDisk) -> None:
     path = release.folder / "sets.parquet"
     with pq.ParquetWriter(path, schema, compression="zstd", store_schema=False) as writer:
         for text in ("x", "y"):
-            texts = pa.DictionaryArray.from_arrays(
-                pa.array([0] * 5_000, pa.int32()), [text * 400_000]
-            )
-            lists = pa.ListArray.from_arrays(range(5_001), texts)
+            places = pa.array([0] * 5_000, pa.int32())
+            texts = pa.DictionaryArray.from_arrays(places, pa.array([text * 400_000]))
+            lists = pa.ListArray.from_arrays(list(range(5_001)), texts)
             writer.write_table(pa.Table.from_arrays([lists], schema=schema))
     (release.folder / "sets.jsonl").write_text("{}\n" * 20_000)
 
