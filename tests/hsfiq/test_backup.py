@@ -472,10 +472,6 @@ def revisions_in(file: Path) -> int:
     return len(sql.partition("COPY public.responses")[2].partition("\\.\n")[0].splitlines()) - 1
 
 
-DIGEST = "d" * 64
-REASON = 'öß \u202e 👗 \'s "quoted", a\\nb'
-
-
 @pytest.mark.postgres
 def test_a_copy_holds_the_same_and_goes_on(
     seat: Seat, database: Database, database_url: str, empty_postgres: str, tmp_path: Path

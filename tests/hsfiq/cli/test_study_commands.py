@@ -105,8 +105,6 @@ def test_the_images_of_imported_answers_are_unknown() -> None:
         (lambda text: f"{text}sample = 9\n", ["line 12: queries.sample: asks for 9 queries of 8"]),
         (lambda text: text.replace("k = 2", "k = 4"), ["line 10: queries: 8 queries have lists"]),
         (lambda text: f"{text}[checks]\ngold = 9\n", ["line 13: checks.gold: no query of shirt"]),
-        (lambda text: text.replace("guidelines.md", "no.md"), ["line 4: study.guidelines: no.md:"]),
-        (lambda text: text.replace("k = 2", "k = two"), ["line 7, column 5: broken TOML (Invalid"]),
         (
             lambda text: f"{text}[recruitment]\nparticipants = 3\n",
             ["line 13: recruitment.participants: 3 participants, but there are questions for 2"],

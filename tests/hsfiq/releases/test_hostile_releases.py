@@ -103,14 +103,10 @@ def many_rows(release: OnDisk) -> None:
     """10^7 equal rows, in a few kilobytes."""
     path = release.folder / "preferences.parquet"
     row = pq.read_table(path).slice(0, 1)
-    n = 10_000_000
-    columns = [
-        pa.repeat(row[name][0], 250_000) if not pa.types.is_list(row[name].type) else None
-        for name in row.schema.names
-    ]
-    with pq.ParquetWriter(path, row.schema, compression="zstd") as writer:
-        part = pa.Table.from_arrays(columns, schema=row.schema)
-        for _ in range(n // part.num_rows):
+    columns = [pa.repeat(row[name][0], 250_000).dictionary_encode() for name in row.schema.names]
+    part = pa.Table.from_arrays(columns, row.schema.names)
+    with pq.ParquetWriter(path, part.schema, compression="zstd", store_schema=False) as writer:
+        for _ in range(10_000_000 // part.num_rows):
             writer.write_table(part)
 
 
@@ -133,11 +129,14 @@ def empty_columns(*names: str) -> Change:
 
 def lists_of_dictionaries(release: OnDisk) -> None:
     """Two row groups with lists of texts of another dictionary each: 10,000 times 400,000 bytes."""
-    schema = pa.schema({"image_ids": pa.list_(pa.string())})
+    schema = pa.schema({"image_ids": pa.list_(pa.dictionary(pa.int32(), pa.string()))})
     path = release.folder / "sets.parquet"
     with pq.ParquetWriter(path, schema, compression="zstd", store_schema=False) as writer:
         for text in ("x", "y"):
-            writer.write_table(pa.table({"image_ids": [[text * 400_000]] * 5_000}))
+            places = pa.array([0] * 5_000, pa.int32())
+            texts = pa.DictionaryArray.from_arrays(places, pa.array([text * 400_000]))
+            lists = pa.ListArray.from_arrays(list(range(5_001)), texts)
+            writer.write_table(pa.Table.from_arrays([lists], schema=schema))
     (release.folder / "sets.jsonl").write_text("{}\n" * 20_000)
 
 
@@ -199,9 +198,9 @@ def nested(depth: int) -> list[Any]:
 
 
 def deep_list(release: OnDisk) -> None:
-    """A list of a million zeros and one wrong value, below 20 keys of 250 characters."""
-    value: Any = [0] * 10**6 + ["\0"]
-    for _ in range(20):
+    """A list of 300,000 zeros and one wrong value, below 45 keys of 250 characters."""
+    value: Any = [0] * 300_000 + ["\0"]
+    for _ in range(45):
         value = {"k" * 250: value}
     path = release.folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"x": value}))

@@ -214,7 +214,6 @@ def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
         (f"{SHORTEST}set_names = ['A', ' ']", ["line 4: study.set_names: must be two different"]),
         (f'{SHORTEST}consent = "a\\u0000"', ["line 4: study.consent: contains a NUL"]),
         (f'{SHORTEST}set_names = ["a\\u0000", "b"]', ["line 4: study.set_names: contains a NUL"]),
-        (f"{SHORTEST}guidelines = 'no.md'", ["line 4: study.guidelines: "]),
         ("study = 3", ["line 1: study: must be a table"]),
         ("[[study]]\nname = 'a'", ["line 1: study: must be a table"]),
         ("[study]\nname = ", ["line 2: broken TOML (Invalid value)"]),
