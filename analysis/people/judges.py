@@ -2,8 +2,8 @@
 
 Only pairs of sets that several people judged count (see `preference_ratings`). Each answer is
 compared with the answers of the others: once the person's own, once the judge's. Two preferences
-agree fully, 1, not at all, 0, or by one half if one of them alone is a tie. The mean difference over
-all answers has one interval, that of `agreement.two_way_interval`, for which answers about one
+agree fully, 1, not at all, 0, or by one half if one of them alone is a tie. The mean difference
+over all answers has one interval, that of `agreement.two_way_interval`, for which answers about one
 triplet or by one person are dependent. It is not the alternative annotator test (Calderon, Reichart
 and Dror 2025), which tests every annotator alone and whose epsilon is not this margin.
 """
