@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -350,19 +350,16 @@ def score_in_project(
     """
     from hsfiq.analysis.data.scores import find_scores
 
-    unscored = [
-        name for name in metrics if name in SCORERS and name not in find_scores(release, files)
-    ]
+    stored = find_scores(release, files)
+    unscored = [name for name in metrics if name in SCORERS and name not in stored]
     if not unscored:
         return
     name, where = unscored[0], f"--metric {unscored[0]}"
     found = scorers_in(project.folder)
     if not found:
         what = f"{release} has no such scores, and {project.folder} has no checkpoint of a scorer"
-        remedy = "train one: hsfiq train cirqrs-fashioniq --data DIR --out runs/cirqrs"
-        raise UnreadableInput(
-            where, what, f"{remedy} (or copy a checkpoint folder into the project)"
-        )
+        remedy = "copy one there, or hsfiq train cirqrs-fashioniq --data DIR --out runs/cirqrs"
+        raise UnreadableInput(where, what, remedy)
     if len(found) > 1 or len(unscored) > 1:
         listed = first_few([str(each) for each in found])
         what = f"{release} has no such scores, and which checkpoint gives them is not known"
@@ -407,24 +404,29 @@ def part_not_trained_on(
     about = manifest_of(release, {})
     for name in metrics:
         sources = trained_on(scores[name], name) if name in scores else ()
-        same = [source for source in sources if source.get("name") == about.get("name")]
+        same = [source for source in sources if study_of(source) == study_of(about)]
         if not same:
             continue
         where = f"--metric {name}"
         what = "its scorer was trained on answers of this release"
         others = [s for s in same if s.get("content_sha256") != about.get("content_sha256")]
         if others:
-            what = f"its scorer was trained on version {others[-1]['version']} of this release"
-            remedy = "analyze that version, or retrain the scorer on this one"
-            raise UnreadableInput(where, f"{what}, whose answers may be among these", remedy)
+            other = f"{others[-1]['name']} {others[-1]['version']}"
+            what = f"its scorer was trained on {other}, whose answers may be among these"
+            remedy = f"analyze {other}, or retrain the scorer on this release"
+            raise UnreadableInput(where, what, remedy)
         if not (release / SPLITS).is_file():
             remedy = "export the release with --split, and retrain the scorer on that"
             raise UnreadableInput(where, f"{what}, which holds out no part", remedy)
         if part not in (None, TEST):
-            raise UnreadableInput(
-                "--part", f"{part!r}, but {name} was trained on it", "use --part test"
-            )
+            what = f"is {part!r}, and the scorer of {name} was trained on this release"
+            raise UnreadableInput("--part", what, "use --part test")
         if part is None:
             note(f"{name}: {what}, so only its test part is analyzed")
         part = TEST
     return part
+
+
+def study_of(release: Mapping[str, object]) -> str:
+    """A release's name without its kind: the scores and preferences of a study are of one base."""
+    return str(release.get("name")).removesuffix("-hp").removesuffix("-hs")

@@ -93,4 +93,12 @@ def test_a_release_without_a_held_out_part_says_nothing_about_its_scorer(project
 
 def test_another_version_of_the_release_may_hold_the_same_answers(project: Path) -> None:
     write_trained_scores(FOLDER, "0.9.0", "0" * 64)
-    assert_refused(hsfiq("analyze", FOLDER, "--metric", "cirqrs"), "version 0.9.0")
+    assert_refused(hsfiq("analyze", FOLDER, "--metric", "cirqrs"), "mine-rehearsal-hp 0.9.0")
+
+
+def test_the_scores_of_a_study_are_by_those_who_prefer(project: Path) -> None:
+    """The scorer was trained on the hp release, and the hs release is of the same people."""
+    scores = FOLDER.with_name(FOLDER.name.replace("-hp-", "-hs-"))
+    write_trained_scores(FOLDER)
+    FOLDER.with_name(f"{FOLDER.name}.scores").rename(f"{scores}.scores")
+    assert_refused(hsfiq("analyze", scores, "--metric", "cirqrs"), "mine-rehearsal-hp 1.0.0")
