@@ -138,7 +138,8 @@ def list_(
         for row in rows
     ]
     result = {"participants": [row.facts() for row in rows]}
-    print_result(result, "\n".join(lines) or "no participant yet", as_json=as_json)
+    empty = "no participant yet: hsfiq serve prints the links to send"
+    print_result(result, "\n".join(lines) or empty, as_json=as_json)
 
 
 def status_of(row: ParticipantProgress) -> str:

@@ -126,7 +126,8 @@ def list_(
     for place, answer in enumerate(answers):
         results[place]["answer"] = answer._asdict()
         lines[place] += f"; {'has' if answer.is_kept else 'dropped'} revision {answer.revision}"
-    print_result({"releases": results}, "\n".join(lines) or "no release yet", as_json=as_json)
+    empty = "no release yet: hsfiq export writes one"
+    print_result({"releases": results}, "\n".join(lines) or empty, as_json=as_json)
 
 
 def list_text(record: ReleaseRecord) -> str:

@@ -74,7 +74,8 @@ def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOpti
         f"{count_text(row['participants'], 'participant')}"
         for row in rows
     ]
-    print_result({"studies": rows}, "\n".join(lines) or "no study yet", as_json=as_json)
+    empty = "no study yet: make one of your own data with hsfiq init, or hsfiq study create FILE"
+    print_result({"studies": rows}, "\n".join(lines) or empty, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study status hpfiq")

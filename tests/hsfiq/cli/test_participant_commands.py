@@ -56,7 +56,7 @@ def platform_participant(database: Database, external_id: str) -> str:
 
 def test_participants_are_listed_and_platform_ids_accepted(database: Database) -> None:
     output_of("study", "create", "study.toml")
-    assert output_of("participant", "list") == "no participant yet\n"
+    assert output_of("participant", "list").startswith("no participant yet: hsfiq serve")
     Seat.taken(database, the_study(database).id).answer_until(4)
     assert platform_participant(database, "5f8e0c1d") == "p2"
     first, second = output_of("participant", "list").splitlines()

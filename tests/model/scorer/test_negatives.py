@@ -87,13 +87,13 @@ def test_equal_scores_are_not_skewed() -> None:
 
 
 @pytest.mark.parametrize("weight", [0.2, 0.1])
-def test_negatives_easier_than_random_images_are_warned_of(weight: float) -> None:
-    lines: list[str] = []
+def test_negatives_easier_than_random_images_are_warned_of(
+    weight: float, capsys: pytest.CaptureFixture[str]
+) -> None:
     columns, sizes = torch.zeros(1, 1, dtype=torch.int32), torch.ones(1, dtype=torch.int32)
     hardness = Hardness(3, 1.5, 0.25, weight, 0.15, -0.5)
-    TrainingBar(lines.append, is_visible=False).defined(
-        Definition(6, "qure", columns, sizes, 0, hardness)
-    )
+    TrainingBar().defined(Definition(6, "qure", columns, sizes, 0, hardness))
+    lines = capsys.readouterr().err.splitlines()
     assert any(line.startswith("warning: epoch 6: the") for line in lines) == (weight < 0.15)
 
 
