@@ -65,9 +65,10 @@ PERSON, QUERY, SET, ANSWER, CHOICE = 0.4, 0.4, 0.6, 0.8, 0.3
 
 
 class Design(NamedTuple):
-    """So many participants, of whom `overlap` judge each query; all of them if it is None.
+    """The number of participants, and how many of them judge each query (None: all).
 
-    `counts` are the participants' questions, if they differ; each query is then of one participant.
+    `counts` are the numbers of the participants' questions, if these differ; then each query has
+    one judge.
     """
 
     participants: int

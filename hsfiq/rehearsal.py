@@ -248,8 +248,8 @@ class Judgements:
         """A set's utilities, one an image: by fit, by its system's strength, or as planted."""
         query = question.pair.query_id
         if retrieved.system_id is None:
-            fits = self.near(query, retrieved.images[0].image_id)
-            return [FITS if fits else DOES_NOT_FIT] * len(shown)
+            is_near = self.near(query, retrieved.images[0].image_id)
+            return [FITS if is_near else DOES_NOT_FIT] * len(shown)
         if self.fits is not None:
             return [MIDDLE + self.fit(query, member.image.name) / SLOPE for member in shown]
         system = self.session.get_one(System, retrieved.system_id).name

@@ -174,7 +174,7 @@ class Groups:
 
 
 def sizes_in(codes: NDArray[np.intp], chosen: BoolArray | None) -> IntArray:
-    """How often each of the (n,) codes from 0 that occur does, among those chosen."""
+    """The count of each code that occurs among the chosen ones; `codes` are (n,), from 0."""
     numbers = np.bincount(codes[slice(None) if chosen is None else chosen])
     return numbers[numbers > 0]
 
