@@ -275,7 +275,7 @@ def tested_difference(
     bootstrap: Bootstrap,
     rows: pd.DataFrame,
     resampled: FloatArray,
-    permuted: Callable[[], FloatArray],
+    permuted: Callable[[], FloatArray] | None,
     swaps: Swaps,
 ) -> Difference:
     """The difference with its interval and p.
@@ -283,7 +283,8 @@ def tested_difference(
     Args:
         resampled: (length,) the difference of the rows, then of each resample.
         permuted: computes (n_permutations,) the difference with the metrics exchanged for
-            `swapped_units` by `swaps`; called only if p comes from permutations.
+            `swapped_units` by `swaps`; called only if p comes from permutations. None if no row
+            belongs to one unit alone: then p comes from Student's t.
     """
     n_clusters = bootstrap.n_clusters_of(rows)
     difference = Difference(
@@ -297,7 +298,7 @@ def tested_difference(
     )
     if n_clusters < MIN_CLUSTERS:
         return replace(difference, reason=f"one {bootstrap.unit} alone gives no test")
-    if len(bootstrap.parts) == 1:
+    if permuted is not None and len(bootstrap.parts) == 1:
         p = p_value(difference.difference, permuted())
         return replace(difference, p=p, p_method=SWAP_METHODS[bootstrap.unit], swaps=swaps)
     p = bootstrap.p(resampled, rows)

@@ -8,15 +8,16 @@ only the first remains.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from math import atanh, isnan, sqrt, tanh
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import sparse, stats
 
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.metrics import MetricValues
@@ -29,7 +30,7 @@ from hsfiq.analysis.json_results import (
     json_number,
     with_reason,
 )
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix, ratio
 from hsfiq.analysis.resampling.intervals import (
     CORRELATION,
     LEVEL,
@@ -395,19 +396,22 @@ class Groups:
     """The different sets of each query, which are one group.
 
     Attributes:
+        answers: (n_answers, ...) the judged sets, as they are in the release.
+        item: (n_answers,) the number of each one's different set, from 0.
         query: (n_sets,) the number of each set's query, from 0.
-        score: (n_sets,) its mean human score.
         values: (n_sets,) each metric, NaN where it has none.
+        pairs: (2, n_pairs) every two sets of a query.
         rows: (n_queries, ...) `query_id` and `participant_id` of each query.
         most_judges: the largest number of people who judged a query.
     """
 
+    answers: pd.DataFrame
+    item: NDArray[np.intp]
     query: NDArray[np.intp]
-    score: FloatArray
     values: Mapping[str, FloatArray]
+    pairs: NDArray[np.intp]
     rows: pd.DataFrame
     most_judges: int
-    cache: dict[tuple[str, bytes], tuple[FloatArray, FloatArray]] = field(default_factory=dict)
 
     @classmethod
     def of_release(cls, release: Release, values: MetricValues) -> Groups:
@@ -419,38 +423,95 @@ class Groups:
         judges = np.unique(query * (person.max(initial=0) + 1) + person)
         n_judges = np.bincount(judges // (person.max(initial=0) + 1))
         return cls(
+            answers=sets,
+            item=item,
             query=query[_firsts(item)],
-            score=np.bincount(item, sets["score"]) / np.bincount(item),
             values={
                 name: _first_defined(item, looked_up(sets["set_id"], own).to_numpy(np.float64))
                 for name, own in values.items()
             },
+            pairs=_pairs_within(query[_firsts(item)]),
             rows=sets[["query_id", "participant_id"]].iloc[_firsts(query)].reset_index(drop=True),
             most_judges=int(n_judges.max(initial=0)),
         )
+
+    @property
+    def score(self) -> FloatArray:
+        """The mean human score of each set, (1, n_sets)."""
+        return np.asarray(np.bincount(self.item, self.answers["score"]) / np.bincount(self.item))[
+            None
+        ]
 
     def sizes(self, *metrics: str) -> NDArray[np.intp]:
         """How many sets of each query have values of all these metrics, (n_queries,)."""
         return np.bincount(self.query[self._present(*metrics)], minlength=len(self.rows))
 
-    def correlations(self, metric: str, *others: str) -> tuple[FloatArray, FloatArray]:
-        """Spearman's rho and Kendall's tau-b of each query, (n_queries,), NaN where undefined.
+    def spearman(self, score: FloatArray, metric: str, *others: str) -> FloatArray:
+        """Spearman's rho of each query, (b, n_queries), NaN where undefined.
 
-        Over the sets that have values of the other metrics too.
+        Of scores (b, n_sets), over the sets that have one and values of the other metrics too. A
+        set's rank less the mean rank is half the sum of the signs of its differences.
         """
-        present = self._present(metric, *others)
-        key = (metric, present.tobytes())
-        if key not in self.cache:
-            query = self.query[present]
-            score, value = (each[present] for each in (self.score, self.values[metric]))
-            self.cache[key] = (
-                _correlated(query, _ranks(query, score), _ranks(query, value), len(self.rows)),
-                _kendall(query, score, value, len(self.rows)),
-            )
-        return self.cache[key]
+        of_pairs, n = self._signs(score, metric, *others), len(self.query)
+        first, second = (indicator_matrix(side, n) for side in self.pairs)
+        return self._correlated(self.query, *(each @ (first - second) for each in of_pairs))
+
+    def kendall(self, score: FloatArray, metric: str) -> FloatArray:
+        """Kendall's tau-b of each query; arguments and result as for `spearman`."""
+        return self._correlated(self.query[self.pairs[0]], *self._signs(score, metric))
+
+    def _signs(self, score: FloatArray, *metrics: str) -> tuple[FloatArray, FloatArray]:
+        """Which set of each pair is higher by the first metric and by scores: (b, n_pairs) each."""
+        first, second = self.pairs
+        value = np.where(self._present(*metrics), self.values[metrics[0]], np.nan)
+        x, y = np.sign(value[first] - value[second]), np.sign(score[:, first] - score[:, second])
+        defined = ~np.isnan(x + y)
+        return np.where(defined, x, 0.0), np.where(defined, y, 0.0)
+
+    def _correlated(self, query: NDArray[np.intp], x: FloatArray, y: FloatArray) -> FloatArray:
+        """The sum of x y of each query over the root of those of x^2 and y^2; NaN if one is 0."""
+        of_query = indicator_matrix(query, len(self.rows))
+        xy, xx, yy = (each @ of_query for each in (x * y, x * x, y * y))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(xx * yy > 0, xy / np.sqrt(xx * yy), np.nan)
 
     def _present(self, *metrics: str) -> BoolArray:
         return ~np.isnan(sum(self.values[name] for name in metrics))
+
+    def is_linear(self, bootstrap: Bootstrap) -> bool:
+        """Whether resamples change only how often a query counts, not the scores of its sets."""
+        by_people = bootstrap.unit in ("participant", "participant-triplet")
+        return self.most_judges <= 1 or not by_people
+
+    def rows_of(self, queries: BoolArray, bootstrap: Bootstrap) -> pd.DataFrame:
+        """What is resampled of some queries, (n_queries,): themselves, or the answers to them."""
+        if self.is_linear(bootstrap):
+            return self.rows[queries]
+        return self.answers[queries[self.query[self.item]]]
+
+    def resampled(
+        self, bootstrap: Bootstrap, by_query: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
+        """The mean of a statistic over the queries, as it is and in each resample: (length,).
+
+        `by_query` computes it, (b, n_queries), from the scores of the sets, (b, n_sets).
+        """
+        if self.is_linear(bootstrap):
+            values = by_query(self.score).T
+            defined = ~np.isnan(values)
+            return bootstrap.ratios(self.rows, np.where(defined, values, 0.0), defined)[:, 0]
+        of_items = indicator_matrix(self.item, len(self.query))
+        scores = sparse.diags_array(self.answers["score"].to_numpy(np.float64)) @ of_items
+        of_query = indicator_matrix(self.query, len(self.rows))
+        n_answers = np.bincount(self.item) @ of_query
+        means = []
+        for block in bootstrap.sums(self.answers, sparse.hstack([scores, of_items], format="csr")):
+            totals, counts = np.hsplit(block, 2)
+            values = by_query(ratio(totals, counts))
+            # A query counts by the share of its answers that are drawn.
+            weights = np.where(np.isnan(values), 0.0, counts @ of_query / n_answers)
+            means.append(ratio((np.nan_to_num(values) * weights).sum(1), weights.sum(1)))
+        return np.concatenate(means)
 
 
 def within_query(
@@ -458,14 +519,11 @@ def within_query(
 ) -> WithinQuery:
     """Correlate every metric with people within queries, and compare every two.
 
-    `bootstrap` is resampled if one participant judged all sets of each query; else a query belongs
-    to no participant, and whole triplets are. By default there are 9,999 permutations, with the
-    seed of `bootstrap`.
+    If several participants judged a query, a resample changes the mean scores of its sets. By
+    default there are 9,999 permutations, with the seed of `bootstrap`.
     """
     groups = Groups.of_release(release, values)
     swaps = swaps or Swaps(seed=bootstrap.seed)
-    if groups.most_judges > 1:
-        bootstrap = bootstrap.for_release(release, unit="triplet")
     pairs = list(combinations(values, 2))
     tests = adjusted([_difference(groups, *pair, bootstrap, swaps) for pair in pairs])
     return WithinQuery(
@@ -491,68 +549,56 @@ def _first_defined(item: NDArray[np.intp], values: FloatArray) -> FloatArray:
     return first
 
 
-def _ranks(query: NDArray[np.intp], values: FloatArray) -> FloatArray:
-    """The mid-rank of each value within its query less their mean."""
-    ranks = pd.Series(values).groupby(query).rank().to_numpy(np.float64)
-    return np.asarray(ranks - (np.bincount(query)[query] + 1) / 2)
-
-
-def _kendall(
-    query: NDArray[np.intp], score: FloatArray, value: FloatArray, n_queries: int
-) -> FloatArray:
-    """From the signs of all pairs of sets of a query."""
+def _pairs_within(query: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Every two places that have the same query, (2, n_pairs)."""
     order = np.argsort(query, kind="stable")
-    query, score, value = query[order], score[order], value[order]
-    signs: list[tuple[NDArray[np.intp], FloatArray, FloatArray]] = []
+    pairs = [np.zeros((2, 0), dtype=np.intp)]
     for distance in range(1, int(np.bincount(query).max(initial=0))):
-        same = query[distance:] == query[:-distance]
-        x, y = (np.sign(each[distance:] - each[:-distance])[same] for each in (score, value))
-        signs.append((query[distance:][same], x, y))
-    if not signs:
-        return np.full(n_queries, np.nan)
-    of_pairs, x, y = (np.concatenate(each) for each in zip(*signs, strict=True))
-    return _correlated(of_pairs, x, y, n_queries)
-
-
-def _correlated(
-    query: NDArray[np.intp], x: FloatArray, y: FloatArray, n_queries: int
-) -> FloatArray:
-    """The sum of x y of each query over the root of those of x^2 and y^2; NaN if one is 0."""
-    xy, xx, yy = (np.bincount(query, each, n_queries) for each in (x * y, x * x, y * y))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(xx * yy > 0, xy / np.sqrt(xx * yy), np.nan)
+        places = np.stack([order[distance:], order[:-distance]])
+        pairs.append(places[:, query[places[0]] == query[places[1]]])
+    return np.concatenate(pairs, axis=1)
 
 
 def _correlation(groups: Groups, metric: str, bootstrap: Bootstrap) -> WithinQueryCorrelation:
-    spearman, kendall = groups.correlations(metric)
     sizes = groups.sizes(metric)
     sizes = sizes[sizes >= 2]
+    spearman, kendall = (
+        _mean(groups, partial(each, metric=metric), len(sizes), bootstrap)
+        for each in (groups.spearman, groups.kendall)
+    )
     return WithinQueryCorrelation(
-        _mean(groups, spearman, len(sizes), bootstrap),
-        _mean(groups, kendall, len(sizes), bootstrap),
+        spearman,
+        kendall,
         len(sizes),
         float(sizes.mean()) if len(sizes) else UNDEFINED,
         None if len(sizes) else NO_GROUP,
     )
 
 
-def _mean(groups: Groups, by_query: FloatArray, n_groups: int, bootstrap: Bootstrap) -> Estimate:
-    defined = ~np.isnan(by_query)
+def _mean(
+    groups: Groups,
+    by_query: Callable[[FloatArray], FloatArray],
+    n_groups: int,
+    bootstrap: Bootstrap,
+) -> Estimate:
+    defined = ~np.isnan(by_query(groups.score)[0])
     if not defined.any():
         return Estimate(UNDEFINED, 0, None, NO_CORRELATION if n_groups else NO_GROUP)
-    rows, values = groups.rows[defined], by_query[defined][:, None]
-    resampled = bootstrap.ratios(rows, values, np.ones_like(values))[:, 0]
-    return Estimate(
-        float(values.mean()), len(values), bootstrap.interval(resampled, rows, bounds=CORRELATION)
-    )
+    resampled = groups.resampled(bootstrap, by_query)
+    rows = groups.rows_of(defined, bootstrap)
+    interval = bootstrap.interval(resampled, rows, bounds=CORRELATION)
+    return Estimate(float(resampled[0]), int(defined.sum()), interval)
 
 
 def _difference(
     groups: Groups, metric: str, other: str, bootstrap: Bootstrap, swaps: Swaps
 ) -> Difference:
-    gaps = groups.correlations(metric, other)[0] - groups.correlations(other, metric)[0]
-    defined = ~np.isnan(gaps)
-    rows, values = groups.rows[defined], gaps[defined]
+    def gaps(score: FloatArray) -> FloatArray:
+        return groups.spearman(score, metric, other) - groups.spearman(score, other, metric)
+
+    own = gaps(groups.score)[0]
+    defined = ~np.isnan(own)
+    rows, values = groups.rows_of(defined, bootstrap), own[defined]
     if not defined.any():
         has_group = (groups.sizes(metric, other) >= 2).any()
         reason = NO_CORRELATION if has_group else NO_GROUP
@@ -565,8 +611,14 @@ def _difference(
             [sums.sum() - 2 * (block.astype(np.float64) @ sums) for block in blocks]
         )
 
-    resampled = bootstrap.ratios(rows, values[:, None], np.ones((len(values), 1)))[:, 0]
-    return tested_difference(bootstrap, rows, resampled, permuted, swaps)
+    test = tested_difference(
+        bootstrap,
+        rows,
+        groups.resampled(bootstrap, gaps),
+        permuted if groups.is_linear(bootstrap) else None,
+        swaps,
+    )
+    return replace(test, n=len(values))
 
 
 def _exchange_cells(groups: Groups, metric: str, other: str, swaps: Swaps) -> GroupedTest:
@@ -582,4 +634,4 @@ def _exchange_cells(groups: Groups, metric: str, other: str, swaps: Swaps) -> Gr
     first, second = groups.values[metric], groups.values[other]
     (kept,) = np.nonzero(~np.isnan(first + second) & (sizes >= 2)[groups.query])
     by_query = kept[np.argsort(groups.query[kept], kind="stable")].reshape(-1, width)
-    return grouped_test(groups.score[by_query], first[by_query], second[by_query], swaps)
+    return grouped_test(groups.score[0, by_query], first[by_query], second[by_query], swaps)

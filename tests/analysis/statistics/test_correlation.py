@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit
 from hsfiq.analysis.resampling.permutation import Swaps, grouped_test
 from hsfiq.analysis.statistics.correlation import (
     NO_CORRELATION,
@@ -326,8 +326,62 @@ def test_means_equal_those_of_single_queries(overlap: int, widths: tuple[int, ..
         assert each.kendall.value == pytest.approx(np.mean([tau for _, tau in expected]))
         assert each.spearman.n == len(expected) <= each.n_groups <= 30
         assert each.spearman.ci.low < each.spearman.value < each.spearman.ci.high
-    assert within.unit == ("participant" if overlap == 1 else "triplet")
+    assert within.unit == ("participant" if overlap == 1 else "participant-triplet")
     assert within.metrics["second"].mean_sets == pytest.approx(np.mean(widths))
+
+
+@pytest.mark.parametrize("unit", ["participant", "participant-triplet", "triplet"])
+def test_shared_queries_are_resampled_as_a_loop_does(unit: Unit) -> None:
+    release = ranking_study(5, overlap=2)
+    values = metrics_of(release, 6)
+    bootstrap = Bootstrap.of_release(release, unit=unit, n_resamples=8)
+    within = within_query(release, values, bootstrap, Swaps(n=9))
+    weights = np.concatenate(list(bootstrap.weights(release.sets)))
+    expected = np.array([literal_mean(release, values["first"], each) for each in weights])
+    queries = list(by_hand(release, values["first"]))
+    rows = release.sets[release.sets["query_id"].isin(queries)]
+    if unit == "triplet":
+        rows = rows.drop_duplicates("query_id")
+    interval = bootstrap.interval(expected, rows, bounds=(-1.0, 1.0))
+    actual = within.metrics["first"].spearman.ci
+    assert (actual.low, actual.high) == pytest.approx((interval.low, interval.high))
+    (difference,) = within.differences
+    assert ("permutation" in difference.spearman.p_method) == (unit == "triplet")
+    assert difference.spearman.n <= 30
+
+
+def literal_mean(release: Release, values: pd.Series, weights: np.ndarray) -> float:
+    """The mean of the queries' own rhos, whose answers count as often as the weights say."""
+    sets = release.sets.assign(weight=weights, value=values.to_numpy())
+    sets["images"] = sets["image_ids"].map("".join)
+    rhos, shares = [], []
+    for _, own in sets.groupby("query_id"):
+        drawn = own[own["weight"] > 0]
+        products = (drawn["score"] * drawn["weight"]).groupby(drawn["images"]).sum()
+        scores = products / drawn.groupby("images")["weight"].sum()
+        metric = drawn.groupby("images")["value"].first()
+        if scores.nunique() > 1 and metric.nunique() > 1:
+            rhos.append(stats.spearmanr(scores, metric).statistic)
+            shares.append(own["weight"].mean())
+    return float(np.average(rhos, weights=shares))
+
+
+def test_one_shared_query_does_not_hide_how_people_differ() -> None:
+    """The metric is right for half of the people and wrong for the others."""
+    study = [
+        Question(1, scores=scores, participant=f"p{person}", values=(1.0, 0.0))
+        for person in range(8)
+        for scores in [(4, 2), (2, 4)][person % 2 : person % 2 + 1] * 20
+    ]
+    release = make_release(study)
+    queries = [f"q{place:03}" for place in range(len(study))]
+    queries[20] = queries[0]
+    release.preferences["query_id"], release.sets["query_id"] = queries, np.repeat(queries, 2)
+    table = pd.DataFrame({"query_id": sorted(set(queries)), "target_id": None, "text": "is red"})
+    named = replace(release, queries=table)
+    interval = measure(named, {"m": values_of(study)}).metrics["m"].spearman.ci
+    assert interval.high - interval.low > 1.0
+    assert interval.n_clusters == 8
 
 
 def test_the_test_of_clusters_equals_a_loop() -> None:
