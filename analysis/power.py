@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, comb, sqrt
+from itertools import count
+from math import ceil, comb, inf, sqrt
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from scipy import stats
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_results import BoolArray, FloatArray, JsonRecord
-from hsfiq.analysis.resampling.intervals import LEVEL
+from hsfiq.analysis.resampling.intervals import LEVEL, one_way_spread, two_way_spread
 from hsfiq.analysis.sensitivity import SENSITIVE_STATISTICS, Statistic
 from hsfiq.analysis.sequential import EQUAL, looks_until_excluded
 from hsfiq.analysis.statistics import preference
@@ -275,6 +276,18 @@ class SimulatedStudy:
         first = np.broadcast_to(self.first, difference.shape)
         return np.asarray(preference.tie_half(difference, first).hits.mean(axis=(1, 2)))
 
+    def contributions(self) -> FloatArray:
+        """What each question adds, to first order, to the statistics of the first metric.
+
+        (statistics, participants, questions), of mean 0; ranks are taken as fixed.
+        """
+        x, y = (_centred_ranks(each) for each in (self.metrics[0], self.scores))
+        x, y = x / (x.std() or 1.0), y / (y.std() or 1.0)
+        of_rho = x * y - (x @ y) / len(x) * (x**2 + y**2) / 2
+        difference = self.metrics[0, ..., 0] - self.metrics[0, ..., 1]
+        hits = preference.tie_half(difference, self.first).hits
+        return np.stack([of_rho.reshape(self.scores.shape).sum(axis=2), hits - hits.mean()])
+
     def same_query(self) -> float:
         """The correlation of a metric's values of the two sets of one query."""
         first, second = self.metrics[0, ..., 0].ravel(), self.metrics[0, ..., 1].ravel()
@@ -449,17 +462,26 @@ def _solve(statistic: Callable[[float], float], target: float, limit: float | No
 # Power: how precise a study of a given size would be, by simulating participants and queries.
 #
 # Many studies are drawn from one population. Over these, a statistic has a standard deviation sd: a
-# valid 95% interval is 2 x 1.96 sd wide, with clustering accounted for, and a difference between
-# two metrics is detected with a power of 80% if it is (1.96 + 0.84) x the standard deviation of
-# their difference (paired: on the same sets). Since sd shrinks with the square root of the number
-# of participants, the required numbers follow.
+# valid 95% interval is 2 x t(0.975) sd wide, with clustering accounted for, and a difference
+# between two metrics is detected with a power of 80% if it is (t(0.975) + t(0.8)) x the standard
+# deviation of their difference (paired: on the same sets). These are Student's t with as many
+# degrees of freedom as the intervals of an analysis have. Since sd shrinks with the square root of
+# the number of participants, the required numbers follow.
 
 POWER = 0.8
 STUDIES = 200
 PARTICIPANTS = (10, 20, 40, 60, 80, 120)
 QUESTIONS = (25, 50)
-WIDTH = 2 * float(stats.norm.ppf((1 + LEVEL) / 2))
-DETECTABLE = float(stats.norm.ppf((1 + LEVEL) / 2) + stats.norm.ppf(POWER))
+
+
+def width_in_sd(df: float) -> float:
+    """The width of an interval, in standard deviations."""
+    return 2 * float(stats.t.ppf((1 + LEVEL) / 2, df))
+
+
+def detectable_in_sd(df: float) -> float:
+    """The smallest difference that is detected, in standard deviations."""
+    return float(stats.t.ppf((1 + LEVEL) / 2, df) + stats.t.ppf(POWER, df))
 
 
 Counts = dict[Statistic, int]
@@ -546,6 +568,7 @@ def power(
     require_possible(participants, questions, overlap, width, difference, n_studies)
     sizes = sorted({(n, q) for n in participants for q in questions}, key=lambda size: size[::-1])
     measured: dict[tuple[int, int], list[FloatArray]] = {size: [] for size in sizes}
+    squares = {size: np.zeros((3, len(SENSITIVE_STATISTICS))) for size in sizes}
     slopes, largest = calibrate(population, seed), (max(participants), max(questions))
     for number in range(n_studies):  # one at a time, to save memory
         rng = np.random.default_rng((seed, 2, number))
@@ -553,7 +576,9 @@ def power(
         for size in sizes:
             part = drawn.part(*size)
             measured[size].append(np.stack([part.rhos(), part.tie_halves()]))
+            squares[size] += _squares(part.contributions(), overlap)
     of_size = {size: np.stack(parts, axis=2) for size, parts in measured.items()}
+    df = {size: _degrees(squares[size], size, overlap) for size in sizes}
     return Power(
         population=population,
         overlap=overlap,
@@ -563,9 +588,9 @@ def power(
         difference=difference,
         n_studies=n_studies,
         seed=seed,
-        sizes=tuple(Size(*size, _precision(samples)) for size, samples in of_size.items()),
+        sizes=tuple(Size(*size, _precision(each, df[size])) for size, each in of_size.items()),
         needed=tuple(
-            _needed(q, {n: of_size[n, q] for n in participants}, width, difference)
+            _needed(q, {n: (of_size[n, q], df[n, q]) for n in participants}, width, difference)
             for q in sorted(set(questions))
         ),
     )
@@ -599,32 +624,78 @@ def _spreads(samples: FloatArray) -> tuple[FloatArray, FloatArray]:
     return alone, np.nanstd(samples[:, 0] - samples[:, 1], axis=1, ddof=1)
 
 
-def _precision(samples: FloatArray) -> dict[Statistic, Precision]:
+def _squares(contributions: FloatArray, overlap: int) -> FloatArray:
+    """The squared sums of participants, of queries and of answers, added up: (3, statistics)."""
+    judges = np.arange(0, contributions.shape[1], overlap)
+    parts = (
+        contributions.sum(axis=2, keepdims=True),
+        np.add.reduceat(contributions, judges, axis=1),
+        contributions,
+    )
+    return np.stack([(part**2).sum(axis=(1, 2)) for part in parts])
+
+
+def _degrees(squares: FloatArray, size: tuple[int, int], overlap: int) -> FloatArray:
+    """The degrees of freedom that intervals of such studies have, (statistics,)."""
+    people, questions = size
+    if overlap == 1:
+        return np.full(squares.shape[1], people - 1.0)
+    n_each = np.ones(people, np.int64), np.ones(ceil(people / overlap) * questions, np.int64)
+    return np.array(
+        [
+            two_way_spread(one_way_spread(a, n_each[0]), one_way_spread(b, n_each[1]), both).df
+            for a, b, both in squares.T
+        ]
+    )
+
+
+def _precision(samples: FloatArray, df: FloatArray) -> dict[Statistic, Precision]:
     alone, between = _spreads(samples)
     means = np.nanmean(samples, axis=(1, 2))
     return {
-        name: Precision(float(mean), float(WIDTH * sd), float(DETECTABLE * sd_difference))
-        for name, mean, sd, sd_difference in zip(
-            SENSITIVE_STATISTICS, means, alone, between, strict=True
+        name: Precision(
+            mean=float(means[place]),
+            width=width_in_sd(df[place]) * float(alone[place]),
+            difference=detectable_in_sd(df[place]) * float(between[place]),
         )
+        for place, name in enumerate(SENSITIVE_STATISTICS)
     }
 
 
 def _needed(
-    questions: int, samples: Mapping[int, FloatArray], width: float, difference: float
+    questions: int,
+    measured: Mapping[int, tuple[FloatArray, FloatArray]],
+    width: float,
+    difference: float,
 ) -> Needed:
-    """The required numbers: sd^2 x participants hardly depends on the size, so it is averaged."""
-    variances = np.array([np.stack(_spreads(each)) ** 2 * n for n, each in samples.items()])
-    alone, between = variances.mean(axis=0)  # each (statistics,)
+    """The required numbers, from the samples and degrees of freedom of each number of participants.
 
-    def by_statistic(factor: float, variances: FloatArray, target: float) -> Counts:
+    sd^2 x participants and df + 1 per participant hardly depend on the size, so they are averaged.
+    """
+    variances = [np.stack(_spreads(samples)) ** 2 * n for n, (samples, _) in measured.items()]
+    alone, between = np.mean(variances, axis=0)  # each (statistics,)
+    rates = np.mean([(df + 1) / n for n, (_, df) in measured.items()], axis=0)
+
+    def reaches(
+        in_sd: Callable[[float], float], variance: float, rate: float, target: float
+    ) -> int:
+        least = max(2, ceil(in_sd(inf) ** 2 * variance / target**2))  # with a known variance
+        return next(
+            n for n in count(least) if in_sd(max(1.0, rate * n - 1)) * sqrt(variance / n) <= target
+        )
+
+    def by_statistic(
+        in_sd: Callable[[float], float], variances: FloatArray, target: float
+    ) -> Counts:
         return {
-            name: max(2, ceil(factor**2 * variance / target**2))
-            for name, variance in zip(SENSITIVE_STATISTICS, variances, strict=True)
+            name: reaches(in_sd, variance, rate, target)
+            for name, variance, rate in zip(SENSITIVE_STATISTICS, variances, rates, strict=True)
         }
 
     return Needed(
-        questions, by_statistic(WIDTH, alone, width), by_statistic(DETECTABLE, between, difference)
+        questions,
+        by_statistic(width_in_sd, alone, width),
+        by_statistic(detectable_in_sd, between, difference),
     )
 
 

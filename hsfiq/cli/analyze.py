@@ -527,7 +527,7 @@ def as_text(result: Power) -> str:
 
 
 FOOTNOTE = """\
-width: of a valid interval, 2 x 1.96 standard deviations over the simulated studies.
+width: of a valid interval, 2 x Student's t x the standard deviation over the simulated studies.
 detectable difference: of two metrics on the same sets, with a power of 80% at 5%."""
 
 

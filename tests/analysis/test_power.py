@@ -34,7 +34,7 @@ from hsfiq.analysis.sequential import looks_until_excluded
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
 from hsfiq.errors import UnreadableInput
-from tests.analysis.studies import Question, bootstrap_of, make_release, values_of
+from tests.analysis.studies import Question, make_release, values_of
 from tests.analysis.test_published import ANSWERS, read_published
 
 SMALL = {"participants": (10, 20), "questions": (10,), "n_studies": 60}
@@ -113,20 +113,25 @@ def test_a_population_is_recovered() -> None:
     assert result.values == ()
 
 
-def test_widths_equal_those_of_clustered_intervals() -> None:
+@pytest.mark.parametrize(
+    ("size", "overlap"), [((30, 15), 1), ((6, 15), 1), ((10, 10), 10), ((12, 15), 3)]
+)
+def test_widths_equal_those_of_clustered_intervals(size: tuple[int, int], overlap: int) -> None:
     """The simulated width is the mean width of the intervals of such studies."""
-    expected = power(LIKELY, participants=(30,), questions=(15,), n_studies=150).sizes[0]
+    people, questions = ((each,) for each in size)
+    settings = {"participants": people, "questions": questions, "overlap": overlap}
+    expected = power(LIKELY, **settings, n_studies=400).sizes[0]
     slopes = calibrate(LIKELY, 0)
     widths = []
-    for seed in range(12):
+    for seed in range(30):
         rng = np.random.default_rng((seed, 9))
-        release, metrics = as_release(draw_study(LIKELY, slopes, (30, 15), 1, rng))
-        bootstrap = bootstrap_of(release, 300)
+        release, metrics = as_release(draw_study(LIKELY, slopes, size, overlap, rng), overlap)
+        bootstrap = Bootstrap.of_release(release, n_resamples=300)
         rho = spearman(release.sets, metrics[0], bootstrap).ci
         rate = preference_rates(release.preferences, metrics[0], bootstrap).tie_half.ci
         widths.append((rho.high - rho.low, rate.high - rate.low))
     for name, width in zip(("rho", "tie_half"), np.mean(widths, axis=0), strict=True):
-        assert expected.precision[name].width == pytest.approx(width, rel=0.2)
+        assert expected.precision[name].width == pytest.approx(width, rel=0.1)
 
 
 def test_more_answers_give_more_precision() -> None:
