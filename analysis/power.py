@@ -22,6 +22,7 @@ from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.correlation import spearman, with_values
 from hsfiq.analysis.statistics.preference import preference_rates
 from hsfiq.analysis.systems.systems import compared_systems
+from hsfiq.answer_rules import error_of_study
 from hsfiq.errors import UnreadableInput
 
 # The population that simulated studies are drawn from: the variance components of impressions.
@@ -816,11 +817,11 @@ def stopping_plans(
 
 def plan(rate: float, questions: int, n_pairs: int, spread: float, seed: int) -> StoppingPlan:
     """Count the participants of both plans; a participant may be asked about a pair or not."""
-    level = 1 - (1 - LEVEL) / n_pairs
+    level, watched = (1 - error / n_pairs for error in (1 - LEVEL, error_of_study(0)))
     needed = np.array(
         [
             until_decided(
-                rate, questions, n_pairs, spread, level, np.random.default_rng((seed, 3, number))
+                rate, questions, n_pairs, spread, watched, np.random.default_rng((seed, 3, number))
             )
             for number in range(STUDIES)
         ]

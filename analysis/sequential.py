@@ -10,6 +10,7 @@ import numpy as np
 
 from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.intervals import LEVEL
+from hsfiq.answer_rules import error_of_study
 from hsfiq.errors import UnreadableInput
 
 # A confidence sequence for a mean of values in [0, 1]: valid at every look, and at any stop.
@@ -138,7 +139,8 @@ class WatchedPreference(JsonRecord):
     Attributes:
         rate: the mean of the participants' own shares.
         n_answers: the answers of these participants about the two systems.
-        level: of this sequence; the sequences of all pairs of systems hold together at `LEVEL`.
+        level: of this sequence; the sequences of all pairs of systems, and of all studies that
+            compare them, hold together at `LEVEL`.
         low, high: the ends after each participant; NaN if `reason` is that no rate fits.
         decided_after: the number of participants after which it first excluded one half.
         preferred: the system that was preferred then; None while undecided.
@@ -158,7 +160,7 @@ class WatchedPreference(JsonRecord):
 
 
 def watch_preferences(
-    shares: Mapping[tuple[str, str], Sequence[tuple[float, int]]],
+    shares: Mapping[tuple[str, str], Sequence[tuple[float, int]]], n_earlier: int = 0
 ) -> list[WatchedPreference]:
     """Compute the sequences of all pairs of systems that a study compares.
 
@@ -166,9 +168,10 @@ def watch_preferences(
         shares: by the two systems, the share that prefers the first and the number of answers of
             each participant, in the order in which they finished. A pair that nobody has answered
             yet counts among the pairs too (Bonferroni): whatever it is that an owner decides on,
-            the error of all decisions together is at most 1 - `LEVEL`.
+            the error of all decisions together is at most that of the study.
+        n_earlier: how many studies have compared these systems before.
     """
-    level = 1 - (1 - LEVEL) / max(1, len(shares))
+    level = 1 - error_of_study(n_earlier) / max(1, len(shares))
     return [_watch(*systems, own, level) for systems, own in shares.items()]
 
 

@@ -13,6 +13,9 @@ together those who like the first system finish first.
 
 The budget is the number of participants with which a test at the end detects a rate of 0.55 with a
 power of 80% at 5%. A study stops when the sequence excludes one half, or when the budget is spent.
+
+`restarted` are the shares of wrong decisions if a study without a preference, of one question for
+each participant, is started again until it decides, by the number of starts.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hsfiq.analysis.sequential import looks_until_excluded
+from hsfiq.answer_rules import error_of_study
 
 STUDIES, FULL_STUDIES = 300, 2000
 PEOPLE, QUESTIONS = 100, 25
@@ -34,6 +38,8 @@ FIRST_USUAL_LOOK = 5
 RATE, BY_PERSON, BY_QUERY = 0.6, 0.1, 0.2
 RATES = (0.5, 0.525, 0.55, 0.575, 0.6, 0.65, 0.7)
 PLANNED = 0.55
+LEVEL = 1 - error_of_study(0)
+STARTS = 3
 LONGEST = 500
 
 Floats = NDArray[np.float64]
@@ -57,6 +63,7 @@ def measure(seed: int, studies: int) -> dict[str, Any]:
         "seed": seed,
         "highest_error": max(case["sequence"] for case in errors if case["holds"]),
         "budget": budget,
+        "restarted": restarted(seed, studies),
         "cases": errors + [saving(seed, studies, rate, budget) for rate in RATES],
     }
 
@@ -119,8 +126,8 @@ def error(seed: int, studies: int, name: str, draw: Draw) -> dict[str, Any]:
         rng = np.random.default_rng((seed, list(DESIGNS).index(name), number))
         shares, own = draw(rng)
         excluded[number] = [
-            looks_until_excluded(shares, truth) is not None,
-            looks_until_excluded(shares, own) is not None,
+            looks_until_excluded(shares, truth, LEVEL) is not None,
+            looks_until_excluded(shares, own, LEVEL) is not None,
             usual_excludes(shares, truth),
             usual_excludes(shares, own),
         ]
@@ -134,6 +141,18 @@ def error(seed: int, studies: int, name: str, draw: Draw) -> dict[str, Any]:
         "usual_own": usual_own,
         "holds": name not in BROKEN,
     }
+
+
+def restarted(seed: int, studies: int) -> list[float]:
+    decided = np.zeros((studies, STARTS), dtype=np.bool_)
+    for number in range(studies):
+        rng = np.random.default_rng((seed, 98, number))
+        for start in range(STARTS):
+            shares, _ = study(rng, rate=0.5, questions=1)
+            level = 1 - error_of_study(start)
+            decided[number, start] = looks_until_excluded(shares, 0.5, level) is not None
+    wrong = np.logical_or.accumulate(decided, axis=1).mean(axis=0)
+    return [float(share) for share in wrong]
 
 
 def usual_excludes(shares: Floats, rate: float) -> bool:
@@ -158,7 +177,7 @@ def saving(seed: int, studies: int, rate: float, budget: int) -> dict[str, Any]:
     for number in range(studies):
         rng = np.random.default_rng((seed, 100 + round(1000 * rate), number))
         shares, _ = study(rng, people=LONGEST, rate=rate)
-        looks.append(looks_until_excluded(shares, 0.5) or LONGEST + 1)
+        looks.append(looks_until_excluded(shares, 0.5, LEVEL) or LONGEST + 1)
         detected += bool(stats.ttest_1samp(shares[:budget], 0.5).pvalue < 0.05)
     needed = np.array(looks)
     return {
@@ -190,6 +209,8 @@ def markdown(result: dict[str, Any]) -> str:
     names = ("true rate", "decided within the budget", "test at the end", "mean participants")
     lines += [
         "",
+        "wrong after 1, 2, ... starts: "
+        + ", ".join(f"{share:.3f}" for share in result["restarted"]),
         f"budget: {result['budget']} participants",
         "",
         f"| {' | '.join(names)} | saved | median until decided |",

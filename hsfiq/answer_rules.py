@@ -28,6 +28,21 @@ WHITE_SPACE = (
 `str.strip` without an argument removes a different set.
 """
 
+WATCHED_ERROR = 0.05
+"""The chance that a decision between two systems is ever wrong, over all studies of them."""
+SPENT = 0.8
+"""The share of what is left of it that each of these studies spends."""
+
+
+def error_of_study(n_earlier: int) -> float:
+    """The error of a study whose systems `n_earlier` studies have compared before.
+
+    A study that is started again until it decides has several chances to be wrong: their sum over
+    any number of studies is at most `WATCHED_ERROR`.
+    """
+    return WATCHED_ERROR * SPENT * (1 - SPENT) ** n_earlier
+
+
 ImageState = Literal["missing", "unloaded", "loaded", "shown", "enlarged"]
 """How an image stood when the answer was given; the last three each include the one before.
 

@@ -593,7 +593,7 @@ def preferences_card(session: Session, study: Study) -> Card:
     if not shares.by_pair:
         return Card(PREFERENCE, empty="The sets name no two systems")
     by_pair = tuple((pair, tuple(own)) for pair, own in shares.by_pair.items())
-    watched = watched_preferences(by_pair)
+    watched = watched_preferences(by_pair, shares.n_earlier)
     if watched is None:
         return Card(PREFERENCE, empty=NEEDS)
     if shares.n_finished == 0:
@@ -611,13 +611,13 @@ def too_many_answers_card(study: Study) -> Card:
 
 
 @lru_cache(maxsize=8)
-def watched_preferences(shares: Shares) -> tuple[WatchedPreference, ...] | None:
+def watched_preferences(shares: Shares, n_earlier: int) -> tuple[WatchedPreference, ...] | None:
     """The sequences, computed once for the same answers; None without the analysis extra."""
     try:
         from hsfiq.analysis.sequential import watch_preferences  # noqa: PLC0415 (the extra may be absent)
     except ModuleNotFoundError:
         return None
-    return tuple(watch_preferences(dict(shares)))
+    return tuple(watch_preferences(dict(shares), n_earlier))
 
 
 def preference_line(watched: WatchedPreference, *, has_chart: bool) -> Line:

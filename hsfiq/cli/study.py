@@ -461,7 +461,7 @@ def watched_preferences(session: Session, study: Study) -> Watched:
     except ModuleNotFoundError as error:
         reason = f"{error.name} is not installed: pip install 'hsfiq[analysis]'"
         return Watched(facts | {"reason": reason}, [f"preferences: {reason}"])
-    watched = watch_preferences(shares.by_pair)
+    watched = watch_preferences(shares.by_pair, shares.n_earlier)
     facts["pairs"] = [each.to_json() for each in watched]
     lines = [
         f"preference for {each.system} over {each.other}: {in_words(each)}" for each in watched

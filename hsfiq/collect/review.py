@@ -14,12 +14,23 @@ from typing import Any
 from sqlalchemy import Float, Select, case, func, select
 from sqlalchemy.orm import Session, aliased
 
-from hsfiq.answer_rules import contradicts
+from hsfiq.actors import Action
+from hsfiq.answer_rules import SPENT, WATCHED_ERROR, contradicts, error_of_study
 from hsfiq.collect.leases import IS_ANSWERED, IS_CHECK
 from hsfiq.collect.participants import Shown, among
 from hsfiq.collect.progress import IS_LATEST, AnswerRow, judgement_columns, judgement_of
-from hsfiq.db.source_tables import Query, System
-from hsfiq.db.tables import Form, Pair, Participant, Question, Response, RetrievedSet, Study
+from hsfiq.db.source_tables import Query, System, Triplet
+from hsfiq.db.tables import (
+    AuditEntry,
+    Form,
+    Pair,
+    Participant,
+    Question,
+    Response,
+    RetrievedSet,
+    Study,
+)
+from hsfiq.text import count_text
 
 # Figures of one participant's answers by which an owner notices careless ones.
 
@@ -187,6 +198,7 @@ class WinShares:
             of preferences for the first (ties as half) and number of answers about the two.
         n_unfinished: participants who have answered something but not everything.
         n_triplets: the triplets that are judged; `n_shared` of them by several people.
+        n_earlier: the studies that compared some of the systems before, also deleted ones.
     """
 
     by_pair: dict[SystemPair, list[tuple[float, int]]]
@@ -194,6 +206,7 @@ class WinShares:
     n_unfinished: int
     n_triplets: int
     n_shared: int
+    n_earlier: int = 0
 
     def facts(self) -> dict[str, int]:
         """The counts."""
@@ -203,12 +216,24 @@ class WinShares:
         """What the intervals of these shares hold for."""
         n_pairs = len(self.by_pair)
         which = "the interval" if n_pairs == 1 else f"any of the {n_pairs:,} intervals"
+        error = error_of_study(self.n_earlier)
+        left = error * (1 - SPENT) / SPENT
         often = "however often you look, so you may stop at any time."
-        notes = [f"The chance that {which} is ever wrong is at most 5%, {often}"]
+        again = f"A new study of these systems has {100 * left:.2g}% left."
+        notes = [
+            f"The chance that {which} is ever wrong is at most {100 * error:.2g}%, {often} {again}"
+        ]
+        if self.n_earlier:
+            notes.append(
+                f"{count_text(self.n_earlier, 'earlier study', 'earlier studies')} compared these "
+                f"systems and spent {100 * (WATCHED_ERROR - error - left):.4g}% of the 5% that all "
+                "studies of them have together."
+            )
         if self.n_shared:
             notes.append(
-                f"{self.n_shared:,} of {self.n_triplets:,} triplets were judged by several people: "
-                "the intervals hold for the study's own queries, not for others."
+                f"{self.n_shared:,} of {self.n_triplets:,} triplets were judged by several people. "
+                'So the claim is "for these queries": the intervals hold for the study\'s own '
+                "queries, not for others."
             )
         if self.n_unfinished:
             notes.append(f"Not finished, so not counted yet: {self.n_unfinished:,}.")
@@ -234,6 +259,7 @@ def win_shares(session: Session, study: Study) -> WinShares:
             gained = share if pair == (first, second) else number - share
             won[pair][person] = (before + gained, n_before + number)
     n_triplets, n_shared = count_triplets(session, study)
+    systems = {system for pair in won for system in pair}
     return WinShares(
         by_pair={
             pair: [
@@ -247,7 +273,39 @@ def win_shares(session: Session, study: Study) -> WinShares:
         n_unfinished=count_started(session, study) - len(finished),
         n_triplets=n_triplets,
         n_shared=n_shared,
+        n_earlier=count_earlier(session, study, systems),
     )
+
+
+def count_earlier(session: Session, study: Study, systems: set[str]) -> int:
+    """The older studies with answers about two of these systems, on the same datasets.
+
+    Deleted ones count if they had answers and the name of this study. Imported studies were not
+    watched here, and simulated ones do not count for studies of people.
+    """
+    datasets = (
+        select(Triplet.dataset_id)
+        .join(Query, Query.triplet_id == Triplet.id)
+        .join(Pair, Pair.query_id == Query.id)
+        .where(Pair.study_id == study.id)
+    )
+    older = select(Study).where(Study.id < study.id, Study.origin == study.origin)
+    older = older.where(Study.origin != "imported")
+    compared = [
+        judged(each)
+        .join(Triplet, Query.triplet_id == Triplet.id)
+        .where(_system_1.name.in_(systems), _system_2.name.in_(systems))
+        .where(Triplet.dataset_id.in_(datasets))
+        .limit(1)
+        for each in session.scalars(older)
+    ]
+    deleted = select(func.count()).where(
+        AuditEntry.action == Action.STUDY_DELETE,
+        AuditEntry.study == study.name,
+        AuditEntry.about.not_like("0 answers %"),
+    )
+    n_kept = sum(session.scalar(first) is not None for first in compared)
+    return n_kept + (session.scalar(deleted) or 0)
 
 
 def wins_of_people(study: Study) -> Select[int | None, str, str, float, int]:

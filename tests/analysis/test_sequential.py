@@ -120,8 +120,8 @@ def test_a_clear_preference_is_decided() -> None:
     assert (watched.rate, watched.n_participants, watched.n_answers) == (1 / 11, 11, 32)
     assert watched.preferred == "b"
     assert watched.decided_after is not None
-    assert capital([0.0] * watched.decided_after, 0.5) >= 20
-    assert (len(watched.low), watched.level) == (11, pytest.approx(0.95))
+    assert capital([0.0] * watched.decided_after, 0.5) >= 25
+    assert (len(watched.low), watched.level) == (11, pytest.approx(0.96))
     assert watched.high[-1] < 0.5
     fields = watched.to_json()
     assert (fields["preferred"], "reason" in fields) == ("b", False)
@@ -131,11 +131,32 @@ def test_the_error_is_shared_by_the_pairs() -> None:
     shares = [(0.9, 5)] * 9
     single_pair = watch_preferences({("a", "b"): shares})[0]
     three = watch_preferences({("a", "b"): shares, ("a", "c"): [], ("b", "c"): []})
-    assert [each.level for each in three] == pytest.approx([1 - 0.05 / 3] * 3)
+    assert [each.level for each in three] == pytest.approx([1 - 0.04 / 3] * 3)
     assert three[0].low[-1] < single_pair.low[-1]
     assert (three[1].reason, three[1].low, three[1].preferred) == (NOBODY, (), None)
     assert math.isnan(three[1].rate)
     assert three[1].to_json()["rate"] is None
+
+
+def test_the_error_is_shared_by_the_studies_of_the_same_systems() -> None:
+    levels = [watch_preferences({("a", "b"): []}, n)[0].level for n in range(3)]
+    assert levels == pytest.approx([1 - 0.04, 1 - 0.008, 1 - 0.0016])
+    assert sum(
+        1 - watch_preferences({("a", "b"): []}, n)[0].level for n in range(99)
+    ) == pytest.approx(0.05)
+
+
+def test_starting_again_until_decided_is_wrong_in_few_studies() -> None:
+    """Three studies of 40 people one after the other, with equal systems, until one decides."""
+    rng, wrong = np.random.default_rng(4), 0
+    for _ in range(300):
+        for n_earlier in range(3):
+            shares = [(share, 1) for share in rng.integers(0, 2, 40).astype(float).tolist()]
+            (watched,) = watch_preferences({("a", "b"): shares}, n_earlier)
+            wrong += watched.preferred is not None
+            if watched.preferred is not None:
+                break
+    assert wrong / 300 <= 0.05
 
 
 def test_changing_preferences_are_reported() -> None:

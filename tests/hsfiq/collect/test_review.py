@@ -9,7 +9,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select, update
 
+from hsfiq.actors import OWNER, Action
 from hsfiq.answer_rules import Times, pair_values
+from hsfiq.audit import record
 from hsfiq.collect.asked_questions import load_question, shown_sets
 from hsfiq.collect.progress import AnswerRow, answers_of
 from hsfiq.collect.review import (
@@ -280,6 +282,30 @@ def test_shared_triplets_are_counted(database: Database, study: int) -> None:
     shares = read(database, study)
     assert (shares.n_triplets, shares.n_shared) == (8, 8)
     assert any("the study's own queries" in note for note in shares.notes())
+
+
+def test_a_new_study_of_the_same_systems_has_less_error_left(database: Database) -> None:
+    queries = make_queries(database)
+    first, second = (draw(database, queries, TIED, name) for name in ("autumn", "winter"))
+    assert "at most 4%" in read(database, second).notes()[0]  # nobody has answered the first
+    answer_questions(Seat.taken(database, first), 1)
+    assert (read(database, first).n_earlier, read(database, second).n_earlier) == (0, 1)
+    notes = read(database, second).notes()
+    assert "at most 0.8%" in notes[0]
+    assert "has 0.2% left" in notes[0]
+    assert "1 earlier study compared these systems and spent 4%" in notes[1]
+    with database.writing() as session:
+        session.get_one(Study, first).origin = "simulated"
+    assert read(database, second).n_earlier == 0
+
+
+def test_deleted_studies_of_the_same_name_have_spent_their_error(database: Database) -> None:
+    with database.writing() as session:
+        for name, n in (("small", 12), ("small", 0), ("other", 9)):
+            about = f"{n} answers by 3 participants"
+            record(session, OWNER, Action.STUDY_DELETE, study=name, about=about)
+    study = draw(database, make_queries(database), TIED)
+    assert read(database, study).n_earlier == 1
 
 
 def test_unknown_times_keep_the_order_of_the_participants(database: Database, study: int) -> None:
