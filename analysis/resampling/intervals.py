@@ -179,8 +179,8 @@ def percentile_interval(
 ) -> ConfidenceInterval:
     """Take the percentiles of a statistic over resamples, (n_resamples,), NaN where undefined.
 
-    The ends are NaN, with a reason, for fewer than two clusters or if too many resamples are
-    undefined.
+    The ends are NaN, with a reason, for fewer than two clusters, if all resamples give the same
+    value, or if too many are undefined.
     """
     interval = _undefined(statistics, "percentile bootstrap", unit, n_clusters, seed)
     if interval.reason is not None:
@@ -202,8 +202,8 @@ def student_interval(
 ) -> ConfidenceInterval:
     """Student's interval of an estimate with the spread of its resamples (see `student_ends`).
 
-    The ends are NaN, with a reason, for fewer than two clusters or if too many resamples are
-    undefined.
+    The ends are NaN, with a reason, for fewer than two clusters, if all resamples give the same
+    value, or if too many are undefined.
     """
     interval = _undefined(statistics, method, unit, n_clusters, seed)
     if interval.reason is not None:
@@ -237,10 +237,10 @@ def _undefined(
 
 
 def _with_ends(interval: ConfidenceInterval, low: float, high: float) -> ConfidenceInterval:
-    note = None
     if low == high:
-        note = NO_SPREAD
-    elif (interval.n_effective or interval.n_clusters) < FEW_CLUSTERS:
+        return replace(interval, reason=NO_SPREAD)
+    note = None
+    if (interval.n_effective or interval.n_clusters) < FEW_CLUSTERS:
         note = FEW_CLUSTERS_NOTE.format(n=clusters_text(interval.n_clusters, interval.n_effective))
     return replace(interval, low=low, high=high, note=note)
 

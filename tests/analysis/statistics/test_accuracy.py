@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.intervals import NO_SPREAD
 from hsfiq.analysis.statistics.accuracy import (
     BINS,
     AccuracyByMargin,
@@ -262,7 +263,7 @@ def test_a_study_that_can_be_counted_by_hand() -> None:
     assert (preference.accuracy, preference.in_sample, preference.uncalibrated) == (1, 1, 2 / 3)
     assert preference.epsilons == (0.5, 0.5)
     assert (score.accuracy, score.human_ties, score.n) == (2 / 3, 4, 6)
-    assert preference.ci.low == preference.ci.high == 1.0
+    assert preference.ci.reason == NO_SPREAD
 
 
 def test_the_interval_equals_that_of_repeated_participants() -> None:
