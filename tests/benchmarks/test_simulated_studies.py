@@ -50,6 +50,24 @@ def test_coverage_counts_intervals_that_contain_the_truth(monkeypatch: pytest.Mo
     assert len({line.count("|") for line in lines[:4]}) == 1
 
 
+def test_harder_studies_have_ties_systems_and_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TRUTH_QUESTIONS": 50_000, "RESAMPLES": 40, "PERMUTATIONS": 19}.items():
+        monkeypatch.setattr(coverage, name, value)
+    every = np.arange(20_000)
+    answers = coverage.harder_answer(np.random.default_rng(3), every, every)
+    assert answers.is_tie is not None
+    assert 0.02 < answers.is_tie.mean() < 0.2
+    assert set(np.unique(answers.metrics[2])) == {0.0, 1.0}
+    assert set(np.unique(answers.scores)) == {1, 2, 3, 4, 5}
+    designs = (coverage.Design(6, 1, questions=12, harder=True), coverage.HARDER[-1])
+    result = coverage.measure(seed=2, studies=6, designs=designs)
+    assert result["truth"]["rho, difference"] == 0.0
+    assert 0.55 < result["truth"]["win rate"] < 0.7
+    assert {case["statistic"] for case in result["cases"]} == set(result["truth"])
+    lines = coverage.harder_markdown(result).splitlines()
+    assert len({line.count("|") for line in lines[:4]}) == 1
+
+
 @pytest.mark.parametrize("overlap", [1, 2, 3, None])
 def test_participants_answer_as_many_questions_and_no_query_twice(overlap: int | None) -> None:
     design = coverage.Design(10, overlap)
