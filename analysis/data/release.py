@@ -11,7 +11,7 @@ Columns used (a release has more):
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +23,14 @@ import pyarrow as pa
 from hsfiq.analysis.data.columns import are_lists, as_categories, is_among, numbered, set_units
 from hsfiq.analysis.data.scores import find_scores
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases.folder import EXPORT_AGAIN, RELEASE_KEYS, manifest_of, points_of, read_table
+from hsfiq.releases.folder import (
+    EXPORT_AGAIN,
+    RELEASE_KEYS,
+    manifest_of,
+    plan_in,
+    points_of,
+    read_table,
+)
 from hsfiq.text import first_few
 
 COLUMNS = {
@@ -47,6 +54,30 @@ NULLABLE = {"target_id"}
 KINDS = ("hs", "hp")
 
 
+@dataclass(frozen=True)
+class Plan:
+    """The analysis that a study declared before it opened.
+
+    Attributes:
+        question: what is compared: "systems" or "metrics".
+        pair: the two that the verdict is about; None if it is about all.
+        statistic: "win_rate" or "mean_score" of systems; "tie_half", "spearman" or "symmetric" of
+            metrics.
+        margin: the largest difference that does not matter; None if none was declared.
+        alpha: the level of the test.
+        exclusions: the filters of the export, as `hsfiq export --filter` takes them.
+        opened_at: when the study opened, in ISO 8601; None if unknown.
+    """
+
+    question: str
+    pair: tuple[str, str] | None
+    statistic: str
+    margin: float | None
+    alpha: float
+    exclusions: tuple[str, ...]
+    opened_at: str | None
+
+
 @dataclass(frozen=True, eq=False)
 class Release:
     """A release whose tables fit together.
@@ -61,6 +92,7 @@ class Release:
         points: the number of points of the scale; None if unknown.
         ties_allowed: whether participants could prefer neither set; None if unknown.
         is_chosen: whether `hsfiq study next` chose its pairs by information.
+        plan: the analysis that the study declared before it opened; None if it declared none.
         part: the part of a split that was taken: "train", "test" or "unused"; None for all.
         parent: the release that the part was taken from; None for a whole release.
         is_checked: the tables are part of those of a release, so they need not be checked again.
@@ -84,6 +116,7 @@ class Release:
     points: int | None = None
     ties_allowed: bool | None = None
     is_chosen: bool = False
+    plan: Plan | None = None
     part: str | None = None
     parent: Release | None = None
     is_checked: InitVar[bool] = False
@@ -263,9 +296,19 @@ def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Releas
         points=points_of(manifest),
         ties_allowed=ties if isinstance(ties := manifest.get("ties_allowed"), bool) else None,
         is_chosen=isinstance(chosen_by, dict) and chosen_by.get("strategy") == "information",
+        plan=_plan(manifest, folder),
     ).with_categories()
     pa.default_memory_pool().release_unused()  # of large tables, a quarter of what they took
     return release
+
+
+def _plan(manifest: Mapping[str, Any], folder: Path) -> Plan | None:
+    declared = plan_in(manifest, folder)
+    if declared is None:
+        return None
+    values = {each.name: declared[each.name] for each in fields(Plan)}
+    pair = None if declared["pair"] is None else tuple(declared["pair"])
+    return Plan(**values | {"pair": pair, "exclusions": tuple(declared["exclusions"])})
 
 
 def _read_repeats(path: Path) -> pd.DataFrame | None:

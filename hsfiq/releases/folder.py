@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,7 +38,7 @@ from hsfiq.releases.untrusted import (
     table_problem,
     unopened,
 )
-from hsfiq.study.publication import LeftOut, Publication
+from hsfiq.study.publication import AnalysisPlan, LeftOut, Publication, plan_errors
 from hsfiq.study.recruiting import Mode
 from hsfiq.text import first_few
 
@@ -45,6 +46,8 @@ from hsfiq.text import first_few
 
 MANIFEST = "manifest.json"
 MADE_OF_THE_MANIFEST = ("README.md", "croissant.json")
+ANALYSIS = "analysis"
+"""The plan that the study declared before it opened; absent if it declared none."""
 SPLIT_OPTIONS = ("by", "seed", "test_share")
 LONGEST_KEY = 250
 NAME_A_RELEASE = "name the folder of a release, made by hsfiq export"
@@ -161,6 +164,8 @@ def options_of(manifest: Mapping[str, Any]) -> Iterator[Any]:
     stated = {name: value for name, value in manifest["publication"].items() if value is not None}
     if stated:
         yield asdict(Publication()) | stated
+    if plan := manifest.get(ANALYSIS):
+        yield {ANALYSIS: plan}
 
 
 def require_listed_digests(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -275,6 +280,44 @@ def as_it_is(place: Place) -> None:
         place.number()
 
 
+def moment(place: Place) -> None:
+    """A time in ISO 8601."""
+    try:
+        datetime.fromisoformat(place.text())
+    except ValueError as error:
+        raise place.wrong(f"expected a time, found {found(place.value)}") from error
+
+
+OF_PLAN = record(
+    *("question", "pair", "statistic", "margin", "alpha", "exclusions", "opened_at"),
+    question=Place.text,
+    pair=maybe(each(Place.text)),
+    statistic=Place.text,
+    margin=maybe(Place.number),
+    alpha=Place.number,
+    exclusions=each(Place.text),
+    opened_at=maybe(moment),
+)
+
+
+def declared_plan(place: Place) -> None:
+    OF_PLAN(place)
+    for key, what in plan_errors(AnalysisPlan.of(place.value)):
+        raise place.key(key.removeprefix(f"{ANALYSIS}.")).wrong(what)
+
+
+def plan_in(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
+    """The analysis plan of a release that anybody may have made; None if it declares none.
+
+    Raises:
+        UnreadableInput: it has another type or value than ours.
+    """
+    plan = manifest.get(ANALYSIS)
+    if plan is not None:
+        declared_plan(Place(plan, ANALYSIS, Place(manifest, f"{folder / MANIFEST}: ")))
+    return plan
+
+
 OF_CORPUS = record("name", "size", "sha256", name=Place.text, size=count, sha256=Place.text)
 SHAPE = record(
     name=Place.text,
@@ -353,6 +396,7 @@ SHAPE = record(
         seed=Place.integer,
         scorers=each(Place.text),
     ),
+    analysis=maybe(declared_plan),
     notes=each(Place.text),
     files=files,
     content_sha256=Place.text,

@@ -1,4 +1,4 @@
-"""What a study's releases say of it: licence, authors, and what was dropped before its import."""
+"""What a study's releases say of it: licence, authors, its plan, and what was dropped before."""
 
 from __future__ import annotations
 
@@ -128,6 +128,83 @@ def is_date(text: str) -> bool:
 def licence_address(licence: str) -> str:
     """Where the text of a licence is."""
     return licence if ADDRESS.fullmatch(licence) else f"https://spdx.org/licenses/{licence}.html"
+
+
+# `[analysis]`: the question that a study is to answer, declared before it opens.
+
+STATISTICS = {
+    "systems": ("win_rate", "mean_score"),
+    "metrics": ("tie_half", "spearman", "symmetric"),
+}
+"""By what is compared; the first is the default."""
+
+OPENED_AT = "opened_at"
+"""The key beside the stored config that says when the study was first opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisPlan:
+    """`[analysis]`: what is decided, and how; without a `question` nothing was declared.
+
+    Attributes:
+        question: what is compared: "systems" or "metrics".
+        pair: the two that the verdict is about; () if it is about all.
+        statistic: one of `STATISTICS`; "" is the default.
+        margin: the largest difference that does not matter; 0 is none.
+        alpha: the level of the test.
+        exclusions: the export's filters, as `--filter` takes them.
+    """
+
+    question: str = ""
+    pair: tuple[str, ...] = ()
+    statistic: str = ""
+    margin: float = 0.0
+    alpha: float = 0.05
+    exclusions: tuple[str, ...] = ()
+
+    def facts(self, opened_at: str | None) -> dict[str, Any]:
+        """As the manifest has it; what was not declared is null."""
+        return {
+            "question": self.question,
+            "pair": list(self.pair) or None,
+            "statistic": self.statistic or STATISTICS[self.question][0],
+            "margin": self.margin or None,
+            "alpha": self.alpha,
+            "exclusions": list(self.exclusions),
+            OPENED_AT: opened_at,
+        }
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> AnalysisPlan:
+        """The plan in a manifest whose values have the right types."""
+        return cls(
+            question=facts["question"],
+            pair=tuple(facts["pair"] or ()),
+            statistic=facts["statistic"],
+            margin=facts["margin"] or 0.0,
+            alpha=facts["alpha"],
+            exclusions=tuple(facts["exclusions"]),
+        )
+
+
+def plan_errors(plan: AnalysisPlan) -> Iterator[tuple[str, str]]:
+    """What is wrong, by the key of study.toml; the filters' names are not checked."""
+    known = STATISTICS.get(plan.question)
+    if known is None:
+        if plan != AnalysisPlan():
+            found = f"{plan.question!r} is not one of" if plan.question else "is missing; it is"
+            yield "analysis.question", f"{found} {' or '.join(map(repr, STATISTICS))}"
+        return
+    if plan.pair and (len(plan.pair) != 2 or plan.pair[0] == plan.pair[1]):
+        yield "analysis.pair", f"must name two different {plan.question}"
+    elif not all(name.strip() and name.isprintable() for name in plan.pair):
+        yield "analysis.pair", "has an empty name, or one with a line break"
+    if plan.statistic and plan.statistic not in known:
+        what = f"{plan.statistic!r} is not one of {', '.join(map(repr, known))}"
+        yield "analysis.statistic", f"{what}, those of {plan.question}"
+    for name, value in (("margin", plan.margin or None), ("alpha", plan.alpha)):
+        if value is not None and not 0 < value < 0.5:
+            yield f"analysis.{name}", f"{value:g} is not between 0 and 0.5"
 
 
 LeftOut = Literal["texts", "participant-answers"]

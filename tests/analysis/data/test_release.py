@@ -9,7 +9,7 @@ import pytest
 
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import Recall
-from hsfiq.analysis.data.release import read_release
+from hsfiq.analysis.data.release import Plan, read_release
 from hsfiq.errors import UnreadableInput
 from tests.analysis.studies import Question, make_release, write_release
 
@@ -88,6 +88,60 @@ def test_is_chosen_follows_the_manifest(folder: Path, chosen_by: object, is_chos
     manifest = json.loads(path.read_text(encoding="utf-8")) | {"chosen_by": chosen_by}
     path.write_text(json.dumps(manifest), encoding="utf-8")
     assert read_release(folder).is_chosen is is_chosen
+
+
+PLAN: dict[str, object] = {
+    "question": "systems", "pair": ["mine", "theirs"], "statistic": "win_rate", "margin": 0.05,
+    "alpha": 0.05, "exclusions": ["too-fast(seconds=2)"], "opened_at": "2026-03-01T09:30:00+00:00",
+}  # fmt: skip
+
+
+def declare(folder: Path, plan: object) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | {"analysis": plan}), "utf-8")
+
+
+def test_the_declared_plan_is_read(folder: Path) -> None:
+    assert read_release(folder).plan is None
+    declare(folder, PLAN)
+    assert read_release(folder).plan == Plan(
+        "systems",
+        ("mine", "theirs"),
+        "win_rate",
+        0.05,
+        0.05,
+        ("too-fast(seconds=2)",),
+        "2026-03-01T09:30:00+00:00",
+    )
+    declare(folder, PLAN | {"pair": None, "margin": None, "exclusions": [], "opened_at": None})
+    plan = read_release(folder).plan
+    assert plan is not None
+    assert (plan.pair, plan.margin, plan.exclusions, plan.opened_at) == (None, None, (), None)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("systems", "analysis: expected an object"),
+        ({"question": "systems"}, "analysis: the key 'pair' is missing"),
+        (PLAN | {"question": "people"}, "analysis.question: 'people' is not one of"),
+        (PLAN | {"question": ["systems"]}, "analysis.question: expected text"),
+        (PLAN | {"pair": "mine"}, "analysis.pair: expected a list"),
+        (PLAN | {"pair": ["mine"]}, "analysis.pair: must name two different systems"),
+        (PLAN | {"pair": ["mine", "mine"]}, "analysis.pair: must name two different systems"),
+        (PLAN | {"pair": ["mine", "x\ny"]}, "analysis.pair: has an empty name, or one with"),
+        (PLAN | {"statistic": "spearman"}, "analysis.statistic: 'spearman' is not one of"),
+        (PLAN | {"margin": 0.5}, "analysis.margin: 0.5 is not between 0 and 0.5"),
+        (PLAN | {"margin": "small"}, "analysis.margin: expected a number"),
+        (PLAN | {"alpha": 0}, "analysis.alpha: 0 is not between 0 and 0.5"),
+        (PLAN | {"exclusions": [1]}, r"analysis.exclusions\[0\]: expected text"),
+        (PLAN | {"opened_at": "at noon"}, "analysis.opened_at: expected a time"),
+    ],
+)
+def test_an_impossible_plan_is_refused(folder: Path, plan: object, message: str) -> None:
+    declare(folder, plan)
+    with pytest.raises(UnreadableInput, match=rf"manifest\.json: {message}"):
+        read_release(folder)
 
 
 @pytest.mark.parametrize(

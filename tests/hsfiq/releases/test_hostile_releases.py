@@ -314,6 +314,10 @@ ATTACKS: dict[str, tuple[Change, str]] = {
     "a funnel that is a text": (manifest(funnel="x"), "funnel: expected an object, found 'x'"),
     "a funnel of texts": (manifest(funnel={"steps": ["x"]}), "funnel.steps[0]: expected an object"),
     "counts of texts": (manifest(counts={"sets": "x"}), "counts.sets: expected an integer"),
+    "a plan that is a text": (manifest(analysis="x"), "analysis: expected an object, found 'x'"),
+    "a plan without a question": (
+        manifest(analysis={}), "manifest.json: analysis: the key 'question' is missing"
+    ),
     "files that are a list": (manifest(files=[1]), "files: expected an object, found a list"),
     "a long file name": (listed("x" * 100_000), "an id here has 1 to 250 characters"),
     "parts outside": (
