@@ -1,6 +1,6 @@
-"""Agreement between people: Krippendorff's alpha, and what counts as judging the same thing.
+"""Agreement between people: Krippendorff's alpha, kappa, and what judging the same thing means.
 
-A unit of alpha is what several people may have judged: for scores, the same images in the same
+A unit is what several people may have judged: for scores, the same images in the same
 order for the same triplet (`set_units`); for preferences, the same two sets, on
 whichever sides they were shown (`preference_ratings`). The queries of a triplet differ only in
 how its captions are joined, so they are one. The owner's dashboard calls these functions too.
@@ -22,7 +22,7 @@ from scipy import sparse, stats
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix, ratio
 from hsfiq.analysis.resampling.intervals import CORRELATION, LEVEL, RATE, ConfidenceInterval
 from hsfiq.text import count_text
 
@@ -225,17 +225,86 @@ def agreement(ratings: pd.DataFrame, level: Level) -> Agreement:
 
 
 def _interval(table: pd.DataFrame, level: Level) -> ConfidenceInterval:
-    """From -ln(observed / expected disagreement), which has no bounds."""
     by_unit = coincidences(table)
     total = by_unit.sum(axis=0)
-    (whole,) = _log_scale(alphas(total[None], level))
-    interval = two_way_interval(table, whole, _log_scale(alphas(total - by_unit, level)))
+    return _log_interval(table, alphas(np.concatenate([total[None], total - by_unit]), level))
+
+
+def _log_interval(table: pd.DataFrame, figures: FloatArray) -> ConfidenceInterval:
+    """From -ln(observed / expected disagreement), which has no bounds.
+
+    `figures` (1 + n_units,) are alpha or kappa, of all units and without each.
+    """
+    scaled = _log_scale(figures)
+    interval = two_way_interval(table, float(scaled[0]), scaled[1:])
     return at_ends(interval, lambda end: 1 - exp(-end))
 
 
 def _log_scale(alpha: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         return np.asarray(-np.log(1 - alpha))
+
+
+# Cohen's kappa, of more than two people who did not all judge the same units.
+#
+# Kappa is 1 - observed / expected disagreement. The expected one of two people is what their own
+# frequencies of each value give if they judge independently (Cohen 1960). Of more people, it is the
+# mean over all pairs of them (Conger 1980), and the observed one is the mean over the units of the
+# mean over the pairs of people who judged the unit (Gwet 2014, for ratings that are missing).
+# Disagreement is the squared difference of scores (quadratic weights, Cohen 1968), and 1 between
+# different preferences, of which a tie is one. Alpha differs in that it expects the frequencies
+# of everybody together, so kappa does not count it as disagreement by chance that people use the
+# scale differently.
+
+
+def kappa(ratings: pd.DataFrame, level: Level) -> Estimate:
+    """Measure how far two of the raters agree beyond chance; arguments as those of `agreement`.
+
+    Kappa from n units with its interval; NaN, with a reason, as alpha.
+    """
+    table = shared_ratings(ratings)
+    n_units = int(table["unit"].nunique())
+    if n_units < MIN_UNITS:
+        return Estimate(UNDEFINED, n_units, None, few_units(n_units))
+    if table["value"].nunique() == 1:
+        reason = "all judgements are the same, so kappa is not defined"
+        return Estimate(UNDEFINED, n_units, None, reason)
+    figures = kappas(table, level)
+    return Estimate(float(figures[0]), n_units, _log_interval(table, figures))
+
+
+def kappas(table: pd.DataFrame, level: Level) -> FloatArray:
+    """Kappa of all units, then without each of them in the order in which they occur.
+
+    The table has two or more raters of each unit, each once. Returns (1 + n_units,).
+    """
+    unit, rater = (pd.factorize(table[name])[0] for name in ("unit", "rater"))
+    values = table["value"].to_numpy(np.float64)[:, None]
+    if level == "nominal":  # vectors of one squared distance
+        values = (values == np.unique(values)).astype(np.float64)
+    ratings = np.column_stack([np.ones(len(values)), (values**2).sum(axis=1), values])
+    by_unit, by_rater = (indicator_matrix(each, each.max() + 1).T for each in (unit, rater))
+    size, squares, *vectors = (by_unit @ ratings).T
+    observed = (size * squares - np.square(vectors).sum(axis=0)) / (size * (size - 1))
+    of_rater = by_rater @ ratings
+    terms, fewer = _rater_terms(of_rater), _rater_terms(of_rater[rater] - ratings)
+    total = terms.sum(axis=0)
+    sums = np.vstack([total, total - by_unit @ (terms[rater] - fewer)])
+    n, squares, *vectors, own = sums.T
+    expected = (squares - (np.square(vectors).sum(axis=0) - own) / (n - 1)) / n
+    without_each = (observed.sum() - observed) / (len(observed) - 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(1 - np.append(observed.mean(), without_each) / expected)
+
+
+def _rater_terms(sums: FloatArray) -> FloatArray:
+    """1, mean squared norm, mean vector and its squared norm of each rater; 0 without a rating.
+
+    The sums (n, 2 + d) are of 1, of the squared norms and of the vectors of the ratings.
+    """
+    means = ratio(sums, np.broadcast_to(sums[:, :1], sums.shape))
+    terms = np.column_stack([means, np.square(means[:, 2:]).sum(axis=1)])
+    return np.asarray(np.nan_to_num(terms))
 
 
 def shared_ratings(ratings: pd.DataFrame) -> pd.DataFrame:

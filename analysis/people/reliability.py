@@ -31,6 +31,7 @@ from hsfiq.analysis.people.agreement import (
     at_ends,
     few_units,
     has_identical_sets,
+    kappa,
     preference_ratings,
     score_ratings,
     shared_ratings,
@@ -200,6 +201,7 @@ class Overlap(JsonRecord):
         other_annotators: the mean score of all others; None if no set has more than two annotators.
         metrics: by name, each metric on the same sets and pairs.
         scores, preferences: Krippendorff's alpha, ordinal and nominal.
+        kappa: of "scores", with quadratic weights, and of "preferences".
         n_identical: how many questions with two identical sets the alpha of preferences leaves out.
         reliability: of the scores.
     """
@@ -211,6 +213,7 @@ class Overlap(JsonRecord):
     metrics: Mapping[str, Prediction]
     scores: Agreement
     preferences: Agreement
+    kappa: Mapping[str, Estimate]
     n_identical: int
     reliability: Reliability
 
@@ -234,6 +237,7 @@ class Overlap(JsonRecord):
                 "preferences": self.preferences.to_json(),
                 "n_identical": self.n_identical,
             },
+            "kappa": json_value(self.kappa),
             "reliability": self.reliability.to_json(),
         }
 
@@ -252,6 +256,7 @@ def overlap(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ove
         name: own.where(looked_up(own.index.to_series(), is_shared)) for name, own in values.items()
     }
     ratings = score_ratings(release.sets, units, triplets)
+    preferred = preference_ratings(release.preferences, units, triplets)
     scores = agreement(ratings, "ordinal")
     n_units, n_pairs = scores.n_units, _shared_pairs(release.preferences, units, is_shared)
 
@@ -266,7 +271,8 @@ def overlap(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Ove
         other_annotators=predict(everybody) if (n_annotators >= MORE_THAN_TWO).any() else None,
         metrics={name: predict(own) for name, own in metrics.items()},
         scores=scores,
-        preferences=agreement(preference_ratings(release.preferences, units, triplets), "nominal"),
+        preferences=agreement(preferred, "nominal"),
+        kappa={"scores": kappa(ratings, "ordinal"), "preferences": kappa(preferred, "nominal")},
         n_identical=int(has_identical_sets(release.preferences, units).sum()),
         reliability=reliability(ratings),
     )

@@ -130,15 +130,19 @@ def _comparison(overlap: Overlap) -> Iterator[str]:
 
 
 def _alpha_table(overlap: Overlap) -> Table:
-    agreements = {"scores (ordinal)": overlap.scores, "preferences (nominal)": overlap.preferences}
+    agreements = {
+        "scores (ordinal)": (overlap.scores, overlap.kappa["scores"]),
+        "preferences (nominal)": (overlap.preferences, overlap.kappa["preferences"]),
+    }
     rows = (
         (
             name,
             number_cell(agreement.alpha, agreement.reason, n=agreement.n_units, ci=agreement.ci),
+            estimate_cell(kappa),
             agreement.n_units,
             agreement.n_ratings,
         )
-        for name, agreement in agreements.items()
+        for name, (agreement, kappa) in agreements.items()
     )
     n = overlap.n_identical
     note = f"Preferences: without {count_text(n, 'question')} with two identical sets."

@@ -12,8 +12,9 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
 from hsfiq.analysis.data.columns import set_units
@@ -24,7 +25,10 @@ from hsfiq.analysis.people.agreement import (
     _side_by_side,
     agreement,
     intra_rater,
+    kappa,
+    kappas,
     repeated_answers,
+    shared_ratings,
 )
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.statistics.preference import exact_proportion
@@ -163,15 +167,91 @@ def test_the_interval_is_two_way_on_a_log_scale(level: Level) -> None:
     assert (ci.n_clusters, ci.unit) == (9, "participant x triplet")
 
 
+def squared(first: float, second: float, level: Level) -> float:
+    return float(first != second) if level == "nominal" else (first - second) ** 2
+
+
+def slow_congers_kappa(rows: dict[tuple[int, int], float], level: Level) -> float:
+    """Conger's kappa as Gwet has it for missing ratings: over every pair of people."""
+    units = {unit for _, unit in rows}
+    shared = {unit: [v for (_, own), v in rows.items() if own == unit] for unit in units}
+    shared = {unit: values for unit, values in shared.items() if len(values) > 1}
+    by_rater: dict[int, list[float]] = defaultdict(list)
+    for (rater, unit), value in rows.items():
+        if unit in shared:
+            by_rater[rater].append(value)
+    observed = [
+        np.mean([squared(*pair, level) for pair in permutations(values, 2)])
+        for values in shared.values()
+    ]
+    expected = [
+        np.mean([squared(x, y, level) for x in by_rater[g] for y in by_rater[h]])
+        for g, h in permutations(by_rater, 2)
+    ]
+    return float(1 - np.mean(observed) / np.mean(expected))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@settings(few, max_examples=15)
+@given(rows=judgements)
+def test_kappa_equals_its_definition(level: Level, rows: dict[tuple[int, int], int]) -> None:
+    rows = tenfold(rows)
+    table = frame(rows)
+    shared = shared_ratings(table)
+    result = kappa(table, level)
+    assert result.n == shared["unit"].nunique()
+    if shared["value"].nunique() < 2:
+        assert math.isnan(result.value)
+        assert result.reason == agreement(table, level).reason.replace("alpha", "kappa")
+        return
+    assert result.value == pytest.approx(slow_congers_kappa(rows, level), abs=1e-12)
+    without_last = {key: value for key, value in rows.items() if key[1] != shared["unit"].iloc[-1]}
+    last = kappas(shared, level)[1 + pd.factorize(shared["unit"])[0][-1]]
+    assert last == pytest.approx(slow_congers_kappa(without_last, level), abs=1e-12)
+
+
+def cohens_kappa(counts: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+    """Of a table of two people's categories, with the weights of disagreement (Cohen 1968)."""
+    shares = counts / counts.sum()
+    independent = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+    return float(1 - (weights * shares).sum() / (weights * independent).sum())
+
+
+def test_kappa_of_two_people_is_cohens() -> None:
+    # Of 50 questions, 20 yes by both and 15 no by both; 5 only by A, 10 only by B: 0.4.
+    counts = np.array([[20, 5], [10, 15]])
+    both = [(a, b) for a, b in np.ndindex(2, 2) for _ in range(counts[a, b])]
+    rows = {(rater, 2 * place): pair[rater] for place, pair in enumerate(both) for rater in (0, 1)}
+    assert kappa(frame(rows), "nominal").value == pytest.approx(0.4)
+    rng = np.random.default_rng(4)
+    first = rng.integers(1, 6, 60)
+    second = np.clip(first + rng.integers(-1, 3, 60), 1, 5)
+    rows = {(0, unit): int(score) for unit, score in enumerate(first)}
+    rows |= {(1, unit): int(score) for unit, score in enumerate(second)}
+    rows |= {(rater, 100 + rater): 5 for rater in (0, 1)}  # of one person, so not counted
+    counts = np.histogram2d(first, second, bins=5)[0]
+    quadratic = np.subtract.outer(np.arange(5), np.arange(5)) ** 2
+    assert kappa(frame(rows), "ordinal").value == pytest.approx(cohens_kappa(counts, quadratic))
+    different = 1.0 - np.eye(5)
+    assert kappa(frame(rows), "nominal").value == pytest.approx(cohens_kappa(counts, different))
+
+
+def test_kappa_does_not_count_different_use_of_the_scale_as_chance() -> None:
+    rows = {(0, unit): 1 + unit % 3 for unit in range(30)}
+    rows |= {(1, unit): 3 + unit % 3 for unit in range(30)}
+    assert agreement(frame(rows), "ordinal").alpha < kappa(frame(rows), "ordinal").value
+
+
 def test_full_agreement_is_one_and_chance_is_near_zero() -> None:
     unanimous = {(rater, unit): unit % 5 for rater in range(3) for unit in range(20)}
     agreed = agreement(frame(unanimous), "ordinal")
-    assert agreed.alpha == 1
+    assert agreed.alpha == kappa(frame(unanimous), "ordinal").value == 1
     assert "agree completely" in agreed.ci.reason
+    assert "agree completely" in kappa(frame(unanimous), "ordinal").ci.reason
     rng = np.random.default_rng(0)
     chance = {(rater, unit): int(rng.integers(1, 6)) for rater in range(3) for unit in range(400)}
-    result = agreement(frame(chance), "ordinal")
-    assert result.ci.low < 0 < result.ci.high
+    for result in (agreement(frame(chance), "ordinal"), kappa(frame(chance), "ordinal")):
+        assert result.ci.low < 0 < result.ci.high
 
 
 @pytest.mark.parametrize(("rows", "reason"), [

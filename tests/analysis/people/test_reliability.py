@@ -87,6 +87,8 @@ def test_people_beat_a_blind_metric_but_not_the_truth(
     assert people.spearman.ci.low > 0
     assert 0.2 < result.scores.alpha < 0.9
     assert 0.1 < result.preferences.alpha < 0.9
+    assert 0.2 < result.kappa["scores"].value < 0.9
+    assert result.kappa["preferences"].value == pytest.approx(result.preferences.alpha, abs=0.05)
 
 
 def test_alphas_are_krippendorffs(overlapping: tuple[Release, pd.Series]) -> None:
@@ -203,6 +205,7 @@ def test_nothing_judged_twice_gives_reasons(study: list[Question]) -> None:
     assert result.other_annotator.spearman.reason is not None
     assert result.other_annotator.tie_half.reason is not None
     assert result.scores.reason == "nothing has been judged by two people"
+    assert result.kappa["scores"].reason == "nothing has been judged by two people"
 
 
 def test_equals_the_definition(overlapping: tuple[Release, pd.Series]) -> None:
