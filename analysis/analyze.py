@@ -39,8 +39,10 @@ from hsfiq.analysis.kinds import STATISTICS, KindStatistics
 from hsfiq.analysis.people.agreement import IntraRater, intra_rater
 from hsfiq.analysis.people.judges import JudgeAgreement, judge_agreement
 from hsfiq.analysis.people.participants import (
+    Grouping,
     Participants,
     PlaceAndTime,
+    groups_of_people,
     participants,
     place_and_time,
 )
@@ -360,6 +362,7 @@ class Details(JsonRecord):
     categories: Categories
     overlap: Overlap
     place_and_time: PlaceAndTime
+    groups_of_people: Mapping[str, Grouping]
     repeated_pairs: IntraRater
     sensitivity: Sensitivity
     within_query: WithinQuery
@@ -497,6 +500,7 @@ def details(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Det
         categories=categories(release, numbers, bootstrap),
         overlap=overlap(release, numbers, bootstrap),
         place_and_time=place_and_time(release, values, bootstrap),
+        groups_of_people=groups_of_people(release, numbers, bootstrap),
         repeated_pairs=intra_rater(release, bootstrap),
         sensitivity=sensitivity(release, numbers, bootstrap),
         within_query=within_query(release, numbers, bootstrap),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 
 from hsfiq.analysis.data.columns import (
     contradictions,
     has_preference,
+    looked_up,
     metric_difference,
     optional_column,
 )
@@ -22,6 +24,7 @@ from hsfiq.analysis.people.agreement import MIN_UNITS
 from hsfiq.analysis.people.reliability import MIN_PEOPLE, participant_reliability
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
 from hsfiq.analysis.resampling.intervals import RATE, Bounds
+from hsfiq.analysis.resampling.permutation import BLOCK_SIZE, PERMUTATIONS, holm
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.accuracy import equal_bins
 from hsfiq.analysis.statistics.correlation import MIN_SETS, participant_rhos, with_values
@@ -31,6 +34,8 @@ from hsfiq.analysis.statistics.correlation import MIN_SETS, participant_rhos, wi
 # If people tire or hurry, late and fast answers differ from the others: they give other scores, and
 # metrics agree with them less.
 
+NOT_RECORDED = "not recorded"
+NO_PREFERENCE = "no preference among the answers"
 NO_PAIR = "no pair has a preference and both values"
 
 
@@ -102,7 +107,7 @@ def trend(
     rows, number = preferences[known], np.asarray(by[known], dtype=np.float64)
     n_unknown = int((~known).sum())
     if not len(rows):
-        return Trend((), None, n_unknown, "not recorded")
+        return Trend((), None, n_unknown, NOT_RECORDED)
     bin_of = equal_bins(number)
     codes = np.unique(bin_of)
     terms = _terms(rows, values)
@@ -174,6 +179,172 @@ def _figures(by_name: Mapping[str, Estimate]) -> BinFigures:
     return BinFigures(by_name[""], {name: each for name, each in by_name.items() if name})
 
 
+# Groups of people, by the language of the page and by the device, where answers have them.
+#
+# A person belongs, with all answers, to the group of most of them. The test of no difference deals
+# the groups out among the people anew: whole people, since one person's answers depend on each
+# other. Its statistic is the variance between groups: the mean over the answers of
+# (figure of the answer's group - figure of everybody)^2.
+
+GROUPINGS = ("language", "device")
+"""Columns of the preferences. No release has the second, but other tables may."""
+FEWEST_IN_GROUP = 2
+NO_GROUP = f"no {FEWEST_IN_GROUP} people are in the same group"
+NO_TWO_GROUPS = f"no two groups of {FEWEST_IN_GROUP} people have the figure"
+
+
+@dataclass(frozen=True)
+class GroupFigures(JsonRecord):
+    """Each metric's tie_half in one group; without metrics, `position_bias` and `mean_score`."""
+
+    n_participants: int
+    n_questions: int
+    figures: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True)
+class GroupTest(JsonRecord):
+    """The p of no difference between groups; `p_holm` is adjusted for all figures and groupings."""
+
+    p: float
+    p_holm: float
+    n_permutations: int
+    seed: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Grouping(JsonRecord):
+    """The groups of two or more people, a test of each figure, and how many people are in none."""
+
+    groups: Mapping[str, GroupFigures]
+    tests: Mapping[str, GroupTest]
+    n_left_out: int
+    reason: str | None = None
+
+
+def groups_of_people(
+    release: Release, values: MetricValues, bootstrap: Bootstrap, n_permutations: int = PERMUTATIONS
+) -> dict[str, Grouping]:
+    """Compare people by each of `GROUPINGS`; each group resamples its own clusters."""
+    found = {
+        name: _grouping(release, name, values, bootstrap, n_permutations) for name in GROUPINGS
+    }
+    tests = [(name, figure) for name, each in found.items() for figure in each.tests]
+    adjusted = holm(np.array([found[name].tests[figure].p for name, figure in tests]))
+    for (name, figure), p_holm in zip(tests, adjusted.tolist(), strict=True):
+        test = replace(found[name].tests[figure], p_holm=p_holm)
+        found[name] = replace(found[name], tests={**found[name].tests, figure: test})
+    return found
+
+
+def _grouping(
+    release: Release, name: str, values: MetricValues, bootstrap: Bootstrap, n_permutations: int
+) -> Grouping:
+    of_person = main_values(release.preferences, name)
+    sizes = of_person.value_counts()
+    names = sorted(sizes.index[sizes >= FEWEST_IN_GROUP])
+    n_left_out = release.n_participants - int(sizes[names].sum())
+    if not names:
+        return Grouping({}, {}, n_left_out, NO_GROUP if len(of_person) else NOT_RECORDED)
+    of_answer = looked_up(release.preferences["participant_id"], of_person)
+    groups = {
+        group: _group_figures(release.subset(of_answer == group), values, bootstrap)
+        for group in names
+    }
+    rows = release.preferences[of_answer.isin(names)]
+    tests = {}
+    for figure, terms in _group_terms(rows, values).items():
+        people = pd.DataFrame(dict(zip(("hits", "counted"), terms, strict=True)))
+        people = people.groupby(rows["participant_id"].to_numpy()).sum().query("counted > 0")
+        p, n = between_groups_p(
+            people, of_person[people.index], n_permutations, np.random.default_rng(bootstrap.seed)
+        )
+        reason = None if n else NO_TWO_GROUPS
+        tests[figure] = GroupTest(p, UNDEFINED, n, bootstrap.seed, reason)
+    return Grouping(groups, tests, n_left_out)
+
+
+def main_values(preferences: pd.DataFrame, column: str) -> pd.Series[str]:
+    """The value of a column in most of each participant's answers, indexed by participant.
+
+    Of equally frequent values it is the first by name. Participants without a value are missing.
+    """
+    if column not in preferences:
+        return pd.Series(dtype="object")
+    counts = preferences.groupby(["participant_id", column], observed=True).size()
+    counts = counts.sort_values(ascending=False, kind="stable")
+    values = counts.index.to_frame(index=False).drop_duplicates("participant_id")
+    return values.set_index("participant_id")[column].astype("str")
+
+
+def _group_terms(
+    rows: pd.DataFrame, values: MetricValues
+) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """What each answer adds to the numerator and denominator of each of a group's figures."""
+    terms = _terms(rows, values)
+    mean_score = terms.pop("")
+    if terms:
+        return terms
+    set_1 = np.asarray(rows["preferred"] == 1, dtype=np.float64)
+    decided = np.asarray(has_preference(rows), dtype=np.float64)
+    return {"position_bias": (set_1, decided), "mean_score": mean_score}
+
+
+def _group_figures(group: Release, values: MetricValues, settings: Bootstrap) -> GroupFigures:
+    bootstrap, rows = settings.for_release(group), group.preferences
+    one_bin = np.zeros(len(rows), dtype=np.int64)
+    figures = {}
+    for name, (hits, counted) in _group_terms(rows, values).items():
+        bounds = RATE if values or name == "position_bias" else score_range(group.points)
+        figure, _ = _by_bin(rows, hits, counted, one_bin, bootstrap, bounds)
+        reason = NO_PREFERENCE if figure.reason and not values else figure.reason
+        figures[name] = replace(figure, reason=reason)
+    return GroupFigures(group.n_participants, len(rows), figures)
+
+
+def between_groups_p(
+    people: pd.DataFrame,
+    groups: pd.Series[str],
+    n_permutations: int,
+    rng: np.random.Generator,
+) -> tuple[float, int]:
+    """The p of no difference between groups (Pitman 1937), and from how many permutations.
+
+    If people can be dealt out in no more than `n_permutations` ways, p is exact. It is NaN, from
+    none, for fewer than two groups.
+
+    Args:
+        people: (n, ...) what each person adds to a figure's numerator and denominator, `hits` and
+            `counted`.
+        groups: (n,) the group of each.
+    """
+    hits, counted = (people[name].to_numpy(np.float64) for name in ("hits", "counted"))
+    parts = [np.flatnonzero(groups == group) for group in groups.unique()]
+    if len(parts) < 2:
+        return UNDEFINED, 0
+    residuals = hits - hits.sum() / counted.sum() * counted
+
+    def variance(*dealt: FloatArray, axis: int) -> FloatArray:
+        sums = (
+            [values[part.astype(np.intp)].sum(axis=axis) for values in (residuals, counted)]
+            for part in dealt
+        )
+        return np.asarray(sum(own**2 / n for own, n in sums) / counted.sum())
+
+    test = stats.permutation_test(
+        parts,
+        variance,
+        permutation_type="independent",
+        vectorized=True,
+        n_resamples=n_permutations,
+        batch=max(1, BLOCK_SIZE // len(people)),
+        alternative="greater",
+        rng=rng,
+    )
+    return float(test.pvalue), len(test.null_distribution)
+
+
 # Straight-lining: the same answer again and again.
 #
 # An answer is both scores and the preferred set. Both figures are descriptions, not proof: a short
@@ -213,7 +384,7 @@ COMPARED = (
 """The figures in which a participant may be an outlier."""
 TOO_LITTLE_OVERLAP = f"others judged fewer than {MIN_UNITS} of the participant's sets"
 WHY_UNDEFINED = {
-    "set_1": "no preference among the answers",
+    "set_1": NO_PREFERENCE,
     "irrelevant": "irrelevance flags were not recorded",
     "seconds": "times were not recorded",
     "failed_checks": "results of attention checks were not recorded",

@@ -14,6 +14,7 @@ from hsfiq.analysis.people.judges import MARGIN, JudgeAgreement
 from hsfiq.analysis.people.participants import (
     WHY_UNDEFINED,
     BinFigures,
+    Grouping,
     Participants,
     PlaceAndTime,
     Trend,
@@ -182,6 +183,8 @@ STYLES: dict[str, Style] = {
         ("set_1", "same_scores", "contradictions", "irrelevant", "modal_share"), "percent"
     ),
 }
+GROUPED_BY = {"language": "Language", "device": "Device"}
+GROUP_FIGURES = {"position_bias": "P(set 1 preferred)", "mean_score": "Mean score"}
 QUANTILES = {
     "lowest": 0.0,
     "lower_quartile": 0.25,
@@ -195,6 +198,7 @@ def participants_section(
     bias: PositionBias,
     participants: Participants,
     by_place_and_time: PlaceAndTime,
+    groupings: Mapping[str, Grouping],
     repeated: IntraRater,
 ) -> Section:
     return Section(
@@ -205,6 +209,7 @@ def participants_section(
             _chart(participants),
             _summary_table(participants),
             *_place_and_time(by_place_and_time),
+            *_groups(groupings, bool(participants.by_metric)),
             _repeats_table(repeated),
             _outliers_table(participants),
             _participants_table(participants),
@@ -339,6 +344,23 @@ def _cell(name: str, value: float) -> NumberCell:
 def _place_and_time(by: PlaceAndTime) -> Iterator[Table]:
     for name, trend in (("place", by.place), ("seconds", by.seconds)):
         yield _trend_table(f"by_{name}", trend)
+
+
+def _groups(groupings: Mapping[str, Grouping], has_metrics: bool) -> Iterator[str | Table]:
+    """Why there are no groups, and a table of those there are."""
+    rows: list[Row] = []
+    for name, grouping in groupings.items():
+        if grouping.reason is not None:
+            yield f"{GROUPED_BY[name]}: {grouping.reason}."
+        for figure, test in grouping.tests.items():
+            title = f"tie_half of {figure}" if has_metrics else GROUP_FIGURES[figure]
+            p_cells = [number_cell(p, test.reason, style="p") for p in (test.p, test.p_holm)]
+            for group, own in grouping.groups.items():
+                value = estimate_cell(own.figures[figure])
+                sizes = (own.n_participants, own.n_questions)
+                rows.append((GROUPED_BY[name], title, group, *sizes, value, *p_cells))
+    if rows:
+        yield table("people_groups", rows)
 
 
 def _repeats_table(repeated: IntraRater) -> Table:

@@ -258,6 +258,7 @@ def sections_of(
             analysis.position_bias,
             details.participants,
             details.place_and_time,
+            details.groups_of_people,
             details.repeated_pairs,
         )
         yield categories_section(details.categories)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -9,13 +10,14 @@ from hypothesis import example, given, settings
 from hsfiq.analysis.analyze import analyze, details
 from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.reports.people import GROUP_FIGURES
 from hsfiq.analysis.reports.report import analysis_text
 from tests.analysis.drawn_releases import BEST_FIRST
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies
 
 KEYS = {
     *("systems", "participants", "categories", "overlap", "place_and_time"),
-    *("repeated_pairs", "sensitivity", "within_query"),
+    *("groups_of_people", "repeated_pairs", "sensitivity", "within_query"),
 }
 
 
@@ -64,7 +66,22 @@ def test_a_complete_release(drawn: tuple[Release, pd.Series]) -> None:
     result = analyze(release, [Recall(5)], bootstrap_of(release, 20), in_detail=True)
     assert set(result.to_json()) >= KEYS
     text = analysis_text(result)
+    assert "Language: not recorded." in text
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100
     named = (line.split()[0] for line in lines if line.strip().startswith(tuple(BEST_FIRST)))
     assert list(dict.fromkeys(named)) == BEST_FIRST
+
+
+def test_groups_of_people_are_printed(drawn: tuple[Release, pd.Series]) -> None:
+    release, _ = drawn
+    people = release.preferences["participant_id"]
+    language = people.map(lambda name: ("en", "ko")[int(name[-1]) % 2])
+    release = replace(release, preferences=release.preferences.assign(language=language))
+    for metrics, figures in (([Recall(5)], ["tie_half of recall@5"]), ([], GROUP_FIGURES.values())):
+        result = analyze(release, metrics, bootstrap_of(release, 20), in_detail=True)
+        lines = [line.split() for line in analysis_text(result).splitlines()]
+        for figure in figures:
+            for group in ("en", "ko"):
+                start = ["Language", *figure.split(), group]
+                assert any(line[: len(start)] == start for line in lines)

@@ -56,8 +56,8 @@ def test_the_details_of_an_analysis(release: str) -> None:
     plain = hsfiq(*analyze, "--json").result
     details = hsfiq(*analyze, "--details", "--json").result
     assert set(details) - set(plain) == {
-        "systems", "participants", "categories", "overlap", "place_and_time", "repeated_pairs",
-        "sensitivity", "within_query",
+        "systems", "participants", "categories", "overlap", "place_and_time",
+        "groups_of_people", "repeated_pairs", "sensitivity", "within_query",
     }  # fmt: skip
     assert details["systems"]["reason"] == "the release names no systems"
     assert details["metrics"] == plain["metrics"]

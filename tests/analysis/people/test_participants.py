@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from itertools import groupby
+from itertools import combinations, groupby
 from statistics import mean, median
 
 import numpy as np
@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.people.participants import (
+    Grouping,
+    between_groups_p,
+    groups_of_people,
+    main_values,
     outliers,
     participants,
     place_and_time,
@@ -23,7 +27,8 @@ from hsfiq.analysis.people.participants import (
     trend,
 )
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
-from hsfiq.analysis.statistics.preference import preference_rates
+from hsfiq.analysis.resampling.permutation import holm
+from hsfiq.analysis.statistics.preference import position_bias, preference_rates
 from tests.analysis import reference
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, studies, values_of
 
@@ -229,3 +234,135 @@ def test_a_run_ends_with_its_form() -> None:
     two_forms = straight_lining(preferences.assign(form=["form_1"] * 4 + ["form_2"] * 2))
     assert (one_form.loc["p1", "longest_run"], two_forms.loc["p1", "longest_run"]) == (6, 4)
     assert isinstance(two_forms, pd.DataFrame)
+
+
+def with_languages(release: Release) -> Release:
+    """The first ten people in English, the next ten in Korean, one in French, others unknown."""
+    people = sorted(release.preferences["participant_id"].unique())
+    chosen = dict(zip(people, ["en"] * 10 + ["ko"] * 10 + ["fr"], strict=False))
+    languages = release.preferences["participant_id"].map(chosen)
+    return replace(release, preferences=release.preferences.assign(language=languages))
+
+
+@pytest.mark.parametrize("metrics", [True, False])
+def test_each_group_is_a_release_of_its_own(
+    drawn: tuple[Release, pd.Series], metrics: bool
+) -> None:
+    release, utilities = with_languages(drawn[0]), drawn[1]
+    values = {"oracle": utilities} if metrics else {}
+    result = groups_of_people(release, values, bootstrap_of(release, 50), 99)["language"]
+    assert list(result.groups) == ["en", "ko"]
+    assert result.n_left_out == 10
+    for language, group in result.groups.items():
+        own = release.subset(release.preferences["language"] == language)
+        bootstrap = bootstrap_of(own, 50)
+        assert (group.n_participants, group.n_questions) == (10, 400)
+        if metrics:
+            expected = preference_rates(own.preferences, utilities, bootstrap).tie_half
+            figures = {"oracle": (expected.rate, expected.n, expected.ci)}
+        else:
+            bias = position_bias(own.preferences, bootstrap)
+            (bin_of_all,) = trend(
+                own.preferences, pd.Series(1.0, own.preferences.index), {}, bootstrap, (1.0, 7.0)
+            ).bins
+            score = bin_of_all.figures.mean_score
+            figures = {
+                "position_bias": (bias.rate, bias.n, bias.ci),
+                "mean_score": (score.value, score.n, score.ci),
+            }
+        assert list(group.figures) == list(result.tests) == list(figures)
+        for name, (value, n, ci) in figures.items():
+            assert (group.figures[name].value, group.figures[name].n) == (pytest.approx(value), n)
+            ends = group.figures[name].ci
+            assert (ends.low, ends.high) == pytest.approx((ci.low, ci.high))
+
+
+def slow_variance(people: list[tuple[float, int]], groups: list[list[int]]) -> float:
+    hits, n = (sum(person[place] for person in people) for place in (0, 1))
+    total = 0.0
+    for group in groups:
+        own_hits, own_n = (sum(people[each][place] for each in group) for place in (0, 1))
+        total += own_n * (own_hits / own_n - hits / n) ** 2
+    return total / n
+
+
+@few
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(1, 5)).map(lambda pair: (min(pair), pair[1])),
+        min_size=4,
+        max_size=8,
+    )
+)
+def test_p_of_groups_is_the_share_of_all_dealings(people: list[tuple[float, int]]) -> None:
+    everybody = set(range(len(people)))
+    dealings = [
+        slow_variance(people, [list(first), sorted(everybody - set(first))])
+        for first in combinations(range(len(people)), 2)
+    ]
+    expected = np.mean([each >= dealings[0] - 1e-12 for each in dealings])
+    table = pd.DataFrame(people, columns=["hits", "counted"])
+    groups = pd.Series(["a", "a", *["b"] * (len(people) - 2)])
+    p, n = between_groups_p(table, groups, 999, np.random.default_rng(0))
+    assert (p, n) == (pytest.approx(expected), len(dealings))
+
+
+def test_a_difference_between_groups_is_found_and_adjusted(
+    drawn: tuple[Release, pd.Series],
+) -> None:
+    release, utilities = with_languages(drawn[0]), drawn[1]
+    is_korean = release.preferences["language"] == "ko"
+    preferred = release.preferences["preferred"]
+    opposite = preferred.mask(is_korean & (preferred > 0), 3 - preferred)
+    answers = release.preferences.assign(preferred=opposite, device=is_korean.map(str))
+    release = replace(release, preferences=answers)
+    noise = pd.Series(np.random.default_rng(0).normal(size=len(utilities)), utilities.index)
+    values = {"oracle": utilities, "noise": noise}
+    found = groups_of_people(release, values, bootstrap_of(release, 5), 499)
+    tests = [test for each in found.values() for test in each.tests.values()]
+    assert found["language"].tests["oracle"].p <= 2 / 500
+    assert found["language"].tests["noise"].p > 0.02
+    assert [test.p_holm for test in tests] == holm(np.array([test.p for test in tests])).tolist()
+    assert (len(tests), tests[0].n_permutations) == (4, 499)
+
+
+def test_a_person_is_in_the_group_of_most_answers() -> None:
+    answers = pd.DataFrame(
+        {
+            "participant_id": ["p1", "p1", "p1", "p2", "p2", "p3", "p4"],
+            "language": ["en", "ko", "ko", "ko", "en", None, "en"],
+        }
+    )
+    assert main_values(answers, "language").to_dict() == {"p1": "ko", "p2": "en", "p4": "en"}
+
+
+@pytest.mark.parametrize(
+    ("languages", "reason"),
+    [
+        (None, "not recorded"),
+        ([None] * 3, "not recorded"),
+        (["en", "ko", None], "no 2 people are in the same group"),
+    ],
+)
+def test_without_groups_there_is_a_reason(languages: list[str | None] | None, reason: str) -> None:
+    study = [Question(1, participant=f"p{number}") for number in range(3)]
+    release = make_release(study)
+    if languages is not None:
+        answers = release.preferences.assign(language=pd.Series(languages, dtype="str"))
+        release = replace(release, preferences=answers)
+    found = groups_of_people(release, {}, bootstrap_of(release, 5))
+    assert found["language"] == Grouping({}, {}, 3, reason)
+    assert found["device"].reason == "not recorded"
+
+
+def test_one_group_alone_has_figures_but_no_test() -> None:
+    study = [Question(0, participant=f"p{number}") for number in range(3)]
+    release = make_release(study)
+    release = replace(release, preferences=release.preferences.assign(language="en"))
+    result = groups_of_people(release, {}, bootstrap_of(release, 5))["language"]
+    assert result.groups["en"].figures["mean_score"].value == 3
+    assert result.groups["en"].figures["position_bias"].reason == "no preference among the answers"
+    for test in result.tests.values():
+        assert math.isnan(test.p)
+        assert math.isnan(test.p_holm)
+        assert test.reason == "no two groups of 2 people have the figure"
