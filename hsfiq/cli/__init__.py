@@ -140,7 +140,12 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def root(
     database: Annotated[
-        str | None, typer.Option(help="Like the commands' own --database.", metavar="URL")
+        str | None,
+        typer.Option(
+            help="Like the commands' own --database.",
+            metavar="URL",
+            callback=lambda url: import_module("hsfiq.cli.common").warn_of_password(url),
+        ),
     ] = None,
     quiet: Annotated[
         bool,

@@ -42,6 +42,18 @@ LOCAL_ADDRESS = "http://127.0.0.1:7860"
 
 DATABASE_VARIABLE = "HSFIQ_DATABASE_URL"
 
+
+def warn_of_password(url: str | None) -> str | None:
+    """Say that other users can see the password of a URL given on the command line."""
+    if url and url != os.environ.get(DATABASE_VARIABLE):
+        from hsfiq.db.failures import has_password, shown_url
+
+        if has_password(url):
+            seen = f"other users can see the password in {shown_url(url)}"
+            warn([f"{seen}; set {DATABASE_VARIABLE} instead"])
+    return url
+
+
 DatabaseOption = Annotated[
     str | None,
     typer.Option(
@@ -49,6 +61,7 @@ DatabaseOption = Annotated[
         metavar="URL",
         help=f"The database; else ${DATABASE_VARIABLE}, else sqlite:///hsfiq.db.",
         show_default=False,
+        callback=warn_of_password,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -108,15 +121,6 @@ def releases_folder() -> Path:
     return Path(os.path.relpath((folder or Path.cwd()) / RELEASES))
 
 
-def warn_of_password(url: str) -> None:
-    """Say that other users can see the password of a URL given on the command line."""
-    from hsfiq.db.failures import has_password, shown_url
-
-    if url != os.environ.get(DATABASE_VARIABLE) and has_password(url):
-        seen = f"other users can see the password in {shown_url(url)}"
-        warn([f"{seen}; set {DATABASE_VARIABLE} instead"])
-
-
 def open_chosen(
     ctx: typer.Context,
     chosen: str | None,
@@ -133,7 +137,6 @@ def open_chosen(
 
     url = database_url(ctx, chosen)
     opened = open_database(url, create=create, connections=connections)
-    warn_of_password(url)
     ctx.call_on_close(opened.close)
     forget_old_enrolments(opened)
     return opened

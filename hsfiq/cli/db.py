@@ -106,7 +106,6 @@ def backup(
     url = database_url(ctx, database)
     done = back_up(url, file)
     record_in(url, Action.DB_BACKUP)
-    warn_of_password(url)
     line = f"{file}: {described(done.contents)}; {done.size:,} bytes, sha256 {done.sha256}"
     print_result(done.facts(), line, as_json=as_json)
 
@@ -129,7 +128,6 @@ def restore(
     url = database_url(ctx, database)
     contents = restore_backup(file, url)
     record_in(url, Action.DB_RESTORE)
-    warn_of_password(url)
     note = "" if contents.revision == head_revision() else "; run `hsfiq db upgrade`"
     line = f"{shown_url(url)}: {described(contents)}{note}"
     print_result({"database": shown_url(url)} | contents.facts(), line, as_json=as_json)
@@ -152,11 +150,11 @@ def copy(
     from hsfiq.backup import copy_database
     from hsfiq.db.failures import shown_url
 
+    for url in (source, target):
+        warn_of_password(url)
     content = copy_database(source, target)
     record_in(source, Action.DB_COPY, "to another database")
     record_in(target, Action.DB_COPY, "from another database")
-    for url in (source, target):
-        warn_of_password(url)
     tables = {name: {"rows": table.rows, "sha256": table.sha256} for name, table in content.items()}
     rows = sum(table.rows for table in content.values())
     counts = f"{count_text(rows, 'row')} in {count_text(len(tables), 'table')}"
@@ -183,7 +181,6 @@ def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
     url = database_url(ctx, database)
     engine = connect(url)
     ctx.call_on_close(engine.dispose)
-    warn_of_password(url)
     return url, engine
 
 
@@ -195,7 +192,6 @@ def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
     url = database_url(ctx, database)
     engine = connect_existing(url)
     ctx.call_on_close(engine.dispose)
-    warn_of_password(url)
     if is_fresh_sqlite(engine.url):
         raise NothingToDo(f"{shown_url(url)}: there is no database yet")
     return url, engine

@@ -23,7 +23,6 @@ from hsfiq.cli.common import (
     print_result,
     progress,
     requires,
-    warn_of_password,
 )
 from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import public_url as public_address
@@ -278,7 +277,6 @@ def doctor(
     url = database_url(ctx, database)
     engine = connect(url)
     ctx.call_on_close(engine.dispose)
-    warn_of_password(url)
     findings = list(examine(engine, thumbnails_of(engine), public))
     is_well = all(finding.status != "problem" for finding in findings)
     result = {"well": is_well, "findings": [asdict(finding) for finding in findings]}

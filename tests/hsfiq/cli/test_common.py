@@ -88,3 +88,39 @@ def test_verbose_commands_show_what_libraries_log(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("logging.root.level", logging.WARNING)
     assert run(["db", "current", "--database", "sqlite:///missing.db", "-v"]) == 1
     assert logging.root.level == logging.INFO
+
+
+UNREACHABLE = "postgresql://me:SECRET@127.0.0.1:9/none"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("study", "list", "--database", UNREACHABLE),
+        ("--database", UNREACHABLE, "db", "check"),
+        ("db", "backup", "file", "--database", UNREACHABLE),
+        ("db", "restore", "file", "--database", UNREACHABLE),
+        ("db", "copy", UNREACHABLE, "sqlite:///new.db"),
+        ("db", "copy", "sqlite:///new.db", UNREACHABLE),
+        ("doctor", "--database", UNREACHABLE),
+    ],
+)
+def test_a_password_is_warned_of_once_also_if_the_command_fails(
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(words)
+    printed = capsys.readouterr()
+    assert "SECRET" not in printed.out + printed.err
+    assert printed.err.count("other users can see the password") == 1
+
+
+def test_an_empty_database_url_is_no_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["--database", "", "study", "list"]) == 2
+    assert "--database: is empty" in capsys.readouterr().err
