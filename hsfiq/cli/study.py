@@ -306,9 +306,12 @@ def delete(
 
     The backup has the whole database. Datasets, ranked lists and exported releases stay. The study
     must be a draft or closed.
+
+    Exit code 1 if the deleted answers can still be in the database's files.
     """
     from hsfiq.backup import back_up
     from hsfiq.collect.progress import progress_of
+    from hsfiq.collect.withdrawal import erase, erase_later
     from hsfiq.study.creation import delete_study
 
     opened = open_chosen(ctx, database, create=False)
@@ -324,8 +327,18 @@ def delete(
         study = chosen_study(session, name)
         delete_study(session, study)
         record_command(session, Action.STUDY_DELETE, study=name, about=about)
-    line = f"study {name}: deleted, with {about}; {file} has the database as it was"
-    print_result({"study": name, "backup": str(file)} | row, line, as_json=as_json)
+        due = erase_later(session, datetime.now(UTC))
+    is_erased = erase(opened, due, datetime.now(UTC))
+    lines = [f"study {name}: deleted, with {about}; {file} has the database as it was"]
+    if not is_erased:
+        lines.append(
+            "the deleted answers can still be in the database's files, because the database is in "
+            "use or belongs to another user; hsfiq serve erases them later"
+        )
+    result = {"study": name, "backup": str(file), "erased": is_erased} | row
+    print_result(result, "\n".join(lines), as_json=as_json)
+    if not is_erased:
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Example: hsfiq study invite autumn --count 61 --url https://study.example.org")

@@ -48,9 +48,15 @@ def withdraw(session: Session, participant: Participant, now: datetime) -> None:
     record_status_change(session, participant.id, status, status, now, reason=WITHDREW)
     actor = Actor(f"participant {name}")
     record_action(session, actor, Action.PARTICIPANT_WITHDRAW, study=study.name, about=name)
-    if session.get(Setting, ERASURE) is None:
-        session.add(Setting(key=ERASURE, value=now.isoformat()))
-        session.flush()
+    erase_later(session, now)
+
+
+def erase_later(session: Session, now: datetime) -> str:
+    """Note that the files may hold deleted rows, which a server erases; return since when."""
+    setting = session.get(Setting, ERASURE) or Setting(key=ERASURE, value=now.isoformat())
+    session.add(setting)
+    session.flush()
+    return setting.value
 
 
 def erase_withdrawn(database: Database, now: datetime) -> None:
@@ -61,15 +67,20 @@ def erase_withdrawn(database: Database, now: datetime) -> None:
         # A time in the future is from before the clock was set back.
         if due is None or abs(now - datetime.fromisoformat(due.value)) < ERASED_AFTER:
             return
-        is_erased = database.erase_deleted_rows(PERSONAL_TABLES)
-        with database.writing() as session:
-            setting = session.get(Setting, ERASURE)
-            if setting is None or setting.value != due.value:
-                return
+        erase(database, due.value, now)
+
+
+def erase(database: Database, due: str, now: datetime) -> bool:
+    """Rewrite the files that may hold rows deleted since `due`; return whether that was done."""
+    is_erased = database.erase_deleted_rows(PERSONAL_TABLES)
+    with database.writing() as session:
+        setting = session.get(Setting, ERASURE)
+        if setting is not None and setting.value == due:
             if is_erased:
                 session.delete(setting)
             else:
                 setting.value = now.isoformat()
+    return is_erased
 
 
 def erase_now(database: Database) -> None:

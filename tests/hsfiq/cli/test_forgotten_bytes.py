@@ -6,15 +6,16 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from hsfiq.collect import participants
 from hsfiq.collect.withdrawal import ERASED_AFTER, ERASURE, erase_withdrawn, withdraw
 from hsfiq.db.engine import Database
-from hsfiq.db.source_tables import Setting
+from hsfiq.db.source_tables import Query, Setting
 from hsfiq.db.tables import Participant
 from tests.databases import PostgresServer
 from tests.hsfiq.samples import hsfiq
@@ -98,6 +99,32 @@ def test_no_file_holds_what_a_forgotten_person_wrote(
     after = bytes_of(database)
     assert [trace for trace in forgotten if trace in after] == []
     assert all(trace in after for trace in other)
+
+
+def test_no_file_holds_the_answers_of_a_deleted_study(
+    database: Database, seats: list[Seat], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = database.engine.url.render_as_string(hide_password=False)
+    deleted = [trace for seat in seats for trace in traces(seat)]
+    assert hsfiq("study", "close", "small", "--database", url).code == 0
+    wait_for_other_sessions(monkeypatch, 0.1)
+    delete = ("study", "delete", "small", "--yes", "--database", url, "--backup")
+    with old_state_being_read(database):
+        ran = hsfiq(*delete, tmp_path / "in-use.backup", "--json")
+    assert (ran.code, ran.result["erased"]) == (1, False)
+    wait_for_other_sessions(monkeypatch, 300)
+    erase_withdrawn(database, datetime.now(UTC) + 2 * ERASED_AFTER)
+    after = bytes_of(database)
+    assert [trace for trace in deleted if trace in after] == []
+
+    with database.reading() as session:
+        queries = session.scalars(select(Query.id)).all()
+    draw(database, queries, name="again")
+    assert hsfiq("study", "close", "again", "--database", url).code == 0
+    ran = hsfiq(*delete[:2], "again", *delete[3:], tmp_path / "file.backup", "--json")
+    assert (ran.code, ran.result["erased"]) == (0, True)
+    with database.reading() as session:
+        assert session.get(Setting, ERASURE) is None
 
 
 @contextmanager
