@@ -6,17 +6,18 @@ any data, prefer systems of stated strengths, or images of stated fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Table, insert, select
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Actor
 from hsfiq.answer_rules import Answer, Times
+from hsfiq.backup import batches
 from hsfiq.collect import participants
 from hsfiq.collect.answers import submit
 from hsfiq.collect.asked_questions import (
@@ -31,7 +32,7 @@ from hsfiq.collect.checks import answer_check
 from hsfiq.collect.participant_row import ParticipantRow, read_row
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
-from hsfiq.db.source_tables import Query, RankedList, System
+from hsfiq.db.source_tables import Image, Query, RankedList, System, Triplet
 from hsfiq.db.tables import METADATA, Check, Question, RetrievedImage, RetrievedSet, Study
 from hsfiq.drawn import SimulatedAnnotator, draw_annotators, generator
 from hsfiq.drawn.annotators import SLOPE
@@ -44,7 +45,7 @@ from hsfiq.study.capacity import capacity_of, recruited, require_enough_forms
 from hsfiq.study.config import Questionnaire, StudyConfig, config_of, rules_of
 from hsfiq.study.creation import create_study
 from hsfiq.study.design import chosen_queries
-from hsfiq.text import first_few
+from hsfiq.text import count_text, first_few
 
 # Answering as people do: what is asked, in order.
 
@@ -127,8 +128,6 @@ STRENGTHS = 0.5
 QUERIES = 0.1
 """The standard deviation of the utility that all sets of a query share."""
 
-ROWS_AT_ONCE = 500
-
 
 def random_strengths(systems: Sequence[str], seed: int) -> dict[str, float]:
     """Strengths that differ at random; the annotators prefer the stronger system."""
@@ -183,17 +182,29 @@ def read_fits(path: Path, image_id: ImageId) -> Fits:
     return fits
 
 
+def require_fits(session: Session, fits: Fits) -> None:
+    """`UnreadableInput` if an image has no score in a retrieved set of the database."""
+    shown = session.execute(
+        select(Triplet.external_id + Query.suffix, Image.name)
+        .join(Query, Query.triplet_id == Triplet.id)
+        .join(RetrievedSet, RetrievedSet.query_id == Query.id)
+        .join(RetrievedImage, RetrievedImage.set_id == RetrievedSet.id)
+        .join(Image, RetrievedImage.image_id == Image.id)
+        .where(RetrievedSet.system_id.is_not(None))
+        .distinct()
+    )
+    if missing := sorted({(query, image) for query, image in shown} - {*fits}):
+        named = first_few([f"image {image!r} for query {query!r}" for query, image in missing])
+        what = f"lacks {count_text(len(missing), 'row')} that the study needs: {named}"
+        raise UnreadableInput("--scores", what, "add a score for each")
+
+
 def copy_sources(source: Database, target: Database) -> None:
     """Copy images, queries and ranked lists into a new database."""
     with source.reading() as reading, target.writing() as writing:
         for table in SOURCES:
-            for rows in rows_of(reading.connection(), table):
+            for rows in batches(reading.connection(), table):
                 writing.execute(insert(table), rows)
-
-
-def rows_of(connection: Connection, table: Table) -> Iterator[list[dict[str, object]]]:
-    for rows in connection.execute(select(table)).mappings().partitions(ROWS_AT_ONCE):
-        yield [dict(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,18 +262,12 @@ class Judgements:
             is_near = self.near(query, retrieved.images[0].image_id)
             return [FITS if is_near else DOES_NOT_FIT] * len(shown)
         if self.fits is not None:
-            return [MIDDLE + self.fit(query, member.image.name) / SLOPE for member in shown]
+            asked = self.session.get_one(Query, query)
+            name = f"{asked.triplet.external_id}{asked.suffix}"
+            return [MIDDLE + self.fits[name, member.image.name] / SLOPE for member in shown]
         system = self.session.get_one(System, retrieved.system_id).name
         shared = generator(self.seed, "query", str(query)).gauss(0, QUERIES)
         return [MIDDLE + shared + self.strengths[system] / SLOPE] * len(shown)
-
-    def fit(self, query: int, image: str) -> float:
-        asked = self.session.get_one(Query, query)
-        name = f"{asked.triplet.external_id}{asked.suffix}"
-        if self.fits is None or (name, image) not in self.fits:
-            what = f"no score of image {image!r} for query {name!r}, which the study shows"
-            raise UnreadableInput("--scores", what, "add its row")
-        return self.fits[name, image]
 
     def near(self, query: int, image: int) -> bool:
         """Whether the image is the query's target, or in one of its ranked lists."""
@@ -317,6 +322,8 @@ def answer_study(
     if study is None:
         raise UnreadableInput(name, "the study is missing")
     config, capacity = config_of(study), capacity_of(session, study)
+    if fits is not None:
+        require_fits(session, fits)
     judgements = Judgements(session, config, strengths, seed, fits)
     n_questions = max(capacity.by_questions)
     people = recruited(config.recruitment, capacity)

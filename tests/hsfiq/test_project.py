@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -413,6 +414,13 @@ def test_annotators_judge_images_by_a_table_of_scores(project: Path, data: Path)
         refused = hsfiq("rehearse", *options)
         assert (refused.code, len(refused.err.splitlines())) == (2, 1)
         assert "--scores: " in refused.err
+    table.write_text("\n".join(["query_id,image_id,score", *rows[len(IMAGES) :]]))
+    refused = hsfiq("rehearse", "--scores", table).err
+    query = rows[0].partition(",")[0]
+    lacking = re.search(r"lacks (\d+) rows .* and (\d+) more; ", refused)
+    assert lacking is not None
+    assert len(mine[query]) <= int(lacking[1]) <= len(IMAGES)
+    assert int(lacking[1]) - int(lacking[2]) == refused.count(f" for query {query!r}") == 3
 
 
 def test_two_rehearsals_with_a_seed_are_equal_and_replace_each_other(project: Path) -> None:
