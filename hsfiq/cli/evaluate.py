@@ -107,7 +107,7 @@ class EvaluateOptions(ScorerOptions):
     ] = 0
     as_json: JsonOption = False
 
-    def uncertainty(self, compared: tuple[tuple[Path, ...], ...] = ()) -> UncertaintyRequest:
+    def uncertainty(self, compared: Mapping[str, tuple[Path, ...]]) -> UncertaintyRequest:
         from hsfiq.model.evaluation.uncertainty import UncertaintyRequest
 
         return UncertaintyRequest(
@@ -191,7 +191,7 @@ def report_systems(
     if options.release is not None:
         with requires("analysis"):
             from hsfiq.model.evaluation import comparison  # noqa: F401
-    uncertainty = options.uncertainty()
+    uncertainty = options.uncertainty({})
     uncertainty.check(benchmark, ())
     request = SystemsRequest(dict(runs.named), options.release, options.allow_missing)
     if options.table is not None:
@@ -398,12 +398,13 @@ def report(
     from hsfiq.model.evaluation.evaluate import ScorerRequest, evaluate_system
 
     runs = runs_of(given_runs)
-    compared: tuple[tuple[Path, ...], ...] = ()
+    first, compared = "", dict[str, tuple[Path, ...]]()
     if options.compare:
         if len(runs.named) < 2:
             raise UnreadableInput("--compare", "needs two named runs", "add --run NAME=FILE")
-        first, *others = runs.named.values()
-        runs, compared = Runs(first, {}), tuple(others)
+        first, *others = runs.named
+        compared = {name: runs.named[name] for name in others}
+        runs = Runs(runs.named[first], {})
     check_options(runs, scorer, images, options)
     if submission is not None and runs.named:
         raise UnreadableInput("--submission", "is for one system", "leave out the names in --run")
@@ -436,6 +437,7 @@ def report(
             notes,
             options.uncertainty(compared),
             options.composition,
+            name=first,
             allow_missing=options.allow_missing,
         )
     print_result(evaluation.result, "\n".join(evaluation.lines), as_json=options.as_json)

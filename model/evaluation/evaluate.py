@@ -69,6 +69,7 @@ def evaluate_system(
     uncertainty: UncertaintyRequest = NOTHING,
     composition: CompositionRequest = NO_COMPOSITION,
     *,
+    name: str = "",
     allow_missing: bool = False,
 ) -> EvaluationReport:
     """Compute the figures of runs or, without runs, of a scorer's own lists.
@@ -81,6 +82,7 @@ def evaluate_system(
         submission: a new folder for the files of the benchmark's server.
         uncertainty: intervals, runs to compare with, and a file of values by query.
         composition: the system's runs with one input alone.
+        name: what the system is called, else by its files.
         allow_missing: whether to continue without lists of some queries, or without some images.
 
     Raises:
@@ -105,7 +107,7 @@ def evaluate_system(
     if files or scorer is None:
         runs = [read_run(path) for path in files]
         answers, list_notes = match_runs(benchmark, runs, allow_missing=allow_missing)
-        system = RankedSystem(", ".join(map(str, files)), benchmark, answers, list_notes)
+        system = RankedSystem(name or ", ".join(map(str, files)), benchmark, answers, list_notes)
     else:
         system = system_of_scorer(benchmark, scorer, allow_missing=allow_missing)
     if benchmark.withholds_targets:

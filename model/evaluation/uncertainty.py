@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,12 +34,12 @@ class UncertaintyRequest:
     """What is asked for besides the figures of a run.
 
     Attributes:
-        compared: other systems' runs, the files of each.
+        compared: other systems' runs, the files of each by its name.
         per_query: a new file for the values by query.
     """
 
     intervals: bool = False
-    compared: tuple[tuple[Path, ...], ...] = ()
+    compared: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     per_query: Path | None = None
     seed: int = 0
 
@@ -58,8 +58,8 @@ class UncertaintyRequest:
         if benchmark.withholds_targets:
             option = "--compare" if self.compared else "--intervals and --per-query"
             raise UnreadableInput(option, f"the targets of {benchmark.split} are withheld")
-        names = [name_of(files), *map(name_of, self.compared)]
-        if len(set(names)) < len(names):
+        runs = [tuple(files), *self.compared.values()]
+        if len(set(runs)) < len(runs):
             raise UnreadableInput("--compare", "names a run twice", "name different files")
         if self.per_query is not None:
             require_per_query_file(self.per_query)
@@ -75,10 +75,6 @@ class UncertaintyRequest:
 
 NOTHING = UncertaintyRequest()
 """Figures alone."""
-
-
-def name_of(files: Sequence[Path]) -> str:
-    return ", ".join(map(str, files))
 
 
 def add_uncertainty(
@@ -101,21 +97,21 @@ def add_uncertainty(
     rows = {name: query_rows(benchmark, answers)}
     add_intervals(result, lines, rows[name], request)
     compared = []
-    for files in request.compared:
-        other = name_of(files)
+    for other, files in request.compared.items():
         matched, notes = match_runs(
             benchmark, [read_run(path) for path in files], allow_missing=allow_missing
         )
         rows[other] = query_rows(benchmark, matched)
         evaluation = evaluate(benchmark, matched, [*comparability_notes(benchmark), *notes])
         lines += ["", to_table(evaluation, other)]
-        own = evaluation.to_json() | {"run": [str(path) for path in files]}
+        own = evaluation.to_json() | {"name": other, "run": [str(path) for path in files]}
         add_intervals(own, lines, rows[other], request)
         compared.append(own)
     if compared:
         from hsfiq.model.evaluation.comparison import compare_runs  # noqa: PLC0415
 
         comparisons = compare_runs(rows, request.seed)
+        result["name"] = name
         result["compared"] = compared
         result["comparisons"] = [each.to_json() for each in comparisons]
         result["comparison_method"] = method_of(comparisons, request.seed)

@@ -57,16 +57,18 @@ def test_two_runs_are_compared(data: Path, runs: tuple[Path, Path]) -> None:
     named = ("--data", data, "--run", f"a={runs[0]}", "--run", f"b={runs[1]}", "--compare")
     figures = hsfiq("evaluate", "fashioniq", *named, "--json").result
     (other,) = figures["compared"]
-    assert (other["run"], other["recall@1"]) == ([str(runs[1])], 1.0)
+    assert (figures["name"], other["name"], other["run"]) == ("a", "b", [str(runs[1])])
+    assert other["recall@1"] == 1.0
     (comparison,) = figures["comparisons"]
-    assert (comparison["run"], comparison["other"]) == (str(runs[0]), str(runs[1]))
+    assert (comparison["run"], comparison["other"]) == ("a", "b")
     gap = comparison["figures"]["recall@1"]
     assert gap["difference"] == pytest.approx(figures["recall@1"] - 1.0)
     assert (gap["n_better"], gap["n_worse"]) == (0, 5)
     assert gap["p"] == gap["p_holm"] < 0.5
     assert figures["comparison_method"]["n_permutations"] == 9999
     text = hsfiq("evaluate", "fashioniq", *named).out
-    assert f"{runs[0]} less {runs[1]}" in text
+    assert "a less b" in text
+    assert str(runs[0]) not in text
     assert "better in 0, worse in 5" in text
     assert figures == hsfiq("evaluate", "fashioniq", *named, "--json").result
 
