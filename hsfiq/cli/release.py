@@ -105,12 +105,15 @@ def list_(
     if participant is not None and question is not None:
         raise UnreadableInput("--participant", "does not go with --question", "leave one out")
     answers: list[AnswerInRelease] = []
+    of_study = "" if study is None else f" of study {study}"
+    empty = f"no release{of_study} yet: hsfiq export writes one"
     with open_chosen(ctx, database, create=False).reading() as session:
         if participant is not None:
             row = chosen_study(session, study)
             person = by_name_or_platform_id(session, row, participant)
             only = [release.id for release in exports_with(session, person.id)]
             records = records_of(session, row, only)
+            empty = f"no release of study {row.name} has answers of {participant}"
         elif question is not None:
             row = chosen_study(session, study)
             key = find_question(session, row, question)
@@ -118,6 +121,7 @@ def list_(
                 raise UnreadableInput("--question", f"study {row.name} has no {question[:80]!r}")
             by_release = releases_of_answer(session, key)
             records, answers = records_of(session, row, [*by_release]), [*by_release.values()]
+            empty = f"no release of study {row.name} has an answer to {question}"
         else:
             rows = list_studies(session) if study is None else [chosen_study(session, study)]
             records = [record for row in rows for record in records_of(session, row)]
@@ -126,7 +130,6 @@ def list_(
     for place, answer in enumerate(answers):
         results[place]["answer"] = answer._asdict()
         lines[place] += f"; {'has' if answer.is_kept else 'dropped'} revision {answer.revision}"
-    empty = "no release yet: hsfiq export writes one"
     print_result({"releases": results}, "\n".join(lines) or empty, as_json=as_json)
 
 

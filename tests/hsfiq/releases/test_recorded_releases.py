@@ -309,6 +309,7 @@ def test_releases_are_listed(
     monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
     _, second = revised_study(database)
     assert listed().out.startswith("no release yet: hsfiq export")
+    assert listed("--study", "small").out.startswith("no release of study small yet: hsfiq export")
     assert hsfiq("export", "--release", "hs", "--filter", "too-fast(seconds=0)").code == 0
     second.submit(second.question_ids[2])
     assert hsfiq("export", "--release", "hp", "--filter-invalid", "--split", "triplet").code == 0
@@ -329,7 +330,8 @@ def test_releases_are_listed(
     assert only["name"] == "small-hp"
     assert listed("--participant", "p2").out.count("\n") == 2
     assert hsfiq("participant", "forget", "p2", "--yes").code == 0
-    assert listed("--participant", "p2").out.startswith("no release yet: hsfiq export")
+    assert listed("--participant", "p2").out == "no release of study small has answers of p2\n"
+    assert "has an answer to p2.form_2.1\n" in listed("--question", "p2.form_2.1").out
     assert listed().out.count("; has answers of 1 participant whose data were deleted\n") == 2
 
 
