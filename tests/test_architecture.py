@@ -76,6 +76,16 @@ def test_few_files_name_a_question_kind() -> None:
     assert found == KIND_NAMED_IN
 
 
+def test_commands_print_through_the_filter_of_control_characters() -> None:
+    """But the version and errors, which are filtered themselves, and a text to translate."""
+    used = {
+        path.name: path.read_text(encoding="utf-8").count("typer.echo")
+        for path in (ROOT / "hsfiq" / "cli").glob("*.py")
+    }
+    expected = {"__init__.py": 3, "common.py": 1, "running_study.py": 1}
+    assert {name: n for name, n in used.items() if n} == expected
+
+
 SUBPACKAGES = {"annotate", "analysis", "model"}
 
 ELSEWHERE = {"alembic.py", "utils_features.py", "hsfiq.encoders", "hsfiq.judges"}

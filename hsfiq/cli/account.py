@@ -17,6 +17,7 @@ from hsfiq.cli.common import (
     UrlOption,
     open_chosen,
     print_result,
+    print_text,
     record_command,
     requires,
     root_of_links,
@@ -108,7 +109,7 @@ def disable(ctx: typer.Context, name: NameArgument, database: DatabaseOption = N
     with open_chosen(ctx, database, create=False).writing() as session:
         disable_account(session, name)
         record_command(session, Action.ACCOUNT_DISABLE, about=about_account(name))
-    typer.echo(f"account {name} is disabled, and its logins have ended")
+    print_text(f"account {name} is disabled, and its logins have ended")
 
 
 @app.command(epilog="Example: hsfiq account role kim helper")
@@ -124,7 +125,7 @@ def role(
     with open_chosen(ctx, database, create=False).writing() as session:
         change_role(session, name, new_role)
         record_command(session, Action.ACCOUNT_ROLE, about=about_account(name, new_role))
-    typer.echo(f"account {name} has the role {new_role}")
+    print_text(f"account {name} has the role {new_role}")
 
 
 def print_link(name: str, root: str, token: str, expires_at: datetime, *, as_json: bool) -> None:
@@ -172,7 +173,7 @@ def password(
     with opened.writing() as session:
         set_owner_password(session, password_hash)
         record_command(session, Action.PASSWORD_SET, about="owner")
-    typer.echo("the owner's password is set; log in at /owner")
+    print_text("the owner's password is set; log in at /owner")
 
 
 # `hsfiq secret`: the file of the key that signs cookies.
@@ -196,7 +197,7 @@ def create(
     from hsfiq.actors import command_line
 
     create_file(open_chosen(ctx, database, create=False), file, command_line())
-    typer.echo(f"{file}: holds the signing key; start the server with {VARIABLE}={file}")
+    print_text(f"{file}: holds the signing key; start the server with {VARIABLE}={file}")
 
 
 @secret_app.command(epilog="Example: hsfiq secret rotate --forget")
@@ -231,4 +232,4 @@ def rotate(
         about = "the last key is not valid any more" if forget else ""
         record_command(session, Action.SECRET_ROTATE, about=about)
         rotate_keys(chosen, forget=forget)
-    typer.echo(f"{chosen}: holds a new signing key; start the server again")
+    print_text(f"{chosen}: holds a new signing key; start the server again")

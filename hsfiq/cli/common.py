@@ -265,9 +265,14 @@ INDENTED = 3
 """So many levels of JSON are indented."""
 
 
+def print_text(text: str, *, to_stderr: bool = False) -> None:
+    """Print a text, in which names from outside cannot control the terminal."""
+    typer.echo(without_controls(text), err=to_stderr)
+
+
 def print_result(result: dict[str, Any], text: str, *, as_json: bool) -> None:
     """Print the text, or the result as JSON."""
-    typer.echo(without_controls(indented_json(result) if as_json else text))
+    print_text(indented_json(result) if as_json else text)
 
 
 def indented_json(value: object, depth: int = 0) -> str:
@@ -293,13 +298,13 @@ def indented_json(value: object, depth: int = 0) -> str:
 def warn(warnings: Iterable[str]) -> None:
     """Print warnings, a line each, beside the result."""
     for warning in warnings:
-        typer.echo(without_controls(f"hsfiq: warning: {warning}"), err=True)
+        print_text(f"hsfiq: warning: {warning}", to_stderr=True)
 
 
 def note(line: str) -> None:
     """Print a line beside the result, such as progress, unless `--quiet` was given."""
     if not QUIET.get():
-        typer.echo(without_controls(line), err=True)
+        print_text(line, to_stderr=True)
 
 
 def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:

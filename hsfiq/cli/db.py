@@ -31,7 +31,9 @@ app = typer.Typer(
 
 
 @app.command(epilog="Example: hsfiq db upgrade --database postgresql://localhost/hsfiq")
-def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
+def upgrade(
+    ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False
+) -> None:
     """Create the database, or upgrade it to the newest schema."""
     from hsfiq.db import schema
     from hsfiq.db.failures import reachable, shown_url
@@ -41,11 +43,12 @@ def upgrade(ctx: typer.Context, database: DatabaseOption = None) -> None:
         before = schema.current_revision(engine)
         schema.upgrade(engine)
         after = schema.current_revision(engine)
-    if before == after:
-        typer.echo(f"{shown_url(url)}: already at {after}")
-    else:
-        record_in(url, Action.DB_UPGRADE, f"{before or 'empty'} -> {after}")
-        typer.echo(f"{shown_url(url)}: {before or 'empty'} -> {after}")
+    change = f"already at {after}"
+    if before != after:
+        change = f"{before or 'empty'} -> {after}"
+        record_in(url, Action.DB_UPGRADE, change)
+    result = {"before": before, "revision": after}
+    print_result(result, f"{shown_url(url)}: {change}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq db current")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.cli.common import note, progress, requires
+from hsfiq.cli.common import note, print_text, progress, requires
 from hsfiq.cli.serve import HOST, PORT, PortOption
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
@@ -39,7 +39,7 @@ def run_arena(database: Database, folder: Path, port: int, seed: int, answers: i
 
     # The systems are small: more threads make them slower where other programs run.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    ArenaRun(database, folder, port, seed, answers, ArenaSizes(), typer.echo, note).run()
+    ArenaRun(database, folder, port, seed, answers, ArenaSizes(), print_text, note).run()
 
 
 def require_packages() -> None:
@@ -293,7 +293,7 @@ def write(
     rank = rank_with(systems, folder)
     make_answered_study(database, folder, answers, seed, progress("annotators"), split, rank)
     url = database_url(folder)
-    typer.echo(f"{url}: {count_text(answers, 'answer')} by simulated annotators (seed {seed})")
+    print_text(f"{url}: {count_text(answers, 'answer')} by simulated annotators (seed {seed})")
 
 
 def serve(
@@ -344,7 +344,7 @@ def serve(
         make_study(database, folder, design, n_participants, simulated=simulated, rank=rank)
     url = database_url(folder)
     line = f"the demo is at http://{HOST}:{port} (its database is {url}); Ctrl-C stops it"
-    app.serve(database, HOST, port, app.Serving(), lambda: typer.echo(line))
+    app.serve(database, HOST, port, app.Serving(), lambda: print_text(line))
 
 
 # ------------------------------------------------------------------------------ the whole loop
@@ -362,9 +362,9 @@ def run_full(folder: Path, port: int, seed: int, *, opens: bool) -> None:
         f"command that you can type yourself; all of its output is in {folder}. The annotators "
         "are simulated: they stand in for people."
     )
-    typer.echo(wrap(introduction))
+    print_text(wrap(introduction))
     steps = loop_steps(folder, port, seed, STANDARD)
-    run_loop(steps, folder, port, typer.echo, note)
+    run_loop(steps, folder, port, print_text, note)
     if opens:
         webbrowser.open((folder / REPORT / "report.html").resolve().as_uri())
 

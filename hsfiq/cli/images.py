@@ -321,14 +321,14 @@ def draw_fisd(
         int, typer.Option(metavar="N", min=1, max=1000, help="Of each aspect; FISD has 200.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Another seed draws other triplets.")] = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """Draw FISD's six aspects on garments, for `hsfiq evaluate fisd`."""
     with requires("annotate"):
         from hsfiq.drawn.fisd import write_drawn_fisd
     n = write_drawn_fisd(out, seed, triplets)
-    typer.echo(
-        f"{out}: six aspects of {count_text(triplets, 'triplet')}, {count_text(n, 'picture')}"
-    )
+    line = f"{out}: six aspects of {count_text(triplets, 'triplet')}, {count_text(n, 'picture')}"
+    print_result({"out": str(out), "triplets": triplets, "images": n}, line, as_json=as_json)
 
 
 show_app = typer.Typer()

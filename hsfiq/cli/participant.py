@@ -157,10 +157,14 @@ def add_command(command: str, action: str, help_text: str) -> None:
         reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept with the change.")] = "",
         study: StudyOption = None,
         database: DatabaseOption = None,
+        as_json: JsonOption = False,
     ) -> None:
         done, person = perform_participant_action(ctx, database, study, action, participant, reason)
         label = participant_label(person.name, person.external_id)
-        typer.echo(f"participant {label}: {done.status_seen} -> {done.status_after}")
+        named = {"study": done.study, "participant": person.name, "platform_id": person.external_id}
+        result = named | {"before": done.status_seen, "status": done.status_after}
+        line = f"participant {label}: {done.status_seen} -> {done.status_after}"
+        print_result(result, line, as_json=as_json)
 
 
 for _command, _action, _help in (

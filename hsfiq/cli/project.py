@@ -16,6 +16,7 @@ from hsfiq.cli.common import (
     existing_folder,
     named_run,
     print_result,
+    print_text,
     progress,
     project_around,
     warn,
@@ -113,7 +114,7 @@ def init(
     run_files = [(name, Path(file)) for name, file in map(named_run, run)]
     sources = read_sources(existing_folder(images), queries, run_files)
     if not as_json:
-        typer.echo("\n".join(sources.lines()))
+        print_text("\n".join(sources.lines()))
     asking = Asking(is_asking=not yes)
     choices = asking.choices(
         sources,
@@ -208,7 +209,7 @@ class Asking:
                     typer.prompt(question, default=str(default), show_default=default != "")
                 )
             except HsfiqError as error:
-                typer.echo(f"  {error.what}" + (f"; {error.remedy}" if error.remedy else ""))
+                print_text(f"  {error.what}" + (f"; {error.remedy}" if error.remedy else ""))
             except typer.Abort as error:
                 what = "is needed where nobody can answer the questions"
                 raise UnreadableInput("--yes", what, "or press Ctrl-C to stop") from error

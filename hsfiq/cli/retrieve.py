@@ -14,6 +14,7 @@ from hsfiq.cli.common import (
     JsonOption,
     existing_folder,
     print_result,
+    print_text,
     requires,
     warn,
     with_option_groups,
@@ -287,7 +288,7 @@ def serve(
             warn([f"{n} are missing or unreadable and left out ({first_few(missing)})"])
         accept_connections(listener)
         system, port = ranker.system(), listener.getsockname()[1]
-        typer.echo(
+        print_text(
             f"serving {system.name} ({system.version[:12]}) on "
             f"{count_text(system.corpus.size, 'image')} at "
             f"http://{options.host}:{port}; Ctrl-C stops it"

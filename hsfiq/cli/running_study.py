@@ -20,6 +20,7 @@ from hsfiq.cli.common import (
     open_chosen,
     participant_label,
     print_result,
+    print_text,
     record_afterwards,
     record_command,
     requires,
@@ -244,7 +245,7 @@ def hit(
             f"recruits by mode = {mode!r}, so Mechanical Turk cannot show it",
             'set mode = "mturk" in [recruitment] of a new study',
         )
-    typer.echo(external_question(name, public, height), nl=False)
+    print_text(external_question(name, public, height).removesuffix("\n"))
 
 
 # `hsfiq study quota`: how many participants get forms of a category, while a study runs.
@@ -355,9 +356,9 @@ def texts(
     wanted = read_config(config, needs_language_files=False)
     if part == "short":
         path = config.with_name(f"{language}.json")
-        typer.echo(missing_as_json(path, language, queries, wanted))
+        print_text(missing_as_json(path, language, queries, wanted))
     else:
-        typer.echo(long_text(wanted, part, queries))
+        typer.echo(long_text(wanted, part, queries))  # a text to translate stays as it is
 
 
 def missing_as_json(path: Path, language: str, form: QueryForm, config: StudyConfig) -> str:

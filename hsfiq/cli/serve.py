@@ -21,6 +21,7 @@ from hsfiq.cli.common import (
     is_local,
     open_chosen,
     print_result,
+    print_text,
     progress,
     requires,
 )
@@ -151,7 +152,7 @@ def serve(
     def tell() -> None:
         if not watching.logs_json:
             for line in (*addresses(opened, host, port, public), *prepared):
-                typer.echo(line, err=True)
+                print_text(line, to_stderr=True)
 
     app.serve(opened, host, port, serving, tell)
 

@@ -29,6 +29,7 @@ from hsfiq.cli.common import (
     perform_action,
     perform_participant_action,
     print_result,
+    print_text,
     progress,
     record_command,
     requires,
@@ -441,7 +442,7 @@ def assign(
     """
     done, person = perform_participant_action(ctx, database, study, "reassign", participant)
     label = participant_label(person.name, person.external_id)
-    typer.echo(
+    print_text(
         f"study {done.study}: the next participant gets the questions that {label} has not answered"
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Self
 
 from rich.console import Console
@@ -23,6 +22,7 @@ from hsfiq.model.data import TrainingData, missing_lines
 from hsfiq.model.scorer.job import Callback, Step
 from hsfiq.model.scorer.job import Progress as RunProgress
 from hsfiq.model.scorer.negatives import Definition
+from hsfiq.text import without_controls
 
 RECENT = 0.9
 """The weight of the earlier steps in the running means."""
@@ -37,8 +37,11 @@ class TrainingBar(Callback):
     def __init__(self, *, is_visible: bool = True) -> None:
         console = Console(stderr=True)
         self._live = is_visible and sys.stderr.isatty() and not QUIET.get()
-        # Brackets in a file's name are not markup.
-        above_bar = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+
+        def above_bar(text: str) -> None:  # brackets in a file's name are not markup
+            text = without_controls(text)
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+
         line = note if is_visible else lambda _: None
         self._echo: Callable[[str], None] = above_bar if self._live else line
         self._epochs = 0

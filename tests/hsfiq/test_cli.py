@@ -200,6 +200,9 @@ def test_the_commands_of_the_schema() -> None:
     assert (upgraded.code, upgraded.err) == (0, "")
     assert upgraded.out.startswith("sqlite:///hsfiq.db: empty -> ")
     assert "already at" in hsfiq("db", "upgrade").out
+    again = hsfiq("db", "upgrade", "--json").result
+    assert again["before"] == again["revision"]
+    assert upgraded.out.endswith(f" -> {again['revision']}\n")
     assert "(the newest)" in hsfiq("db", "current").out
     assert "the tables match it" in hsfiq("db", "check").out
 

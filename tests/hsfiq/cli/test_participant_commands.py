@@ -40,7 +40,11 @@ def test_a_participants_status_can_be_changed_and_restored(database: Database) -
     ):
         assert output_of("participant", command, "p1") == f"participant p1: active -> {status}\n"
         assert seat.participant().status == status
-        assert output_of("participant", "resume", "p1").endswith(f": {status} -> active\n")
+        resumed = json.loads(output_of("participant", "resume", "p1", "--json"))
+        assert resumed == {
+            "study": "autumn", "participant": "p1", "platform_id": None, "before": status,
+            "status": "active",
+        }  # fmt: skip
         assert "has no participant 'p2'" in complaint(hsfiq("participant", command, "p2"))
 
 

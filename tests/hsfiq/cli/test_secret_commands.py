@@ -27,8 +27,9 @@ def test_the_key_leaves_the_database_and_signatures_stay_valid(
     signed = signer_of(database).sign("a", "text")
     old = stored_key(database)
     assert old is not None
+    file = file.with_name("secret\x1b[2J")
     result = hsfiq("secret", "create", file, "--database", database_url)
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.err, "\x1b" in result.out) == (0, "", False)
     assert file.stat().st_mode & 0o777 == 0o600
     assert old not in str(stored_key(database))
     with pytest.raises(UnreadableInput, match=f"{VARIABLE}: is not set"):

@@ -100,8 +100,10 @@ def test_a_folder_is_written_whole_and_read_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "fisd"
-    assert run(["images", "draw-fisd", str(folder), "--triplets", "2", "--seed", "5"]) == 0
-    assert capsys.readouterr().out == f"{folder}: six aspects of 2 triplets, 36 pictures\n"
+    command = ["images", "draw-fisd", str(folder), "--triplets", "2", "--seed", "5", "--json"]
+    assert run(command) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result == {"out": str(folder), "triplets": 2, "images": 36}
     drawn, aspects = draw_aspects(5, 2), read_fisd(folder)
     assert tuple(aspects) == ASPECTS
     for aspect in ASPECTS:
