@@ -354,7 +354,7 @@ def push(
 ) -> None:
     """Verify a release and upload it to the Hugging Face hub.
 
-    The release needs a licence. Log in first, with `hf auth login` or the variable HF_TOKEN.
+    The release needs a license. Log in first, with `hf auth login` or the variable HF_TOKEN.
     """
     from hsfiq.releases.push import plan_upload
 

@@ -64,7 +64,7 @@ def require_extras(extras: Extras, kind: str, licence: str) -> None:
         raise UnreadableInput(
             "--with-images",
             "publishes image files, and the release has no license",
-            "name the licence in [release] of study.toml, or of the file of --about",
+            "name the license in [release] of study.toml, or of the file of --about",
         )
 
 
