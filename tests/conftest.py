@@ -21,6 +21,7 @@ from hsfiq.db.engine import Database
 from tests.browser import new_context_of
 from tests.databases import PostgresServer, ReusedPostgres, ReusedSqlite, share_statements
 from tests.drawings import share_fonts, share_pictures
+from tests.opened_tables import opened_quickly
 from tests.processes import started_server, use_server
 
 ROOT = Path(__file__).parent.parent
@@ -181,6 +182,12 @@ def database(reused: ReusedSqlite | ReusedPostgres) -> Database:
 
 
 # ------------------------------------------------------------------------------- what tests need
+
+
+@pytest.fixture(scope="session", autouse=True)
+def opened_tables() -> Iterator[None]:
+    with opened_quickly():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A database that several processes have open, and files that are opened in this process."""
+"""A database that several processes have open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from hsfiq.db.engine import Database, open_database
-from tests.hsfiq.opened_tables import opened_quickly
 
 
 @pytest.fixture
@@ -16,9 +15,3 @@ def other(database_url: str) -> Iterator[Database]:
     opened = open_database(database_url)
     yield opened
     opened.close()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def opened_tables() -> Iterator[None]:
-    with opened_quickly():
-        yield
