@@ -34,7 +34,7 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Participant, Study
 from hsfiq.demo.study import database_url, make_answered_study, make_study, served_design
 from hsfiq.releases.export import export_releases
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 
 DOCS = Path(__file__).parent
 FOLDER = DOCS / "screenshots"

@@ -33,8 +33,8 @@ from hsfiq.images.folder import Fault
 from hsfiq.kinds import KINDS, release_kinds_of
 from hsfiq.kinds.search import MOST_POINTS
 from hsfiq.releases.content import FIRST_VERSION, Source, write_files
-from hsfiq.releases.filters import Filters
 from hsfiq.study.config import StudyConfig, n_sets_of
+from hsfiq.study.filters import Filters
 from hsfiq.study.images import dataset_of
 
 if TYPE_CHECKING:

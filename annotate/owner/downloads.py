@@ -24,7 +24,7 @@ from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo, Refused
 from hsfiq.kinds import release_kinds_of
 from hsfiq.releases.content import Source, write_files
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from hsfiq.text import count_text
 
 # The page of a study's audit log, and the log as a file.

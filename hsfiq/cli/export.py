@@ -154,9 +154,9 @@ def export(
     from hsfiq.actors import command_line
     from hsfiq.kinds import RELEASE_KINDS
     from hsfiq.releases.export import Recorder, export_releases, sources_of
-    from hsfiq.releases.filters import Filters, parse_filters
     from hsfiq.releases.layouts.layouts import Extras
     from hsfiq.study.config_file import read_publication
+    from hsfiq.study.filters import Filters, parse_filters
 
     if release is not None and release not in RELEASE_KINDS:
         what = f"{release!r} is not one of {', '.join(RELEASE_KINDS)}"
@@ -245,7 +245,7 @@ def funnel_lines(
     funnel: Funnel, split: Mapping[str, Any] | None, *, is_explained: bool = False
 ) -> list[str]:
     """Describe a funnel, and the parts of a split if there is one."""
-    from hsfiq.releases.filters import NOT_RECORDED
+    from hsfiq.study.filters import NOT_RECORDED
 
     def remark(step: FunnelStep) -> str:
         if step.dropped is None:

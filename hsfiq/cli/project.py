@@ -416,7 +416,7 @@ def release_of(database: Database, study: str, parent: Path) -> Path:
     from hsfiq.collect.studies import find_study
     from hsfiq.errors import NothingToDo
     from hsfiq.releases.export import export_releases
-    from hsfiq.releases.filters import Filters
+    from hsfiq.study.filters import Filters
 
     with database.reading() as session:
         row = find_study(session, study)

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from hsfiq.db.tables import Study
 from hsfiq.kinds import KINDS, ReleaseKind
 from hsfiq.kinds.tables import CONTENT, IMAGES, Column, Table
-from hsfiq.releases.filters import NOT_RECORDED
 from hsfiq.releases.privacy import ALIKE
 from hsfiq.study.config import CHOSEN_BY, config_of
+from hsfiq.study.filters import NOT_RECORDED
 from hsfiq.study.instrument import LABELS
 from hsfiq.study.publication import ADDRESS, Publication, earlier_of, licence_address
 from hsfiq.text import count_text

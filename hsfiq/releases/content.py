@@ -43,7 +43,6 @@ from hsfiq.releases.card import (
 )
 from hsfiq.releases.croissant import croissant
 from hsfiq.releases.dropping_rules import Asked, Exclusion, Funnel, Sieve, Sifted
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import MANIFEST, content_digest
 from hsfiq.releases.layouts.csv_files import write_parts
 from hsfiq.releases.layouts.hpfiq import HpfiqFile
@@ -64,6 +63,7 @@ from hsfiq.releases.table_files import (
 )
 from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.extension import extensions_of
+from hsfiq.study.filters import Filters
 from hsfiq.study.publication import Publication, earlier_of
 from hsfiq.study.texts import published_versions
 from hsfiq.text import count_text

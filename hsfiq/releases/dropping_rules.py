@@ -15,7 +15,7 @@ from hsfiq.arrow_columns import FLAG, NUMBER, POINTS, TEXT, WHOLE, Array, ByPlac
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds import KIND_OF_RELEASE
 from hsfiq.kinds.rows import QuestionRow, Questions
-from hsfiq.releases.filters import OPTION, Filters, NamedFilter
+from hsfiq.study.filters import OPTION, Filters, NamedFilter
 
 # The rules that drop questions, in the order in which they are applied.
 #

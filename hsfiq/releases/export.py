@@ -35,11 +35,11 @@ from hsfiq.errors import Unavailable, UnreadableInput
 from hsfiq.kinds import RELEASE_KINDS, release_kinds_of, require_release_kind
 from hsfiq.kinds.rows import FormName
 from hsfiq.releases.content import FIRST_VERSION, Release, Source, write_files
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import MANIFEST, read_exclusions, read_manifest, read_rows
 from hsfiq.releases.layouts.layouts import Extras, require_extras
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import config_of
+from hsfiq.study.filters import Filters
 
 # Release folders: writing them, recognizing them, finding the newest.
 

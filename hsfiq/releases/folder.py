@@ -23,7 +23,6 @@ from hsfiq.kinds.rows import Part
 from hsfiq.kinds.tables import Table
 from hsfiq.readers.files import Place
 from hsfiq.readers.files import kind as found
-from hsfiq.releases.filters import NamedFilter
 from hsfiq.releases.untrusted import (
     REGULAR_ALONE,
     ROWS_AT_ONCE,
@@ -38,6 +37,7 @@ from hsfiq.releases.untrusted import (
     table_problem,
     unopened,
 )
+from hsfiq.study.filters import NamedFilter
 from hsfiq.study.publication import AnalysisPlan, LeftOut, Publication, plan_errors
 from hsfiq.study.recruiting import Mode
 from hsfiq.text import first_few

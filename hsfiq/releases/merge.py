@@ -20,7 +20,6 @@ from hsfiq.db.tables import Participant, Study, TextVersion
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds.tables import IMAGES
 from hsfiq.releases.export import Outcome, export_releases
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import ReleaseFolder
 from hsfiq.releases.import_release import (
     SOURCE,
@@ -38,6 +37,7 @@ from hsfiq.releases.import_release import (
 from hsfiq.releases.table_files import TableWriter
 from hsfiq.releases.verify import OF_SYSTEMS, text_versions
 from hsfiq.releases.verify_rows import STRUCK
+from hsfiq.study.filters import Filters
 from hsfiq.study.publication import KEY, Earlier, Publication
 
 # New ids for the rows of releases that become one: no two groups share a participant.

@@ -17,8 +17,8 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, QuestionnaireAnswers
 from hsfiq.releases.content import build
-from hsfiq.releases.filters import Filters
 from hsfiq.study.config import Questionnaire
+from hsfiq.study.filters import Filters
 from hsfiq.study.instrument import ExtraQuestion
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.question_page import OpenPage, answer, expect_step, press

@@ -32,9 +32,9 @@ from hsfiq.demo.study import make_study, served_design, utility_of
 from hsfiq.drawn import DrawnTriplet, SimulatedAnnotator
 from hsfiq.drawn.utility import read
 from hsfiq.releases.content import build
-from hsfiq.releases.filters import Filters
 from hsfiq.simulate import Sessions, Simulation, destination_of
 from hsfiq.simulate.client import StudyClient
+from hsfiq.study.filters import Filters
 from hsfiq.study.languages import LANGUAGES
 from tests.annotate.conftest import running
 from tests.annotate.page_requests import stored

@@ -24,7 +24,7 @@ from hsfiq.db.tables import CheckAnswer, Question
 from hsfiq.kinds import Rules
 from hsfiq.kinds.pair import needs_confirmation
 from hsfiq.releases.content import build
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from tests.annotate.page_requests import (
     KEY,
     answer_body,

@@ -18,8 +18,8 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import datasets, hpfiq
 from hsfiq.releases.content import Release, build
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.splits import Split
+from hsfiq.study.filters import Filters
 from tests.databases import migrated_sqlite
 
 FIXTURES = Path(__file__).parent / "fixtures"

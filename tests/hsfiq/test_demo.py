@@ -35,7 +35,7 @@ from hsfiq.drawn import SYSTEMS, garment_of
 from hsfiq.drawn.triplets import SPLITS, Split, target_split
 from hsfiq.rehearsal import START
 from hsfiq.releases.content import Release, build
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from tests.hsfiq.samples import dump, hsfiq
 
 

@@ -22,7 +22,7 @@ from hsfiq.db.tables import Study
 from hsfiq.demo.study import IMAGE_FOLDER, draw_catalogue, draw_queries, ruled_lists, store_queries
 from hsfiq.drawn.pictures import write_images
 from hsfiq.releases.content import Release, build
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from tests.annotate.served_studies import Place, ThreadServer
 from tests.hsfiq.samples import hsfiq
 

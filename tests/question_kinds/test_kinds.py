@@ -29,9 +29,9 @@ from hsfiq.kinds import KINDS, Rules
 from hsfiq.kinds.query import VERDICTS
 from hsfiq.releases.card import instrument_section
 from hsfiq.releases.content import Source, explain
-from hsfiq.releases.filters import Filters
 from hsfiq.study.config import config_of
 from hsfiq.study.config_file import read_config
+from hsfiq.study.filters import Filters
 from hsfiq.study.images import shown_pairs
 from hsfiq.study.practice import practice_pair, sets_of
 from tests.annotate.page_requests import begin_form, token_of

@@ -32,7 +32,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Response, StatusChange, Study
 from hsfiq.errors import Busy, Refused
 from hsfiq.releases.export import Recorder, export_releases
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from tests.annotate.owner.studies_in_progress import Events
 from tests.annotate.served_studies import all_of, gradio_page, the_one
 

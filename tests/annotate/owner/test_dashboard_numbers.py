@@ -42,7 +42,7 @@ from hsfiq.collect.review import WinShares, win_shares
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.releases.export import export_releases
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from tests.annotate.owner.studies_in_progress import REASON, answer, newcomer, watched_study
 from tests.annotate.served_studies import Place, make_study
 

@@ -21,8 +21,8 @@ from hsfiq.collect.progress import answers_of, headline_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.releases.export import export_releases
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.verify import verify
+from hsfiq.study.filters import Filters
 from tests.annotate.owner.studies_in_progress import log_in, set_owner
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.private_texts import quoted_in

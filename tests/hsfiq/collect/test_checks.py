@@ -11,8 +11,8 @@ from hsfiq.collect.checks import CheckResult, check_results
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check, CheckAnswer, Form, Study
 from hsfiq.errors import Forbidden, NotOpen, Refused
-from hsfiq.releases.filters import Filters
 from hsfiq.study.config import Checks
+from hsfiq.study.filters import Filters
 from tests.hsfiq.samples import on_sqlite, release_of, rows
 from tests.studies import GOOD, SKIP, SMALL, Seat, changed, draw, make_queries, set_status
 

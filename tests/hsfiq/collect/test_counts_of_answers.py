@@ -22,9 +22,9 @@ from hsfiq.db.schema import upgrade
 from hsfiq.db.tables import Form, Participant, Study
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.releases.export import export_releases
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.import_release import open_valid, restore
 from hsfiq.study.config import Checks
+from hsfiq.study.filters import Filters
 from tests.hsfiq.collect.slow_progress import assert_counts, slow_totals
 from tests.hsfiq.collect.study_participants import LATER, at_once, enrolled
 from tests.hsfiq.db.revisions import downgrade

@@ -14,8 +14,8 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Response, Study, TextVersion
 from hsfiq.errors import Conflict, Refused
 from hsfiq.releases.content import build
-from hsfiq.releases.filters import Filters
 from hsfiq.study.config import Questionnaire, StudyConfig, config_of
+from hsfiq.study.filters import Filters
 from hsfiq.study.instrument import ExtraQuestion
 from hsfiq.study.texts import difference, version_notes
 from tests.hsfiq.samples import rows

@@ -11,7 +11,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Message, MessageRecipient, Participant, Study
 from hsfiq.errors import Refused
 from hsfiq.releases.content import build
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from tests.hsfiq.collect.study_participants import LATER
 from tests.studies import NOW, Seat, row_of, set_status
 

@@ -9,7 +9,7 @@ from hsfiq.collect.participant_row import ANSWER_COUNTS
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import CheckAnswer, Participant, Question, Response
 from hsfiq.db.types import digest_of
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from tests.hsfiq.collect.study_participants import (
     enrolled,
     forget,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hsfiq.db.engine import Database
-from hsfiq.releases.filters import Filters
 from hsfiq.study.config import Checks
+from hsfiq.study.filters import Filters
 from tests.hsfiq.collect.test_checks import answer, checks_of, make_seat
 from tests.hsfiq.samples import on_sqlite, release_of, rows
 from tests.studies import GOOD, SKIP

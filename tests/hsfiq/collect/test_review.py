@@ -28,7 +28,7 @@ from hsfiq.collect.review import (
 )
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Participant, Question, Response, Study
-from hsfiq.releases.filters import DEFAULT_RUN
+from hsfiq.study.filters import DEFAULT_RUN
 from tests.studies import GOOD, NOW, OTHER, SMALL, Seat, changed, draw, make_queries, pair_answer
 
 A, B, C = (1, 2), (3, 4), (5, 6)

@@ -43,7 +43,7 @@ from hsfiq.db.tables import (
     WorkedHit,
 )
 from hsfiq.releases.export import Recorder, export_releases
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from tests.arenas import ARENA, Voter, draw_arena
 from tests.hsfiq.db.revisions import all_rows, answered, downgrade
 from tests.studies import NOW, SYSTEMS, Seat, draw, make_queries

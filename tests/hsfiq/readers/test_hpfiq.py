@@ -18,7 +18,7 @@ from hsfiq.importing import dataset_named, import_published, import_source
 from hsfiq.readers import hpfiq
 from hsfiq.records import Source, Triplet
 from hsfiq.releases.content import Release, build
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from tests.hsfiq.samples import (
     HPFIQ,
     import_fashioniq,

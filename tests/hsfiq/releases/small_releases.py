@@ -24,13 +24,13 @@ from hsfiq.db.tables import Question, Study
 from hsfiq.kinds import KIND_OF_RELEASE
 from hsfiq.kinds.search_rows import Retriever, Searches
 from hsfiq.releases.export import export_releases
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import content_digest
 from hsfiq.releases.import_release import open_valid, restore
 from hsfiq.releases.layouts.layouts import Extras
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import Checks, Design
 from hsfiq.study.design import draw_study
+from hsfiq.study.filters import Filters
 from hsfiq.study.searches import Described
 from tests.arenas import Voter, draw_arena
 from tests.hsfiq.samples import new_database

@@ -10,7 +10,7 @@ import pytest
 
 from hsfiq.db.engine import Database
 from hsfiq.releases.card import scalar, size_category, yaml_lines
-from hsfiq.releases.filters import Filters
+from hsfiq.study.filters import Filters
 from hsfiq.study.publication import Publication, publication_errors
 from tests.hsfiq.samples import hsfiq, import_hpfiq, on_sqlite, release_of
 

@@ -21,8 +21,8 @@ from hsfiq.collect.answers import Skip
 from hsfiq.db.engine import Database
 from hsfiq.errors import NothingToDo
 from hsfiq.releases.content import Release
-from hsfiq.releases.filters import Filters
 from hsfiq.study.config import Design
+from hsfiq.study.filters import Filters
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import (
     hsfiq,

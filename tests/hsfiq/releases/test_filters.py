@@ -15,8 +15,8 @@ from hsfiq.db.engine import Database
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds.rows import QuestionRow
 from hsfiq.releases.dropping_rules import with_runs
-from hsfiq.releases.filters import Filters, parse_filters
 from hsfiq.study.config import Design
+from hsfiq.study.filters import Filters, parse_filters
 from tests.hsfiq.releases.slow_questions import QuestionRows, bare_question
 from tests.hsfiq.samples import hsfiq, on_sqlite, release_of, rows
 from tests.studies import NOW, Seat, draw, make_queries, pair_answer

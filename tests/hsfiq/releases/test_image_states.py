@@ -11,9 +11,9 @@ import pytest
 
 from hsfiq.answer_rules import ImageStates
 from hsfiq.db.engine import Database
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.searches import image_names
 from hsfiq.study.config import Design
+from hsfiq.study.filters import Filters
 from tests.hsfiq.samples import on_sqlite, release_of, rows
 from tests.studies import GOOD, SHOWN, SKIP, Seat, draw, make_queries
 

@@ -30,12 +30,12 @@ from hsfiq.db.search_tables import SearchTurn, SearchUpload
 from hsfiq.db.source_tables import Dataset, Image
 from hsfiq.db.tables import Participant, QuestionnaireAnswers
 from hsfiq.errors import NothingToDo
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.import_release import open_valid, restore
 from hsfiq.releases.layouts.layouts import Extras
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import Checks, Design, Questionnaire
 from hsfiq.study.design import draw_study
+from hsfiq.study.filters import Filters
 from hsfiq.study.instrument import ExtraQuestion
 from hsfiq.study.publication import Publication, without_answers_of
 from tests.databases import ReusedPostgres

@@ -25,10 +25,10 @@ from hsfiq.kinds.rows import QuestionRow, set_rows
 from hsfiq.kinds.tables import REASONS, SETS
 from hsfiq.releases import questions as forms
 from hsfiq.releases.dropping_rules import Sieve, rules, with_runs
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.question_columns import QuestionColumns, QuestionReader, set_columns
 from hsfiq.releases.questions import forms_together, read_forms
 from hsfiq.releases.table_files import as_table, with_dictionaries
+from hsfiq.study.filters import Filters
 from tests.hsfiq.releases.slow_questions import QuestionRows, RowReader
 from tests.hsfiq.releases.small_releases import small_study_of
 from tests.hsfiq.samples import release_of

@@ -24,9 +24,9 @@ from hsfiq.ids import question_id
 from hsfiq.kinds import KIND_OF_RELEASE, RELEASE_KINDS
 from hsfiq.releases.content import Source
 from hsfiq.releases.export import Outcome, Recorder, export_releases
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.folder import read_rows
 from hsfiq.study.config import Checks, Design
+from hsfiq.study.filters import Filters
 from tests.databases import PostgresServer
 from tests.hsfiq.releases.slow_questions import runs_of
 from tests.hsfiq.releases.small_releases import WITHOUT_SUMS, small_study_of

@@ -20,8 +20,8 @@ from hsfiq.atomic_files import write_folder
 from hsfiq.db.engine import Database
 from hsfiq.errors import HsfiqError, NothingToDo, UnreadableInput
 from hsfiq.releases.content import Release
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.splits import Split, SplitBy, draw_split, held_out, verify_no_leak
+from hsfiq.study.filters import Filters
 from tests.hsfiq.releases.slow_questions import QuestionRows, bare_question
 from tests.hsfiq.samples import hsfiq, release_of, rows
 

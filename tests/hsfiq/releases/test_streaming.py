@@ -29,9 +29,9 @@ from hsfiq.db.tables import Response
 from hsfiq.releases import questions
 from hsfiq.releases.content import Source
 from hsfiq.releases.export import content_of
-from hsfiq.releases.filters import Filters
 from hsfiq.releases.questions import FormRow
 from hsfiq.releases.table_files import TableFiles, TableWriter
+from hsfiq.study.filters import Filters
 from tests.hsfiq.imported_answers import write_imported_answers
 from tests.hsfiq.samples import CommandResult, hsfiq, import_hpfiq, release_of
 from tests.processes import Fork
