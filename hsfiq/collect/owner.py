@@ -51,7 +51,7 @@ from hsfiq.errors import ConfigError, Conflict, Refused
 from hsfiq.images.check import Track
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.extension import Added, MoreAnnotators, NewQueries, extend_in_parts, extend_study
-from hsfiq.study.publication import without_answers_of
+from hsfiq.study.publication import record_opening, without_answers_of
 from hsfiq.study.texts import (
     Change,
     changes_between,
@@ -291,6 +291,8 @@ def perform(session: Session, action: OwnerAction, actor: Actor) -> Deleted:
     require_allowed(study, action)
     if action.participant is None:
         lock_as_seen(session, study, action)
+        if study.status == "draft" and action.name == "open":
+            record_opening(study, datetime.now(UTC))
         study.status = STUDY_ACTIONS[action.name]
         deleted = Deleted()
     else:

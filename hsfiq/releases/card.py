@@ -329,6 +329,33 @@ def overlap_text(design: Mapping[str, Any]) -> str:
     return f" (a share of {share:g} of the queries; the others for one)"
 
 
+QUESTIONS = {
+    "systems": "which of two systems people prefer",
+    "metrics": "which of two metrics agrees better with people",
+}
+
+
+def plan_section(manifest: Mapping[str, Any]) -> str:
+    """What the owner decided before the study opened; empty if nothing was declared."""
+    plan = manifest.get("analysis")
+    if plan is None:
+        return ""
+    opened = f" at {plan['opened_at']}" if plan["opened_at"] else ""
+    between = f": {' or '.join(f'`{name}`' for name in plan['pair'])}" if plan["pair"] else ""
+    margin = (
+        "No margin was declared within which a difference does not matter."
+        if plan["margin"] is None
+        else f"A difference of up to {plan['margin']:g} does not matter."
+    )
+    filters = ", ".join(f"`{name}`" for name in plan["exclusions"]) or "none"
+    return (
+        f"## Analysis plan\n\nThe owner declared this before the study opened{opened}. The "
+        f"question is {QUESTIONS[plan['question']]}{between}. It is decided by "
+        f"`{plan['statistic']}`, at the level {plan['alpha']:g}. {margin} "
+        f"Filters of the export: {filters}.\n\n"
+    )
+
+
 def limits_section(manifest: Mapping[str, Any], kind: ReleaseKind) -> str:
     lines = "".join(f"- {line}\n" for line in (*limits(manifest, kind), *manifest["notes"]))
     return f"## Limits, and what was not recorded\n\n{lines}\n"
@@ -503,7 +530,7 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: Re
         f"{' ' if kind.other else ''}{kind.other}\n\n"
         f"{licence_section(manifest)}{citation_section(manifest)}"
         f"{instrument_section(manifest)}{judges_section(manifest)}"
-        f"{chosen}"
+        f"{chosen}{plan_section(manifest)}"
         f"## What was dropped\n\n| rule | dropped | left |\n|---|---|---|\n"
         f"| (assigned) | | {funnel['assigned']:,} |\n{steps}\n{table_1_section(manifest)}"
         f"{limits_section(manifest, kind)}"

@@ -43,7 +43,7 @@ from hsfiq.releases.card import (
 )
 from hsfiq.releases.croissant import croissant
 from hsfiq.releases.dropping_rules import Asked, Exclusion, Funnel, Sieve, Sifted
-from hsfiq.releases.folder import MANIFEST, content_digest
+from hsfiq.releases.folder import ANALYSIS, MANIFEST, content_digest
 from hsfiq.releases.layouts.csv_files import write_parts
 from hsfiq.releases.layouts.hpfiq import HpfiqFile
 from hsfiq.releases.layouts.layouts import Extras, layout_files, write_layouts
@@ -64,7 +64,7 @@ from hsfiq.releases.table_files import (
 from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.extension import extensions_of
 from hsfiq.study.filters import Filters
-from hsfiq.study.publication import Publication, earlier_of
+from hsfiq.study.publication import OPENED_AT, Publication, earlier_of
 from hsfiq.study.texts import published_versions
 from hsfiq.text import count_text
 
@@ -275,7 +275,9 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
                     file.add(Kept(kept, parts))
             source.require_kept(sieve)
         written.finish()
-    notes = [note for file in further for note in file.close()] + written.texts.notes()
+    earlier, plan = earlier_of(study), config_of(study).analysis
+    notes = [*earlier.notes, *(note for file in further for note in file.close())]
+    notes += written.texts.notes()
     notes += write_layouts(folder, writer.files, source.extras, source.pictures(written.datasets))
     layouts = layout_files(folder, source.extras.layouts)
     in_parts = write_parts(folder, kind.parted_tables(writer.files)) if drawn else {}
@@ -317,8 +319,9 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
         **({"images": {"sha256": images_digest(folder)}} if source.extras.images else {}),
         **written.texts.facts(),
         **({CHOSEN_BY: study.design[CHOSEN_BY]} if CHOSEN_BY in study.design else {}),
+        **({ANALYSIS: plan.facts(study.design.get(OPENED_AT))} if plan.question else {}),
         **({"extensions": extensions} if extensions else {}),
-        **({"imported_from": source_of} if (source_of := earlier_of(study).source) else {}),
+        **({"imported_from": earlier.source} if earlier.source else {}),
         "notes": notes,
         "tool": {"name": "hsfiq", "version": hsfiq.__version__},
         "schema_revision": schema_revision,

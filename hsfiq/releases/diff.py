@@ -24,7 +24,7 @@ from hsfiq.releases.verify import as_json
 FIRST = 5
 """So many rows of each sort are named; all are counted."""
 FACTS = ("version", "study", "title", "origin", "filters", "funnel", "counts", "split", "scale",
-         "languages", "wording", "content_sha256")  # fmt: skip
+         "languages", "wording", "analysis", "content_sha256")  # fmt: skip
 """What is compared of the manifests."""
 
 Values = tuple[Any, Any]

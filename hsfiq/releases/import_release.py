@@ -51,7 +51,7 @@ from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.kinds import Kind
 from hsfiq.readers.files import open_place
 from hsfiq.readers.hpfiq import ImagePaths
-from hsfiq.releases.folder import MANIFEST, ReleaseFolder, open_release
+from hsfiq.releases.folder import ANALYSIS, MANIFEST, ReleaseFolder, open_release
 from hsfiq.releases.privacy import ASKED
 from hsfiq.releases.searches import retriever_of, searches_in
 from hsfiq.releases.untrusted import shortened
@@ -69,7 +69,14 @@ from hsfiq.study.config import (
 )
 from hsfiq.study.design import PUBLISHED_IMAGE_PATH
 from hsfiq.study.instrument import LABELS, ExtraQuestion, Wording, wording_errors
-from hsfiq.study.publication import KEY, Earlier, Publication, publication_errors
+from hsfiq.study.publication import (
+    KEY,
+    OPENED_AT,
+    AnalysisPlan,
+    Earlier,
+    Publication,
+    publication_errors,
+)
 from hsfiq.study.searches import store_search_items
 from hsfiq.text import count_text
 
@@ -525,8 +532,9 @@ def restored_study(session: Session, release: ReleaseFolder, name: str, k: int) 
     config = config_of_release(release, name, k)
     design = stored_config(config)
     if manifest.get("origin") == "imported":  # only what was stated of its releases
-        design = {"release": design["release"]}
+        design = {name: design[name] for name in ("release", ANALYSIS)}
     chosen = {CHOSEN_BY: manifest[CHOSEN_BY]} if CHOSEN_BY in manifest else {}
+    chosen[OPENED_AT] = (manifest.get(ANALYSIS) or {}).get(OPENED_AT)
     study = Study(
         name=name,
         title=manifest.get("title") or name,
@@ -571,8 +579,15 @@ def config_of_release(release: ReleaseFolder, name: str, k: int) -> StudyConfig:
         wording=Wording(**words),
         questionnaire=questionnaire_in(release),
         searches=searches_in(manifest),
+        analysis=plan_in(manifest),
         release=publication_in(manifest),
     )
+
+
+def plan_in(manifest: Mapping[str, Any]) -> AnalysisPlan:
+    """What the owner declared; a plan without a question if that was nothing."""
+    plan = manifest.get(ANALYSIS)
+    return AnalysisPlan.of(plan) if plan else AnalysisPlan()
 
 
 def publication_in(manifest: Mapping[str, Any]) -> Publication:

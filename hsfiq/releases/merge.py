@@ -20,7 +20,7 @@ from hsfiq.db.tables import Participant, Study, TextVersion
 from hsfiq.errors import UnreadableInput
 from hsfiq.kinds.tables import IMAGES
 from hsfiq.releases.export import Outcome, export_releases
-from hsfiq.releases.folder import ReleaseFolder
+from hsfiq.releases.folder import ANALYSIS, ReleaseFolder
 from hsfiq.releases.import_release import (
     SOURCE,
     Items,
@@ -30,6 +30,7 @@ from hsfiq.releases.import_release import (
     fitting,
     images_in_sets,
     open_valid,
+    plan_in,
     publication_in,
     restored_study,
     rows_of,
@@ -38,7 +39,7 @@ from hsfiq.releases.table_files import TableWriter
 from hsfiq.releases.verify import OF_SYSTEMS, text_versions
 from hsfiq.releases.verify_rows import STRUCK
 from hsfiq.study.filters import Filters
-from hsfiq.study.publication import KEY, Earlier, Publication
+from hsfiq.study.publication import KEY, OPENED_AT, AnalysisPlan, Earlier, Publication
 
 # New ids for the rows of releases that become one: no two groups share a participant.
 #
@@ -303,6 +304,7 @@ def merged_study(
     study.design = {
         **study.design,
         "release": asdict(common_publication(releases)),
+        **common_plan(releases),
         KEY: asdict(merged_earlier(releases, parts)),
     }
     for number, words in texts.items():
@@ -329,6 +331,9 @@ def by_number(pseudonym: str) -> int:
     return int(pseudonym[1:])
 
 
+OTHER_PLANS = "the merged studies declared different analysis plans, so this release has none"
+
+
 def merged_earlier(releases: Sequence[ReleaseFolder], parts: Sequence[ReleaseFolder]) -> Earlier:
     """The sums of the funnels, and the rows of dropped questions with their new ids."""
     steps: dict[str, dict[str, Any]] = {}
@@ -351,7 +356,18 @@ def merged_earlier(releases: Sequence[ReleaseFolder], parts: Sequence[ReleaseFol
         repeats=sorted(repeats, key=lambda row: by_number(row["participant_id"])),
         without=releases[0].manifest.get("without", ()),
         left_out=dict(left_out),
+        notes=[OTHER_PLANS] if len({plan_in(each.manifest) for each in releases}) > 1 else [],
     )
+
+
+def common_plan(releases: Sequence[ReleaseFolder]) -> dict[str, Any]:
+    """The plan that all studies declared alike, and when they opened if that was at one time."""
+    plans = {plan_in(release.manifest) for release in releases}
+    opened = {(release.manifest.get(ANALYSIS) or {}).get(OPENED_AT) for release in releases}
+    return {
+        ANALYSIS: asdict(plans.pop() if len(plans) == 1 else AnalysisPlan()),
+        OPENED_AT: opened.pop() if len(opened) == 1 else None,
+    }
 
 
 def common_publication(releases: Sequence[ReleaseFolder]) -> Publication:

@@ -23,7 +23,7 @@ from hsfiq.errors import Refused, UnreadableInput
 from hsfiq.kinds import DEFAULT_KIND, KINDS, KindName, KindOptions, Rules
 from hsfiq.kinds.search_rows import Searches
 from hsfiq.study.instrument import ExtraQuestion, Wording, is_line, question_errors
-from hsfiq.study.publication import Publication
+from hsfiq.study.publication import AnalysisPlan, Publication
 from hsfiq.study.recruiting import Recruitment
 
 # `[questionnaire]`: the owner's extra questions.
@@ -222,6 +222,7 @@ class StudyConfig:
     wording: Wording = field(default_factory=Wording)
     questionnaire: Questionnaire = field(default_factory=Questionnaire)
     searches: Searches = field(default_factory=Searches)
+    analysis: AnalysisPlan = field(default_factory=AnalysisPlan)
     release: Publication = field(default_factory=Publication)
 
 

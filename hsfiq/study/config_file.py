@@ -27,9 +27,15 @@ from hsfiq.study.config import (
     n_sets_of,
     questionnaire_errors,
 )
+from hsfiq.study.filters import parse_filters
 from hsfiq.study.instrument import LONGEST_PROMPT, is_line, wording_errors
 from hsfiq.study.languages import LANGUAGES, is_tag, read_language_file
-from hsfiq.study.publication import Publication, publication_errors
+from hsfiq.study.publication import (
+    AnalysisPlan,
+    Publication,
+    plan_errors,
+    publication_errors,
+)
 from hsfiq.study.recruiting import PLATFORM_ID, Recruitment
 
 # Read `[release]` from a TOML file of its own, for studies whose file did not have it.
@@ -87,6 +93,7 @@ def config_errors(config: StudyConfig, *, knows_kind: bool = True) -> Errors:
     yield from recruitment_errors(config)
     yield from wording_errors(config.wording, config.design.levels)
     yield from questionnaire_errors(config.questionnaire)
+    yield from plan_errors(config.analysis)
     yield from publication_errors(config.release)
 
 
@@ -294,6 +301,8 @@ RANGES: dict[str, tuple[int, float]] = {
     "queries.sample": (0, math.inf),
     "searches.target_seconds": (1, 600),
     "searches.rounds": (1, 50),
+    "analysis.margin": (0, 0.5),
+    "analysis.alpha": (0, 0.5),
     "recruitment.participants": (0, math.inf),
     "recruitment.enrolments_per_address": (0, 1_000_000),
     "recruitment.unbegun_minutes": (0, 525_600),
@@ -367,10 +376,23 @@ class _Reader:
             name: self.table(name, kind, content.get(name, {})) for name, kind in tables.items()
         }
         config = StudyConfig(**values)
-        config = replace(config, study=self.with_languages(config, by_language))
+        config = replace(
+            config,
+            study=self.with_languages(config, by_language),
+            analysis=self.with_named_filters(config.analysis),
+        )
         for key, what in config_errors(config, knows_kind="design.kind" not in self.errors):
             self.wrong(key, what)
         return config
+
+    def with_named_filters(self, plan: AnalysisPlan) -> AnalysisPlan:
+        """The plan with its filters named as the manifest names them, in the same order."""
+        try:
+            names = parse_filters(plan.exclusions).names()
+        except UnreadableInput as error:
+            self.wrong("analysis.exclusions", "; ".join(filter(None, (error.what, error.remedy))))
+            return plan
+        return replace(plan, exclusions=tuple(names))
 
     def split_study(self, values: Any) -> tuple[Any, dict[str, Any]]:
         """The keys of `[study]`, with `languages` for `language`, and its tables by language."""

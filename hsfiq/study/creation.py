@@ -47,6 +47,7 @@ from hsfiq.study.design import (
 )
 from hsfiq.study.forms import material_for
 from hsfiq.study.images import BrokenImages, StudyImages, check_shown, record_new, shown_images
+from hsfiq.study.publication import record_opening
 from hsfiq.study.searches import Described
 
 # Remove studies whose creation was interrupted.
@@ -359,6 +360,8 @@ def publish(session: Session, study: Study, config: StudyConfig, status: str) ->
     require_new_name(session, config)
     require_unbound_platform_study(session, config)
     study.name, study.status = config.study.name, status
+    if status == "open":
+        record_opening(study, datetime.now(UTC))
     study.platform_study_id = config.recruitment.platform_study_id or None
     session.execute(delete(StudyCreation).where(StudyCreation.study_id == study.id))
     session.flush()

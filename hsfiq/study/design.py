@@ -124,6 +124,7 @@ def fill_study(
     """Draw and store what belongs to a new study; see `draw_study`."""
     rng = Random(f"study:{config.design.seed}")  # noqa: S311 (a seeded draw, not a secret)
     lists, facts = material.lists, material.facts
+    require_compared(session, config, lists)
     store_practice(session, study, config)
     record_first_version(session, study, config)
     if KINDS[config.design.kind].is_live:
@@ -139,6 +140,19 @@ def fill_study(
         category = "" if config.design.categories == "mixed" else batch[0].category
         writer.write(number, category, [(pair.pair_id, pair.triplet_id) for pair in batch])
         next_part()
+
+
+def require_compared(session: Session, config: StudyConfig, lists: Lists) -> None:
+    """`ConfigError` if the plan is about a system whose lists the study does not show."""
+    if config.analysis.question != "systems" or not config.analysis.pair:
+        return
+    shown = {retriever.name for retriever in config.searches.retrievers}
+    if lists:
+        keys = {key for of_query in lists.values() for key in of_query}
+        shown = set(session.scalars(select(System.name).where(System.id.in_(keys))))
+    if unknown := [name for name in config.analysis.pair if name not in shown]:
+        known = f"it shows those of {', '.join(sorted(shown))}" if shown else "leave it out"
+        raise ConfigError("analysis.pair", f"the study shows no lists of {unknown[0]!r}", known)
 
 
 def store_items(

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -187,6 +187,15 @@ class AnalysisPlan:
         )
 
 
+def record_opening(study: Study, now: datetime) -> None:
+    """Keep when a study was first opened.
+
+    Nobody is asked in a simulated one, whose releases are the same when it is made again.
+    """
+    if study.origin != "simulated":
+        study.design = {OPENED_AT: now.isoformat(timespec="seconds")} | study.design
+
+
 def plan_errors(plan: AnalysisPlan) -> Iterator[tuple[str, str]]:
     """What is wrong, by the key of study.toml; the filters' names are not checked."""
     known = STATISTICS.get(plan.question)
@@ -229,6 +238,7 @@ class Earlier:
         exclusions, repeats: the rows of these tables.
         without: what its owner left out, as `hsfiq export --without` names it.
         left_out: how many of each sort.
+        notes: on what releases that were merged did not have in common.
     """
 
     source: Mapping[str, Any] = field(default_factory=dict)
@@ -238,6 +248,7 @@ class Earlier:
     repeats: Rows = ()
     without: Sequence[LeftOut] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 def earlier_of(study: Study) -> Earlier:

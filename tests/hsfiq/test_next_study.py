@@ -245,6 +245,7 @@ def test_a_random_study_has_the_design_of_its_predecessor(study_database: Databa
     assert len({(name, frozenset(systems)) for name, systems in every}) == 18
     old, new = study_of(study_database, "small"), study_of(study_database, "small-2")
     assert new.design.pop("chosen_by") == {"strategy": "random", "seed": 0}
+    assert new.design.pop("opened_at") is not None
     assert new.design.pop("study") == old.design.pop("study") | {"name": "small-2"}
     assert new.design["queries"].pop("systems") == list(SYSTEMS)
     assert old.design["queries"].pop("systems") == []

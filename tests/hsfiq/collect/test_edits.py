@@ -88,6 +88,7 @@ def test_the_owners_words_can_change_but_not_the_number_of_points(
         ("checks", {"gold": 1}),
         ("queries", {"sample": 3}),
         ("recruitment", {"participants": 1}),
+        ("analysis", {"question": "systems"}),
     ],
 )
 def test_other_keys_cannot_change(

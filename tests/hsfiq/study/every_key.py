@@ -126,6 +126,14 @@ leaderboard = "owner"
 uploads = false
 retrievers = []
 
+[analysis]
+question = "metrics"
+pair = ["cirqrs", "recall@5"]
+statistic = "spearman"
+margin = 0.05
+alpha = 0.01
+exclusions = ["invalid", "too-fast(seconds=2)"]
+
 [release]
 licence = "CC-BY-4.0"
 citation = "@misc{shops, title = {Which shop?}}"

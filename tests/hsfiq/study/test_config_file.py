@@ -28,6 +28,7 @@ from hsfiq.study.config import (
 )
 from hsfiq.study.config_file import FROM_FILES, RANGES, read_config
 from hsfiq.study.design import draw_study
+from hsfiq.study.publication import AnalysisPlan
 from hsfiq.study.recruiting import Recruitment
 from tests.hsfiq.study.every_key import EVERY_KEY, OF_OTHER_KINDS
 from tests.studies import make_queries
@@ -190,6 +191,16 @@ def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
     ]
 
 
+WRONG_PLAN = """[analysis]
+question = 'systems'
+pair = ['a']
+statistic = 'spearman'
+margin = 0.5
+alpha = 0
+exclusions = ['slow']
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -214,6 +225,18 @@ def test_all_mistakes_are_reported_with_their_lines(tmp_path: Path) -> None:
         (f"{SHORTEST}set_names = ['A', ' ']", ["line 4: study.set_names: must be two different"]),
         (f'{SHORTEST}consent = "a\\u0000"', ["line 4: study.consent: contains a NUL"]),
         (f'{SHORTEST}set_names = ["a\\u0000", "b"]', ["line 4: study.set_names: contains a NUL"]),
+        (f"{SHORTEST}[analysis]\nmargin = 0.1", ["line 4: analysis.question: is missing; it is"]),
+        (f"{SHORTEST}[analysis]\nquestion = 'people'", ["line 5: analysis.question: 'people' is"]),
+        (
+            f"{SHORTEST}{WRONG_PLAN}",
+            [
+                "line 6: analysis.pair: must name two different systems",
+                "line 7: analysis.statistic: 'spearman' is not one of 'win_rate', 'mean_score'",
+                "line 8: analysis.margin: 0.5 is not between 0 and 0.5",
+                "line 9: analysis.alpha: 0 is not between 0 and 0.5",
+                "line 10: analysis.exclusions: 'slow' is not a filter; use one of invalid, failed",
+            ],
+        ),
         ("study = 3", ["line 1: study: must be a table"]),
         ("[[study]]\nname = 'a'", ["line 1: study: must be a table"]),
         ("[study]\nname = ", ["line 2: broken TOML (Invalid value)"]),
@@ -233,6 +256,12 @@ def test_each_mistake_has_its_message(tmp_path: Path, text: str, expected: list[
 def test_a_missing_text_is_named_with_its_file(tmp_path: Path) -> None:
     (line,) = mistakes(tmp_path, SHORTEST + "guidelines = 'no.md'")
     assert line == f"line 4: study.guidelines: {tmp_path / 'no.md'}: there is no such file"
+
+
+def test_filters_are_named_as_in_the_manifest(tmp_path: Path) -> None:
+    plan = "[analysis]\nquestion = 'systems'\nexclusions = ['straight-lining', 'unseen']"
+    exclusions = read_config(written(tmp_path, SHORTEST + plan)).analysis.exclusions
+    assert exclusions == ("unseen", "straight-lining(run=10)")
 
 
 @pytest.mark.parametrize(
@@ -297,6 +326,14 @@ configs = st.builds(
     ),
     checks=st.builds(Checks, arithmetic=st.booleans(), gold=st.just(0), repeated=st.integers(0, 1)),
     queries=st.builds(Queries, categories=st.lists(texts).map(tuple), sample=st.integers(0)),
+    analysis=st.builds(
+        AnalysisPlan,
+        question=st.just("metrics"),
+        pair=st.sampled_from([(), ("a", "b")]),
+        statistic=st.sampled_from(["", "tie_half"]),
+        margin=st.sampled_from([0.0, 0.1]),
+        exclusions=st.sampled_from([(), ("unseen", "straight-lining(run=10)")]),
+    ),
     recruitment=st.builds(
         Recruitment,
         mode=st.sampled_from(["open", "invitation", "prolific", "mturk"]),
