@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -712,27 +713,79 @@ ASSUMED_SPREAD = 0.1
 """The standard deviation, between participants, of their own rates, if no release shows it."""
 ASSUMED_QUERY_SPREAD = 0.2
 """The same between queries."""
+PEOPLE = range(2, 100_000)
 LONGEST = 2000
 """A watched study of more participants is not simulated further."""
 
 
-def half_width_of_rate(participants: int, questions: int, systems: int, overlap: float) -> float:
-    """Half the expected length of the 95% interval of the rate at which one system is preferred.
+@dataclass(frozen=True)
+class Planned(JsonRecord):
+    """How precisely two systems, or two metrics, will be compared.
 
-    Of any two systems, from their direct comparisons, with assumed spreads of the rate between
-    participants and between queries: sqrt(var_p / P + var_q / Q + var_rest / n) x Student's t, of n
-    comparisons by P participants about Q queries (crossed random effects). The three variances sum
-    to that of an answer, 1/4. NaN for fewer than two participants or queries.
+    Attributes:
+        statistic: "win_rate", the rate at which one system is preferred, or that of the metrics.
+        half_width: half the expected length of the interval (1 - alpha) of the rate, or of the
+            difference between metrics; NaN with fewer than two participants or queries.
+        difference: of the rate from one half, or between metrics.
+        needed: the participants that detect it with this power; None if there are too few queries.
     """
-    answers = participants * questions / comb(systems, 2)
-    queries = answers / overlap
-    df = min(participants, queries) - 1
-    if df < 1:
-        return float("nan")
-    of_people, of_queries = ASSUMED_SPREAD**2, ASSUMED_QUERY_SPREAD**2
+
+    statistic: str
+    participants: int
+    questions: int
+    alpha: float
+    half_width: float
+    difference: float
+    needed: int | None
+    power: float = POWER
+
+
+def precision_of_systems(
+    participants: int,
+    questions: int,
+    overlap: float,
+    *,
+    systems: int,
+    queries: int,
+    difference: float,
+    alpha: float,
+) -> Planned:
+    """Plan the comparison of two of so many systems.
+
+    From their direct comparisons, with assumed spreads of the rate between participants and between
+    queries: sqrt(var_p / P + var_q / Q + var_rest / n) x Student's t, of n comparisons by P
+    participants about Q queries (crossed random effects). The three variances sum to that of an
+    answer, 1/4. More participants judge more queries, at most these `queries`.
+    """
+    of_people, of_queries, pairs = ASSUMED_SPREAD**2, ASSUMED_QUERY_SPREAD**2, comb(systems, 2)
     rest = EQUAL * (1 - EQUAL) - of_people - of_queries
-    variance = of_people / participants + of_queries / queries + rest / answers
-    return float(stats.t.ppf((1 + LEVEL) / 2, df)) * sqrt(variance)
+
+    def detected(people: int, power: float) -> float:
+        """The least difference that is significant with this power."""
+        answers = people * questions / pairs
+        judged = min(answers / min(overlap, people), queries / pairs)
+        df = min(people, judged) - 1
+        if df < 1:
+            return float("nan")
+        sd = sqrt(of_people / people + of_queries / judged + rest / answers)
+        return float(stats.t.ppf(1 - alpha / 2, df) + stats.t.ppf(power, df)) * sd
+
+    place = bisect_left(PEOPLE, 1, key=lambda people: detected(people, POWER) <= difference)
+    needed = PEOPLE[place] if place < len(PEOPLE) else None
+    half_width = detected(participants, power=0.5)
+    return Planned("win_rate", participants, questions, alpha, half_width, difference, needed)
+
+
+def precision_of_metrics(
+    size: Size, statistic: Statistic, *, difference: float, alpha: float
+) -> Planned:
+    """Plan the comparison of two metrics, from simulated studies of one size."""
+    sd = size.precision[statistic].difference / DETECTABLE
+    half_width = float(stats.norm.ppf(1 - alpha / 2)) * sd
+    least = half_width + float(stats.norm.ppf(POWER)) * sd
+    needed = max(2, ceil((least / difference) ** 2 * size.participants))
+    sizes = size.participants, size.questions
+    return Planned(statistic, *sizes, alpha, half_width, difference, needed)
 
 
 @dataclass(frozen=True)

@@ -351,6 +351,7 @@ def study_text(name: str, sources: Sources, choices: Choices, size: Size, gold: 
         repeated=int(choices.checks),
         arithmetic=str(choices.checks).lower(),
         sample=size.sample,
+        pair=", ".join(map(toml_text, sources.systems[:2])),
         mode=MODES[choices.platform],
         participants=choices.participants,
         completion=completion,

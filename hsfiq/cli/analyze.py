@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
@@ -24,8 +26,12 @@ from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.power import Population, Power, StoppingPlans
+    from hsfiq.analysis.power import Planned, Population, Power, Size, StoppingPlans
     from hsfiq.analysis.resampling.bootstrap import Unit
+    from hsfiq.analysis.sensitivity import Statistic
+    from hsfiq.study.capacity import Budget
+    from hsfiq.study.config import StudyConfig
+    from hsfiq.study.publication import AnalysisPlan
 
 app = typer.Typer()
 
@@ -374,6 +380,95 @@ class Spread(TypedDict):
     source: str
 
 
+@dataclass(frozen=True)
+class StudySize:
+    """How large a study is, and what it is to decide.
+
+    `questions` are those of a participant, without checks; `queries` are all that could be judged.
+    """
+
+    plan: AnalysisPlan
+    systems: int
+    queries: int
+    participants: int
+    questions: int
+    overlap: float
+
+    @classmethod
+    def of(cls, config: StudyConfig, budget: Budget, systems: int, queries: int) -> StudySize:
+        without_checks = config.design.questions_per_form * config.design.forms_per_participant
+        questions = min(budget.questions, without_checks)
+        people, overlap = budget.participants, budget.overlap
+        return cls(config.analysis, systems, queries, people, questions, overlap)
+
+    def planned(self, difference: float | None, size: Size | None = None) -> Planned:
+        """How precisely the question will be answered; of metrics, by simulated studies."""
+        from hsfiq.analysis.power import precision_of_metrics, precision_of_systems
+
+        alpha = self.plan.alpha
+        if self.plan.question == "metrics" and size is not None:
+            figure: Statistic = "rho" if self.plan.statistic == "spearman" else "tie_half"
+            least = difference or METRICS_DIFFER
+            return precision_of_metrics(size, figure, difference=least, alpha=alpha)
+        return precision_of_systems(
+            self.participants,
+            self.questions,
+            self.overlap,
+            systems=self.systems,
+            queries=self.queries,
+            difference=difference or SYSTEMS_DIFFER,
+            alpha=alpha,
+        )
+
+    def lines(self, planned: Planned) -> list[str]:
+        """The precision in words."""
+        if isnan(planned.half_width):
+            return ["unknown: it takes two participants and two queries"]
+        needed = planned.needed
+        people = "more queries are needed" if needed is None else f"{needed:,} people"
+        half_width = f"half-width {planned.half_width:.2f} with {planned.participants:,} people"
+        answer = f"{half_width}; {people} for a difference of {planned.difference:.2f}"
+        is_rate = planned.statistic == "win_rate"
+        of = "win rate, difference from 0.5" if is_rate else f"difference of {planned.statistic}"
+        return [
+            f"{' against '.join(self.plan.pair) or 'any two'}: {answer}",
+            f"({of}; {100 * (1 - planned.alpha):g}% interval; power {100 * planned.power:g}%)",
+        ]
+
+
+SYSTEMS_DIFFER, METRICS_DIFFER = 0.1, 0.05
+"""The difference to detect: of the win rate from one half, and between two metrics."""
+
+
+def own_study() -> StudySize | None:
+    """The study of pairs of the project in whose folder the command runs, if there is one."""
+    from hsfiq.collect.studies import find_study
+    from hsfiq.db.engine import open_database
+    from hsfiq.kinds import KINDS
+    from hsfiq.project import with_binding
+    from hsfiq.rehearsal import systems_of
+    from hsfiq.study.capacity import budget_of
+    from hsfiq.study.config import config_of
+    from hsfiq.study.config_file import read_config
+    from hsfiq.study.design import chosen_queries
+
+    project = current_project()
+    if project is None:
+        return None
+    with closing(open_database(project.database_url, create=False)) as database:
+        with database.reading() as session:
+            study = find_study(session, project.names()[0])
+            if study is None or not KINDS[study.kind].has_preferences:
+                return None
+            config = config_of(study)
+            if config != with_binding(read_config(project.study_file), study):
+                note(f"note: {project.study_file} has changed since the study was drawn")
+            budget = budget_of(session, study, config, None)
+            every = replace(config, queries=replace(config.queries, sample=0))
+            queries = len(chosen_queries(session, every))
+        return StudySize.of(config, budget, len(systems_of(database, config)), queries)
+
+
 @app.command(epilog="Example: hsfiq power --participants 60 --questions 50 --width 0.05")
 def power(
     release: Annotated[
@@ -403,12 +498,17 @@ def power(
         typer.Option(metavar="N", help="The questions of each participant."),
     ] = None,
     overlap: Annotated[
-        int, typer.Option(metavar="N", help="How many participants answer each question.")
-    ] = 1,
+        int | None,
+        typer.Option(metavar="N", help="How many participants answer each question; else 1."),
+    ] = None,
     width: Annotated[float, typer.Option(help="The target width of a 95% interval.")] = 0.05,
     difference: Annotated[
-        float, typer.Option(help="The difference of two metrics to detect.")
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            help="The difference to detect: of two metrics (by default 0.05) or, in a project, "
+            "of a win rate from one half (0.1)."
+        ),
+    ] = None,
     preference: Annotated[
         list[float] | None,
         typer.Option(
@@ -417,8 +517,9 @@ def power(
         ),
     ] = None,
     systems: Annotated[
-        int, typer.Option(metavar="N", help="How many systems are compared with each other.")
-    ] = 2,
+        int | None,
+        typer.Option(metavar="N", help="How many systems are compared with each other; else 2."),
+    ] = None,
     seed: Annotated[
         int, typer.Option(metavar="N", help="The seed of the simulated studies.", min=0)
     ] = 0,
@@ -426,7 +527,8 @@ def power(
 ) -> None:
     """Say how precise a study would be, by simulating it, and how many participants it needs.
 
-    Also how many it takes to decide between two systems: tested at the end, or watched.
+    Also how many it takes to decide between two systems: tested at the end, or watched. In a
+    project, the numbers that are not given are its study's, and the question is that of study.toml.
     """
     if release is None and (metric or scores):
         raise UnreadableInput("--metric", "needs a release", "name one with --from RELEASE")
@@ -442,13 +544,25 @@ def power(
         )
         from hsfiq.analysis.power import power as simulate_power
 
+        own = own_study()
         people, asked = participants or PARTICIPANTS, questions or QUESTIONS
-        require_possible(people, asked, overlap, width, difference)
+        if own is not None:
+            people, asked = participants or [own.participants], questions or [own.questions]
+            own = replace(
+                own,
+                participants=min(people),
+                questions=min(asked),
+                overlap=overlap or own.overlap,
+                systems=systems or own.systems,
+            )
+        overlap = overlap or (max(1, min(round(own.overlap), *people)) if own else 1)
+        between = METRICS_DIFFER if difference is None else difference
+        require_possible(people, asked, overlap, width, between)
         data = None if release is None else read(release, scores)
         plans = stopping_plans(
             preference or RATES,
             asked,
-            systems=systems,
+            systems=systems or (own.systems if own else 2),
             seed=seed,
             **choose_spread(data),
         )
@@ -458,11 +572,16 @@ def power(
             questions=asked,
             overlap=overlap,
             width=width,
-            difference=difference,
+            difference=between,
             seed=seed,
         )
     facts = result.to_json() | {"preference": plans.to_json()}
-    print_result(facts, f"{as_text(result)}\n\n{plans_text(plans)}", as_json=as_json)
+    texts = [as_text(result), plans_text(plans)]
+    if own is not None:
+        planned = own.planned(difference, result.sizes[0])
+        facts["planned"] = {"pair": own.plan.pair or None} | planned.to_json()
+        texts.insert(0, "\n".join(own.lines(planned)))
+    print_result(facts, "\n\n".join(texts), as_json=as_json)
 
 
 def read(release: Path, scores: list[Path] | None) -> Release:

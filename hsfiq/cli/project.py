@@ -266,11 +266,17 @@ def one_line_of(name: str) -> Callable[[str], str]:
 
 def report(folder: Path, sources: Sources, choices: Choices, made: Made, *, as_json: bool) -> None:
     """Print what the study needs, what would be missed later, and what to do next."""
-    from hsfiq.cli.study import width_of_systems
+    from hsfiq.cli.analyze import StudySize
     from hsfiq.study.creation import missed_later
 
     budget = made.budget
-    width, note = width_of_systems(budget, len(sources.systems))
+    size = StudySize.of(made.config, budget, len(sources.systems), len(sources.answered))
+    figures: dict[str, Any] | None = None
+    try:
+        planned = size.planned(None)
+        figures, known = planned.to_json(), size.lines(planned)
+    except ModuleNotFoundError as error:
+        known = [f"{error.name} is not installed: pip install 'hsfiq[analysis]'"]
     warnings = [*made.warnings, *missed_later(made.config)]
     warn(warnings)
     pay = choices.pay
@@ -281,19 +287,16 @@ def report(folder: Path, sources: Sources, choices: Choices, made: Made, *, as_j
         "systems": sources.systems,
         **budget.facts(),
         "cost": cost,
-        "interval_half_width": width,
+        "planned": figures,
         "warnings": warnings,
     }
-    a, b, *more = sources.systems
-    pairs = f"{a} against {b}" + (", and every other two systems" if more else "")
-    half = "half the width of the 95% interval of the win rate"
-    known = note or f"known to within {width:.2f} ({half})"
+    precision = "\n          ".join(known)
     people = count_text(budget.participants, "participant")
     each = f"{budget.questions} questions each, about {budget.duration.minutes} minutes"
     lines = [
         f"people    {people}, {each}; {budget.overlap:g} judge each query",
         f"cost      {'nobody is paid' if pay is None else paid_text(budget.cost, pay)}",
-        f"precision {pairs}: {known}",
+        f"precision {precision}",
         "",
         f"{folder}/ holds study.toml, which you may change, and the database.",
         f"Next: hsfiq rehearse {folder}    (simulated annotators try the study)",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from warnings import catch_warnings
@@ -549,18 +548,6 @@ def expected_widths(budget: Budget, kind: str) -> tuple[dict[str, float] | None,
     )
     (size,) = result.sizes
     return {str(name): round(each.width, 4) for name, each in size.precision.items()}, None
-
-
-def width_of_systems(budget: Budget, n_systems: int) -> tuple[float | None, str | None]:
-    """How precisely two systems will be compared (half an interval), or why it is not known."""
-    try:
-        from hsfiq.analysis.power import half_width_of_rate
-    except ModuleNotFoundError as error:
-        return None, f"{error.name} is not installed: pip install 'hsfiq[analysis]'"
-    half = half_width_of_rate(budget.participants, budget.questions, n_systems, budget.overlap)
-    if isnan(half):
-        return None, "needs two participants and two queries"
-    return round(half, 4), None
 
 
 def budget_text(name: str, budget: Budget, widths: dict[str, Any] | None, note: str | None) -> str:

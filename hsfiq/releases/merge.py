@@ -331,9 +331,6 @@ def by_number(pseudonym: str) -> int:
     return int(pseudonym[1:])
 
 
-OTHER_PLANS = "the merged studies declared different analysis plans, so this release has none"
-
-
 def merged_earlier(releases: Sequence[ReleaseFolder], parts: Sequence[ReleaseFolder]) -> Earlier:
     """The sums of the funnels, and the rows of dropped questions with their new ids."""
     steps: dict[str, dict[str, Any]] = {}
@@ -356,7 +353,8 @@ def merged_earlier(releases: Sequence[ReleaseFolder], parts: Sequence[ReleaseFol
         repeats=sorted(repeats, key=lambda row: by_number(row["participant_id"])),
         without=releases[0].manifest.get("without", ()),
         left_out=dict(left_out),
-        notes=[OTHER_PLANS] if len({plan_in(each.manifest) for each in releases}) > 1 else [],
+        notes=["the merged studies declared different analysis plans, so this release has none"]
+        * (len({plan_in(each.manifest) for each in releases}) > 1),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -177,14 +177,9 @@ class AnalysisPlan:
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> AnalysisPlan:
         """The plan in a manifest whose values have the right types."""
-        return cls(
-            question=facts["question"],
-            pair=tuple(facts["pair"] or ()),
-            statistic=facts["statistic"],
-            margin=facts["margin"] or 0.0,
-            alpha=facts["alpha"],
-            exclusions=tuple(facts["exclusions"]),
-        )
+        stated = {each.name: facts[each.name] for each in fields(cls)}
+        lists = {"pair": tuple(facts["pair"] or ()), "exclusions": tuple(facts["exclusions"])}
+        return cls(**stated | lists | {"margin": facts["margin"] or 0.0})
 
 
 def record_opening(study: Study, now: datetime) -> None:

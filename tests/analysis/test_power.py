@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from hsfiq.analysis.power import (
     LONGEST,
     PUBLISHED,
     SIZE,
+    Planned,
     SimulatedStudy,
     Slopes,
     calibrate,
@@ -26,10 +28,13 @@ from hsfiq.analysis.power import (
     estimate_spread,
     fixed_plan,
     power,
+    precision_of_metrics,
+    precision_of_systems,
     stopping_plans,
     until_decided,
 )
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.sensitivity import SENSITIVE_STATISTICS, Statistic
 from hsfiq.analysis.sequential import looks_until_excluded
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
@@ -219,6 +224,50 @@ def test_the_fixed_plan_has_its_power(systems: int, questions: int) -> None:
         shares = won[asked > 0] / asked[asked > 0]
         detected += stats.ttest_1samp(shares, 0.5).pvalue < 1 - level
     assert 0.76 < detected / 1000 < 0.84
+
+
+def planned_systems(participants: int, difference: float = 0.1, **values: Any) -> Planned:
+    """20 questions each about 60 queries, of two systems."""
+    options = {"systems": 2, "queries": 60, "alpha": 0.05} | values
+    return precision_of_systems(participants, 20, 5.0, difference=difference, **options)
+
+
+def test_the_needed_participants_have_their_power() -> None:
+    """1,000 studies whose participants, and whose queries, have rates of their own."""
+    people = planned_systems(2, 0.08).needed
+    assert people is not None
+    significant = planned_systems(people, 0.08).half_width
+    rng, detected = np.random.default_rng(6), 0
+    asked = np.arange(people * 20).reshape(people, 20) % 60
+    for _ in range(1000):
+        rates = 0.58 + rng.normal(0, 0.1, (people, 1)) + rng.normal(0, 0.2, 60)[asked]
+        detected += (rng.random(asked.shape) < rates).mean() - 0.5 > significant
+    assert 0.76 < detected / 1000 < 0.86
+
+
+def test_what_the_precision_of_systems_depends_on() -> None:
+    few, many = planned_systems(10), planned_systems(20)
+    assert few.half_width > many.half_width
+    assert few.needed == many.needed
+    exact = planned_systems(100, planned_systems(30, alpha=0.01).half_width, alpha=0.01)
+    assert exact.needed is not None
+    assert exact.needed > 30  # with half the power, 30 detect it
+    assert planned_systems(10, systems=3).half_width > few.half_width
+    assert np.isnan(planned_systems(1).half_width)
+    # Everybody judges the same 60 queries, so their differences do not average out.
+    assert planned_systems(10, 0.03).needed is None
+    assert planned_systems(10, 0.03, queries=10_000).needed is not None
+
+
+@pytest.mark.parametrize("statistic", SENSITIVE_STATISTICS)
+def test_the_precision_of_metrics_is_that_of_the_simulation(statistic: Statistic) -> None:
+    result = power(PUBLISHED, participants=(20,), questions=(10,), n_studies=60, difference=0.1)
+    planned = precision_of_metrics(result.sizes[0], statistic, difference=0.1, alpha=0.05)
+    assert planned.needed == result.needed[0].for_difference[statistic]
+    least = result.sizes[0].precision[statistic].difference
+    assert planned.half_width == pytest.approx(least * 1.96 / 2.8016, rel=1e-4)
+    strict = precision_of_metrics(result.sizes[0], statistic, difference=0.1, alpha=0.01)
+    assert strict.half_width > planned.half_width
 
 
 def test_rates_have_their_mean_and_spread() -> None:

@@ -37,7 +37,9 @@ from hsfiq.project import (
     usual_overlap,
 )
 from hsfiq.rehearsal import START, answer_study
+from hsfiq.study.config import config_of
 from hsfiq.study.config_file import read_config
+from hsfiq.study.publication import AnalysisPlan
 from tests.hsfiq.own_data import IMAGES, write_own_data
 from tests.hsfiq.samples import CommandResult, dump, hsfiq
 
@@ -103,7 +105,7 @@ def test_five_commands_from_own_images_to_a_verdict(
         "40 with an image and a text",
         "20 participants, 26 questions each",
         "64.00 EUR",
-        "mine against clip4cir: known to within 0.09",
+        "mine against clip4cir: half-width 0.09 with 20 people; 87 people for a difference of 0.10",
         "hsfiq rehearse my-study",
     ):
         assert words in made.out
@@ -300,6 +302,27 @@ def change(project: Path, before: str, after: str) -> None:
     file.write_text(text.replace(before, after))
 
 
+def test_power_is_about_the_study_of_the_project(project: Path, need: Any) -> None:
+    need("pandas", "scipy")
+    own = hsfiq("power", "--preference", "0.7", "--json").result
+    assert [(size["participants"], size["questions"]) for size in own["sizes"]] == [(20, 24)]
+    assert (own["overlap"], own["preference"]["systems"]) == (12, 2)
+    assert own["planned"]["pair"] == ["mine", "clip4cir"]
+    assert (own["planned"]["statistic"], own["planned"]["needed"]) == ("win_rate", 87)
+    larger = hsfiq("power", "--preference", "0.7", "--participants", "30", "--difference", "0.05")
+    assert "mine against clip4cir: half-width 0.08 with 30 people; more queries are" in larger.out
+    change(project, 'question = "systems"', 'question = "metrics"')
+    change(project, 'pair = ["mine", "clip4cir"]', 'pair = ["recall@5", "recall@1"]')
+    assert "study.toml has changed" in hsfiq("power", "--preference", "0.7").err
+    opened = open_database(project_in(project).database_url, create=False)
+    redraw_if_changed(opened, project_in(project), command_line())
+    opened.close()
+    metrics = hsfiq("power", "--preference", "0.7")
+    assert metrics.out.startswith("recall@5 against recall@1: half-width ")
+    assert "(difference of tie_half; 95% interval; power 80%)" in metrics.out
+    assert "has changed" not in metrics.err
+
+
 def test_the_draft_follows_its_file_until_somebody_has_enrolled(
     project: Path, database: Database
 ) -> None:
@@ -310,6 +333,7 @@ def test_the_draft_follows_its_file_until_somebody_has_enrolled(
     change(project, "annotators_per_query = 12", "annotators_per_query = 6")
     change(project, 'title = "Which', 'title = "Say which')
     change(project, "questions_per_form = 24", "questions_per_form = 12")
+    change(project, "# margin = 0.05", "margin = 0.05")
     told = redraw_if_changed(database, own, command_line())
     assert told == "study my-study: drawn again, because its file has changed"
     own = project_in(project)
@@ -318,6 +342,8 @@ def test_the_draft_follows_its_file_until_somebody_has_enrolled(
         (study,) = session.scalars(select(Study)).all()
         assert (study.name, study.status) == ("my-study", "draft")
         assert study.title.startswith("Say which")
+        plan = AnalysisPlan("systems", ("mine", "clip4cir"), margin=0.05)
+        assert config_of(study).analysis == plan
         assert session.scalars(select(StudyCreation)).all() == []
         invited = session.scalars(select(Participant)).all()
         assert {person.study_id for person in invited} == {study.id}
