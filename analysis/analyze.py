@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hsfiq.analysis.answer import Answer, Excluded, answer, excluded_from
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.kind_release import (
     AnalysedRelease,
@@ -78,13 +79,7 @@ from hsfiq.analysis.statistics.preference import (
 )
 from hsfiq.analysis.systems.ranks import MetricRank, metric_ranks
 from hsfiq.analysis.systems.systems import Systems, duels_of, systems
-from hsfiq.analysis.verdicts import (
-    Equivalence,
-    Verdict,
-    equivalences,
-    verdicts_on_metrics,
-    verdicts_on_systems,
-)
+from hsfiq.analysis.verdicts import Equivalence, Verdict, equivalences
 from hsfiq.text import count_text
 
 # What an analysis starts from: a release, metrics, and resamples for the intervals.
@@ -383,7 +378,9 @@ class Analysis(JsonRecord):
         notes: cautions about the figures: a metric whose scorer was trained on these answers, pairs
             that are no random sample.
         judges: of each metric that is a judge, whether it agrees as well as people do.
-        verdicts: on every two metrics; without a metric, on every two systems.
+        answer: the verdicts on every two metrics or, without a metric, on every two systems; None
+            if there are no two.
+        excluded: what the release lacks; None if it does not say.
     """
 
     release: ReleaseSummary
@@ -397,7 +394,12 @@ class Analysis(JsonRecord):
     equivalences: Sequence[Equivalence] | None = None
     notes: Sequence[str] = ()
     judges: Mapping[str, JudgeAgreement] = field(default_factory=dict)
-    verdicts: Sequence[Verdict] = ()
+    answer: Answer | None = None
+    excluded: Excluded | None = None
+
+    @property
+    def verdicts(self) -> Sequence[Verdict]:
+        return () if self.answer is None else self.answer.verdicts
 
     @property
     def metric_ranks(self) -> dict[str, list[MetricRank]]:
@@ -414,6 +416,7 @@ class Analysis(JsonRecord):
         """Return the analysis as strictly valid JSON: NaN is null, beside a "reason"."""
         return {
             "verdicts": json_value(self.verdicts),
+            **({} if self.answer is None else {"answer": self.answer.to_json()}),
             "release": self.release.to_json(),
             "shared_triplets": self.shared_triplets.to_json(),
             "notes": list(self.notes),
@@ -464,11 +467,6 @@ def analyze(
     if margin is not None:
         duels = duels_of(release, bootstrap) if further is None else further.systems.duels
         tested = equivalences(margin, comparisons, duels)
-    verdicts = (
-        verdicts_on_metrics(comparisons, margin)
-        if values
-        else verdicts_on_systems(release, bootstrap, margin)
-    )
     return Analysis(
         release=ReleaseSummary.of(release),
         shared_triplets=SharedTriplets.of(release.preferences, release.triplets),
@@ -487,7 +485,8 @@ def analyze(
             name: judge_agreement(release, numbers[name])
             for name in judges_among(release, list(values))
         },
-        verdicts=[replace(each, simulated=release.simulated) for each in verdicts],
+        answer=answer(release, numbers, bootstrap, comparisons, margin),
+        excluded=excluded_from(release),
     )
 
 

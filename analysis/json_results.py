@@ -83,6 +83,14 @@ def json_value(value: object) -> object:
     return json_number(value) if isinstance(value, float) else value
 
 
+class SparseRecord(JsonRecord):
+    """A record whose JSON object lacks the fields that do not apply, which are None."""
+
+    def to_json(self) -> dict[str, object]:
+        absent = {name for name, value in vars(self).items() if value is None}
+        return {name: value for name, value in super().to_json().items() if name not in absent}
+
+
 def json_number(value: float) -> float | None:
     return None if math.isnan(value) else value
 

@@ -182,7 +182,9 @@ def jackknife(release: Release, values: MetricValues) -> Jackknife:
         without_each = {
             name: WITHOUT_EACH[statistic](release, own, clusters) for name, own in values.items()
         }
-        ranges[statistic] = {name: _range(each, people) for name, each in without_each.items()}
+        ranges[statistic] = {
+            name: jackknife_range(each, people) for name, each in without_each.items()
+        }
         best[statistic] = _best(without_each) if people else ()
     return Jackknife(len(people), ranges, best)
 
@@ -214,7 +216,8 @@ WITHOUT_EACH: dict[Statistic, Callable[[Release, pd.Series[float], Clusters], Fl
 }
 
 
-def _range(without_each: FloatArray, people: Sequence[str]) -> JackknifeRange:
+def jackknife_range(without_each: FloatArray, people: Sequence[str]) -> JackknifeRange:
+    """The range of a figure, (n_participants,), without each of these people."""
     if np.isnan(without_each).all():
         return JackknifeRange(UNDEFINED, UNDEFINED, "", "", UNDEFINED_REASON)
     low, high = int(np.nanargmin(without_each)), int(np.nanargmax(without_each))

@@ -23,18 +23,19 @@ from math import isnan
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 from scipy.special import expit
 
-from hsfiq.analysis.data.release import Release
+from hsfiq.analysis.data.release import Release, score_range
 from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.intervals import LEVEL, ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import Difference, holm
 from hsfiq.analysis.statistics.comparison import STATISTICS, Comparison
 from hsfiq.analysis.systems.ranks import Duel
-from hsfiq.analysis.systems.strengths import strengths_and_side
-from hsfiq.analysis.systems.systems import compared_systems, names_of
+from hsfiq.analysis.systems.strengths import strengths, strengths_and_side
+from hsfiq.analysis.systems.systems import compared_systems, names_of, won_by_first
 from hsfiq.errors import UnreadableInput
 
 ALPHA = 0.05
@@ -157,7 +158,10 @@ def _tested(
 # Verdicts: one word for every two systems, or every two metrics.
 
 Word = Literal["better", "equivalent", "undecided", "undefined"]
-WIN_RATE, TIE_HALF = "win_rate", "tie_half"
+Kind = Literal["systems", "metrics"]
+SYSTEM_STATISTICS = ("win_rate", "mean_score", "strength")
+METRIC_STATISTICS = ("tie_half", "spearman", "symmetric", "within_query")
+"""The first of each is the primary statistic unless the study declared another."""
 FROM_EVEN = (-NEUTRAL, NEUTRAL)
 """The range of a rate less one half."""
 
@@ -169,15 +173,15 @@ class Verdict(JsonRecord):
     Attributes:
         a: the one with the higher value, so the difference is not below 0.
         statistic: of systems "win_rate", the rate at which people prefer a to b, apart from the
-            side and from ties, less one half; of metrics "tie_half", the preference rate of a less
-            that of b.
+            side and from ties, less one half; "mean_score", of their sets; "strength", Bradley and
+            Terry's. Of metrics one of `METRIC_STATISTICS`, that of a less that of b.
         n: the number of answers.
-        p_holm: adjusted for all pairs of systems, or of metrics.
+        p_holm: adjusted for all tests of its family.
         verdict: of a; "equivalent" only with a margin, and "undefined" with a reason.
         simulated: whether the answers come from simulated annotators.
     """
 
-    kind: Literal["systems", "metrics"]
+    kind: Kind
     a: str
     b: str
     statistic: str
@@ -189,9 +193,13 @@ class Verdict(JsonRecord):
     reason: str | None = None
     simulated: bool = False
 
+    @property
+    def pair(self) -> frozenset[str]:
+        return frozenset((self.a, self.b))
+
 
 @dataclass(frozen=True)
-class _Pair:
+class Tested:
     """A verdict before p is adjusted, with the p of the test for equivalence, NaN without it."""
 
     verdict: Verdict
@@ -199,54 +207,83 @@ class _Pair:
     p_equivalence: float = UNDEFINED
 
 
-def verdicts_on_systems(
-    release: Release, bootstrap: Bootstrap, margin: float | None = None
-) -> list[Verdict]:
-    """Decide between every two systems of a release, best first; none if it names fewer than two.
-
-    The rates are those of the model of strengths and side (`strengths_and_side`).
-    """
+def compared_systems_by(
+    statistic: str, release: Release, bootstrap: Bootstrap, margin: float | None = None
+) -> list[Tested]:
+    """Compare every two systems of a release, best first; none if it names fewer than two."""
     names = names_of(release)
-    rows = compared_systems(release.preferences, names)
-    model = strengths_and_side(rows, names, bootstrap)
-    if model.reason is not None:
-        pairs = combinations(names, 2)
-        return [_undefined_pair("systems", a, b, WIN_RATE, model.reason).verdict for a, b in pairs]
+    if len(names) < 2:
+        return []
+    resampled, rows, reason = _of_systems_by(statistic, release, names, bootstrap)
+    if reason is not None:
+        return [
+            _undefined_pair("systems", *pair, statistic, reason) for pair in combinations(names, 2)
+        ]
+    is_rate = statistic == SYSTEM_STATISTICS[0]
+    lowest, highest = score_range(release.points)
+    bounds = {"win_rate": FROM_EVEN, "mean_score": (lowest - highest, highest - lowest)}
 
-    def compared(first: int, second: int) -> _Pair:
-        log_odds = model.resampled[:, first] - model.resampled[:, second]
-        difference: FloatArray = expit(log_odds) - NEUTRAL
-        ci = bootstrap.interval(difference, rows, bounds=FROM_EVEN)
-        p = bootstrap.p(log_odds, rows) if ci.low < ci.high else UNDEFINED
+    def compared(first: int, second: int) -> Tested:
+        gap = resampled[:, first] - resampled[:, second]
+        difference: FloatArray = expit(gap) - NEUTRAL if is_rate else gap
+        ci = bootstrap.interval(difference, rows, bounds=bounds.get(statistic))
+        p = bootstrap.p(gap, rows) if ci.low < ci.high else UNDEFINED
         verdict = Verdict(
             "systems",
             names[first],
             names[second],
-            WIN_RATE,
+            statistic,
             float(difference[0]),
             ci,
             len(rows),
             UNDEFINED,
             "undecided",
         )
-        return _Pair(verdict, p, _p_of_equivalence(verdict, margin))
+        return Tested(verdict, p, _p_of_equivalence(verdict, margin))
 
-    best_first = np.argsort(-model.resampled[0], kind="stable").tolist()
-    return _decided([compared(*pair) for pair in combinations(best_first, 2)])
-
-
-def verdicts_on_metrics(
-    comparisons: Sequence[Comparison], margin: float | None = None
-) -> list[Verdict]:
-    """Decide between the two metrics of each comparison, by their preference rates."""
-    return _decided([_pair_of_metrics(each, margin) for each in comparisons])
+    best_first = np.argsort(-resampled[0], kind="stable").tolist()
+    return [compared(*pair) for pair in combinations(best_first, 2)]
 
 
-def _pair_of_metrics(comparison: Comparison, margin: float | None) -> _Pair:
-    found = comparison.tie_half
-    a, b, ci = comparison.metric, comparison.other, found.ci
+def _of_systems_by(
+    statistic: str, release: Release, names: list[str], bootstrap: Bootstrap
+) -> tuple[FloatArray, pd.DataFrame, str | None]:
+    """A statistic of each system, (length, n_systems), its rows, and why it is undefined."""
+    if statistic == "mean_score":
+        sets = release.sets[release.sets["system"].notna()]
+        shown = (sets["system"].to_numpy()[:, None] == np.array(names)).astype(np.float64)
+        scores = sets["score"].to_numpy(np.float64)[:, None]
+        return bootstrap.ratios(sets, shown * scores, shown), sets, None
+    rows = compared_systems(release.preferences, names)
+    if statistic == "strength":
+        fitted = strengths(rows, won_by_first(rows), names, bootstrap)
+        return fitted.resampled, rows, fitted.reason
+    model = strengths_and_side(rows, names, bootstrap)
+    return model.resampled, rows, model.reason
+
+
+def compared_metrics(
+    differences: Sequence[tuple[str, str, Difference]],
+    statistic: str,
+    margin: float | None = None,
+) -> list[Tested]:
+    """Compare the two metrics of each difference, the pairs with the best metrics first."""
+    gains: dict[str, float] = {}
+    for first, second, each in differences:
+        gain = 0.0 if isnan(each.difference) else each.difference
+        gains[first] = gains.get(first, 0.0) + gain
+        gains[second] = gains.get(second, 0.0) - gain
+    place = {name: number for number, name in enumerate(sorted(gains, key=lambda n: -gains[n]))}
+    tested = [_of_difference(*each, statistic, margin) for each in differences]
+    return sorted(tested, key=lambda each: sorted(place[name] for name in each.verdict.pair))
+
+
+def _of_difference(
+    a: str, b: str, found: Difference, statistic: str, margin: float | None
+) -> Tested:
     if isnan(found.difference):
-        return _undefined_pair("metrics", a, b, TIE_HALF, found.reason or "undefined")
+        return _undefined_pair("metrics", a, b, statistic, found.reason or "undefined")
+    ci = found.ci
     if found.difference < 0:
         a, b = b, a
         ci = ci and replace(ci, low=-ci.high, high=-ci.low)
@@ -254,7 +291,7 @@ def _pair_of_metrics(comparison: Comparison, margin: float | None) -> _Pair:
         "metrics",
         a,
         b,
-        TIE_HALF,
+        statistic,
         abs(found.difference),
         ci,
         found.n,
@@ -262,15 +299,12 @@ def _pair_of_metrics(comparison: Comparison, margin: float | None) -> _Pair:
         "undecided",
         found.reason,
     )
-    return _Pair(verdict, found.p, _p_of_equivalence(verdict, margin))
+    return Tested(verdict, found.p, _p_of_equivalence(verdict, margin))
 
 
-def _undefined_pair(
-    kind: Literal["systems", "metrics"], a: str, b: str, statistic: str, reason: str
-) -> _Pair:
+def _undefined_pair(kind: Kind, a: str, b: str, statistic: str, reason: str) -> Tested:
     nan = UNDEFINED
-    verdict = Verdict(kind, a, b, statistic, nan, None, 0, nan, "undefined", reason)
-    return _Pair(verdict, nan)
+    return Tested(Verdict(kind, a, b, statistic, nan, None, 0, nan, "undefined", reason), nan)
 
 
 def _p_of_equivalence(verdict: Verdict, margin: float | None) -> float:
@@ -280,24 +314,24 @@ def _p_of_equivalence(verdict: Verdict, margin: float | None) -> float:
     return _tested(blank, verdict.difference, verdict.ci, verdict.reason).p
 
 
-def _decided(pairs: Sequence[_Pair]) -> list[Verdict]:
-    """The verdicts with p adjusted for all pairs, and their words."""
+def decided(pairs: Sequence[Tested], alpha: float = ALPHA) -> list[Verdict]:
+    """The verdicts, with p adjusted for all of these pairs as one family (Holm 1979)."""
     p_values = holm(np.array([pair.p for pair in pairs], dtype=np.float64))
     equivalent = holm(np.array([pair.p_equivalence for pair in pairs], dtype=np.float64))
     return [
-        _with_word(pair.verdict, float(p), float(p_equivalent))
+        _with_word(pair.verdict, float(p), float(p_equivalent), alpha)
         for pair, p, p_equivalent in zip(pairs, p_values, equivalent, strict=True)
     ]
 
 
-def _with_word(verdict: Verdict, p: float, p_equivalent: float) -> Verdict:
+def _with_word(verdict: Verdict, p: float, p_equivalent: float, alpha: float) -> Verdict:
     if isnan(p):
         unknown = verdict.ci and (verdict.ci.reason or verdict.ci.note)
         reason = verdict.reason or unknown or "the spread of the difference is unknown"
         return replace(verdict, verdict="undefined", reason=reason)
     word: Word = "undecided"
-    if p < ALPHA:
+    if p < alpha:
         word = "better"
-    elif p_equivalent < ALPHA:
+    elif p_equivalent < alpha:
         word = "equivalent"
     return replace(verdict, p_holm=p, verdict=word)

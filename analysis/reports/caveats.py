@@ -13,6 +13,7 @@ from hsfiq.analysis.analyze import Analysis, Details
 from hsfiq.analysis.data.columns import contradictions, has_preference, looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports import charts
+from hsfiq.analysis.reports.answer import excluded_text
 from hsfiq.analysis.reports.document import (
     DASH,
     Block,
@@ -40,8 +41,6 @@ from hsfiq.analysis.sensitivity import (
     Statistic,
 )
 from hsfiq.analysis.statistics.comparison import Comparison
-from hsfiq.errors import UnreadableInput
-from hsfiq.releases.folder import manifest_of
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
@@ -52,19 +51,6 @@ if TYPE_CHECKING:
 
 Caveat = tuple[str, str]
 TWO_WAY = "participant x triplet"
-
-EXCLUSION_RULES = {
-    "handed-on": "reassigned to another participant",
-    "check": "used as attention checks",
-    "unanswered": "assigned but not answered",
-    "skipped": "skipped because an image was missing",
-    "excluded": "answered by excluded participants",
-    "irrelevant": "flagged irrelevant",
-    "contradicts": "with a preference that contradicts the scores",
-    "failed-checks": "in forms with a failed check",
-    "min-seconds": "answered too fast",
-}
-"""The rules in a release's funnel, in words."""
 
 
 def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Caveat, ...]:
@@ -77,7 +63,7 @@ def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Cav
         *_simulated(analysis),
         *_data(release, analysis),
         *_few_participants(analysis),
-        *_exclusions(release),
+        *_exclusions(analysis),
         *_base_rate(release, analysis),
         *_rules(analysis),
         *_metric_ties(analysis),
@@ -160,22 +146,10 @@ def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
         yield "Few participants", text
 
 
-def _exclusions(release: Release) -> Iterator[Caveat]:
-    """What the release's filters removed, if its manifest says so."""
-    try:
-        funnel = manifest_of(release.folder, {})["funnel"]
-        steps = {str(step["rule"]): step["dropped"] for step in funnel["steps"]}
-        dropped = {rule: int(n) for rule, n in steps.items() if n}
-    except (UnreadableInput, OSError, ValueError, KeyError, TypeError):
-        return
-    unknown = [EXCLUSION_RULES.get(rule, rule) for rule, n in steps.items() if n is None]
-    counts = ", ".join(f"{n:,} {EXCLUSION_RULES.get(rule, rule)}" for rule, n in dropped.items())
-    text = "None: the release holds every question that was assigned."
-    if dropped:
-        text = f"Not in the release: {counts}."
-    if unknown:
-        text += f" Not recorded, so not excluded: questions {', '.join(unknown)}."
-    yield "Excluded questions", text
+def _exclusions(analysis: Analysis) -> Iterator[Caveat]:
+    if analysis.excluded is not None:
+        text = excluded_text(analysis.excluded).removeprefix("Excluded: ")
+        yield "Excluded questions", f"{text[0].upper()}{text[1:]}"
 
 
 def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from hsfiq.analysis.reports.answer import AnswerView
 
 Style = Literal["plain", "signed", "percent", "points", "short", "p"]
 MANY = 4
@@ -134,6 +135,16 @@ class Section:
     title: str
     blocks: tuple[Block, ...]
 
+    def without(self, shown: Sequence[Block]) -> Section:
+        """The section less the charts and tables that are shown elsewhere."""
+        names = {(type(block), block.name) for block in shown if not isinstance(block, str)}
+        kept = (
+            block
+            for block in self.blocks
+            if isinstance(block, str) or (type(block), block.name) not in names
+        )
+        return replace(self, blocks=tuple(kept))
+
     def drawn(self) -> Section:
         """The section with a sentence in place of each chart that would be empty."""
         blocks = (
@@ -149,7 +160,10 @@ class Section:
 class Document:
     """The content of a report; `summary` says what was analyzed, in one line.
 
-    `caveats` are what the data can and cannot show: heading and text of each point.
+    Attributes:
+        caveats: what the data can and cannot show: heading and text of each point.
+        answer: the answer, which stands first; the sections are then an appendix.
+        evidence: the figures and tables that stand between answer and appendix.
     """
 
     title: str
@@ -157,10 +171,14 @@ class Document:
     simulated: bool
     caveats: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
+    answer: AnswerView | None = None
+    evidence: tuple[Block, ...] = ()
 
     def drawn(self) -> Document:
         """The document without empty charts: see `Section.drawn`."""
-        return replace(self, sections=tuple(section.drawn() for section in self.sections))
+        evidence = Section("evidence", "Evidence", self.evidence).drawn().blocks
+        sections = tuple(section.drawn() for section in self.sections)
+        return replace(self, sections=sections, evidence=evidence)
 
     def tables(self) -> Iterator[Table]:
         yield from (block for block in self._blocks() if isinstance(block, Table))
@@ -169,6 +187,7 @@ class Document:
         yield from (block for block in self._blocks() if isinstance(block, Chart))
 
     def _blocks(self) -> Iterator[Block]:
+        yield from self.evidence
         yield from (block for section in self.sections for block in section.blocks)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from hsfiq.analysis.reports.answer import latex_section
 from hsfiq.analysis.reports.caveats import FIGURE_METHODS, METHOD_NUMBERS
 from hsfiq.analysis.reports.charts import chart_files, to_inline
 from hsfiq.analysis.reports.document import (
@@ -54,7 +55,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(cell_text=cell_text, provenance=_provenance)
+    environment.filters.update(cell_text=cell_text, provenance=_provenance, percent=_percent)
     environment.globals.update(
         LONG_TABLE=LONG_TABLE,
         WIDE_TABLE=WIDE_TABLE,
@@ -64,6 +65,11 @@ def _environment() -> Environment:
         value_and_interval=value_and_interval,
     )
     return environment
+
+
+def _percent(share: float) -> str:
+    """A place from 0 to 1 in a plot, as SVG takes it."""
+    return f"{share:.2%}"
 
 
 def _provenance(cell: NumberCell) -> str:
@@ -104,6 +110,10 @@ def report_files(
     }
     for name, drawn in charts.items():
         files |= {f"figures/{name}.{kind}": content for kind, content in drawn.items()}
+    if document.answer is not None:
+        (verdicts,) = (each for each in document.tables() if each.name.startswith("verdicts"))
+        section = latex_section(document.answer, verdicts, simulated=simulated, venue=venue)
+        files["section.tex"] = section.encode()
     for table in document.tables():
         latex = to_latex(table, simulated=simulated, venue=venue)
         files[f"tables/{table.name}.csv"] = to_csv(table, simulated=simulated).encode()

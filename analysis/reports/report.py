@@ -22,6 +22,13 @@ from hsfiq.analysis.analyze import (
 )
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.json_results import UNDEFINED, json_value
+from hsfiq.analysis.reports.answer import (
+    evidence_of,
+    single_lines,
+    text_lines,
+    title_of,
+    view_of,
+)
 from hsfiq.analysis.reports.caveats import caveats, methods_section, sensitivity_section, sentence
 from hsfiq.analysis.reports.charts import draw, to_svg
 from hsfiq.analysis.reports.correlation import (
@@ -32,7 +39,7 @@ from hsfiq.analysis.reports.correlation import (
     score_distribution,
     within_query_section,
 )
-from hsfiq.analysis.reports.document import Document, Section, estimate_cell
+from hsfiq.analysis.reports.document import MINUS, Document, Section, estimate_cell
 from hsfiq.analysis.reports.html import report_files, to_html
 from hsfiq.analysis.reports.people import (
     bias_section,
@@ -53,9 +60,8 @@ from hsfiq.analysis.reports.systems import (
     verdicts_section,
 )
 from hsfiq.analysis.reports.tables import to_csv
-from hsfiq.analysis.reports.text import to_text
+from hsfiq.analysis.reports.text import folded, sections_text
 from hsfiq.analysis.resampling.bootstrap import DEFAULT_RESAMPLES, Bootstrap
-from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 from hsfiq.analysis.statistics.preference import base_rates
 from hsfiq.text import count_text
 
@@ -185,45 +191,21 @@ def report(
     return report_of(inputs, answer_model=answer_model, margin=margin)
 
 
-def analysis_text(analysis: Analysis) -> str:
-    """The figures as plain text; see `to_text`."""
-    document = Document(
-        title=title_of(analysis),
-        summary=summary_of(analysis),
-        simulated=analysis.release.simulated,
-        caveats=tuple(("NOTE", note) for note in cautions(analysis)),
-        sections=tuple(sections_of(analysis)),
-    )
-    footnote = FOOTNOTE.splitlines() if analysis.metrics else ()
-    return to_text(document, *intervals_lines(analysis.position_bias.ci), *footnote)
+def analysis_text(analysis: Analysis, *, tables: bool = False, explain: bool = False) -> str:
+    """The answer as plain text of at most `WIDTH` characters a line, without a final newline.
 
-
-def intervals_lines(interval: ConfidenceInterval | None) -> Iterator[str]:
-    if interval is not None:
-        yield (
-            f"intervals: {interval.level:.0%}, {interval.method}; unit: {interval.unit}, "
-            f"{count_text(interval.n_resamples, 'resample')}."
-        )
-
-
-def cautions(analysis: Analysis) -> Iterator[str]:
-    """The notes, what the answers share, the limits of intervals, and which sets have no value."""
-    yield from analysis.notes
-    if analysis.shared_triplets.n_shared:
-        yield analysis.shared_triplets.clause
-    interval = analysis.position_bias.ci
-    if interval is not None and (interval.note or interval.reason):
-        yield interval.note or f"intervals are undefined: {interval.reason}"
-    for name, metric in analysis.metrics.items():
-        if metric.missing.n:
-            sets = ", ".join(metric.missing.first)
-            more = ", ..." if metric.missing.n > len(metric.missing.first) else ""
-            yield f"{name} has no value for {count_text(metric.missing.n, 'set')}: {sets}{more}"
-
-
-def title_of(analysis: Analysis) -> str:
-    question = "How well metrics agree with people" if analysis.metrics else "What people prefer"
-    return f"{question}: {analysis.release.name} {analysis.release.version}"
+    Args:
+        tables: add the tables of what was computed.
+        explain: add the definitions of the statistics.
+    """
+    answer = analysis.answer
+    lines = single_lines(analysis) if answer is None else text_lines(view_of(analysis, answer))
+    blocks = ["\n".join(folded(line.replace(MINUS, "-")) for line in lines)]
+    if tables:
+        blocks.append(sections_text(sections_of(analysis)))
+    if explain:
+        blocks.append(FOOTNOTE)
+    return "\n\n".join(blocks)
 
 
 def summary_of(analysis: Analysis) -> str:
@@ -293,14 +275,18 @@ def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | Non
     )
     analysis = replace(analysis, details=further)
     distribution = score_distribution(release, values, bootstrap)
+    evidence = tuple(evidence_of(analysis))
+    sections = [*sections_of(analysis, distribution)]
     document = Document(
         title=title_of(analysis),
         summary=summary_of(analysis),
         simulated=analysis.release.simulated,
         caveats=caveats(release, analysis, further),
         sections=(
-            *sections_of(analysis, distribution),
+            *(section.without(evidence) for section in sections),
             methods_section(bootstrap, analysis.comparisons),
         ),
+        answer=None if analysis.answer is None else view_of(analysis, analysis.answer),
+        evidence=evidence,
     ).drawn()
     return Report(analysis, distribution, document)

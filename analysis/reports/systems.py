@@ -35,65 +35,56 @@ from hsfiq.analysis.score_effects import AnswerModel, Deviation, Effect
 from hsfiq.analysis.systems.ranks import Duel, MetricRank, RankRanges
 from hsfiq.analysis.systems.strengths import OrderAgreement, Parameter
 from hsfiq.analysis.systems.systems import Systems
-from hsfiq.analysis.verdicts import NEUTRAL, Verdict
+from hsfiq.analysis.verdicts import Verdict
 
 # The section on the verdicts, the first of a report.
 
+STATISTIC_NAMES = {
+    "win_rate": "win rate",
+    "mean_score": "mean score",
+    "strength": "strength without side",
+    "tie_half": "tie_half",
+    "spearman": "rho",
+    "symmetric": "symmetric rate",
+    "within_query": "rho within queries",
+}
 WORDS = {
     "better": "better",
     "equivalent": "as good as",
     "undecided": "undecided",
     "undefined": DASH,
 }
-SENTENCES = {
-    "systems": {
-        "better": "People prefer {a} to {b}: {figures}.",
-        "equivalent": "People find {a} as good as {b}: {figures}.",
-        "undecided": "It is undecided whether people prefer {a} to {b}: {figures}.",
-        "undefined": "Whether people prefer {a} to {b} is undefined: {reason}.",
-    },
-    "metrics": {
-        "better": "{a} agrees better with people than {b}: {figures}.",
-        "equivalent": "{a} agrees as well with people as {b}: {figures}.",
-        "undecided": "It is undecided whether {a} or {b} agrees better with people: {figures}.",
-        "undefined": "Whether {a} or {b} agrees better with people is undefined: {reason}.",
-    },
-}
+
+
+MOST_CHARTED = 15  # pairs: more do not fit a page
 
 
 def verdicts_section(verdicts: Sequence[Verdict]) -> Section:
-    """A sentence on each pair if there are few, and a table of all pairs."""
+    """The chart and the table of all pairs, for papers; the page has its own plot of them."""
     kind = verdicts[0].kind
     title = "Which systems people prefer" if kind == "systems" else "Which metrics agree better"
-    shown = verdicts if len(verdicts) <= MANY else verdicts[:1]
-    sentences = [
-        SENTENCES[kind][each.verdict].format(
-            a=each.a, b=each.b, reason=each.reason, figures=figures_of(each)
-        )
-        for each in shown
+    cells = [
+        number_cell(each.difference, each.reason, n=each.n, ci=each.ci, style="signed")
+        for each in verdicts
     ]
     rows = (
-        (
-            each.a,
-            each.b,
-            number_cell(each.difference, each.reason, n=each.n, ci=each.ci, style="signed"),
-            p_cell(each.p_holm, each.reason),
-            WORDS[each.verdict],
-        )
-        for each in verdicts
+        (each.a, each.b, cell, p_cell(each.p_holm, each.reason), WORDS[each.verdict])
+        for each, cell in zip(verdicts, cells, strict=True)
     )
-    return Section("verdicts", title, (*sentences, table(f"verdicts_{kind}", rows)))
-
-
-def figures_of(verdict: Verdict) -> str:
-    """The win rate of the first system, or the difference of two metrics, with interval and p."""
-    base = NEUTRAL if verdict.kind == "systems" else 0.0
-    name = "win rate" if verdict.kind == "systems" else "preference rate higher by"
-    interval = ""
-    if verdict.ci is not None and not isnan(verdict.ci.low):
-        interval = f" [{verdict.ci.low + base:.3f}, {verdict.ci.high + base:.3f}]"
-    p = "p < .001" if verdict.p_holm < 0.001 else f"p = {verdict.p_holm:.3f}".replace("0.", ".")
-    return f"{name} {verdict.difference + base:.3f}{interval}, {p}"
+    pairs = table(f"verdicts_{kind}", rows)
+    if len(verdicts) > MOST_CHARTED:
+        return Section("verdicts", title, (pairs,))
+    chart = charts.interval_chart(
+        "verdicts",
+        title,
+        "Above 0, the first is better.",
+        "For every two, the difference of the first less the second with an interval.",
+        rows=[f"{each.a}\nand {each.b}" for each in verdicts],
+        series={STATISTIC_NAMES[verdicts[0].statistic]: cells},
+        x_label="difference",
+        reference=(0.0, "no difference"),
+    )
+    return Section("verdicts", title, (chart, pairs))
 
 
 # The section on the model of the scores.
@@ -285,7 +276,7 @@ def systems_section(systems: Systems) -> Section:
         return Section("systems", "Systems", (f"{DASH} Undefined: {systems.reason}.",))
     names, sentence = by_win_rate(systems), side_sentence(systems)
     blocks = (
-        _chart(systems),
+        systems_chart(systems),
         _people_table(systems),
         win_matrix_table(systems.duels, names),
         duels_table(systems, names),
@@ -392,7 +383,7 @@ def _reversed_pairs(order: OrderAgreement) -> str:
     return ", ".join(f"{better} / {worse}" for better, worse in order.swapped) or "none"
 
 
-def _chart(systems: Systems) -> Chart:
+def systems_chart(systems: Systems) -> Chart:
     names = by_win_rate(systems)
     series = {"people": [estimate_cell(systems.figures[name].strength) for name in names]}
     for metric, figures in systems.metrics.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -38,9 +38,13 @@ def to_text(document: Document, *closing: str) -> str:
     """
     simulated = [SIMULATED] if document.simulated else []
     caveats = [f"{heading}: {text}" for heading, text in document.caveats]
-    head = [document.title, document.summary, *simulated, *caveats]
-    sections = (list(section_lines(section)) for section in document.sections)
-    blocks = (head, *sections, closing)
+    head = "\n".join(map(folded, (document.title, document.summary, *simulated, *caveats)))
+    blocks = (head, sections_text(document.sections), "\n".join(map(folded, closing)))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def sections_text(sections: Iterable[Section]) -> str:
+    blocks = (list(section_lines(section)) for section in sections)
     return "\n\n".join("\n".join(map(folded, block)) for block in blocks if block)
 
 

@@ -61,8 +61,23 @@ def compare_all(
 
     By default there are 9,999 permutations, with the seed of `bootstrap`.
     """
+    comparer = _comparer(release, values, bootstrap, swaps)
+    return _adjusted([comparer.compare(*pair) for pair in combinations(values, 2)])
+
+
+def compare_by(
+    statistic: str, release: Release, values: MetricValues, bootstrap: Bootstrap
+) -> list[tuple[str, str, Difference]]:
+    """Compare every two metrics by one of `STATISTICS` alone; p is not adjusted."""
+    comparer = _comparer(release, values, bootstrap, None)
+    return [(*pair, comparer.by(statistic, *pair)) for pair in combinations(values, 2)]
+
+
+def _comparer(
+    release: Release, values: MetricValues, bootstrap: Bootstrap, swaps: Swaps | None
+) -> _Comparer:
     sets, preferences = release.sets, release.preferences
-    comparer = _Comparer(
+    return _Comparer(
         sets=sets,
         preferences=preferences,
         set_values={
@@ -72,7 +87,6 @@ def compare_all(
         bootstrap=bootstrap,
         swaps=swaps or Swaps(seed=bootstrap.seed),
     )
-    return _adjusted([comparer.compare(*pair) for pair in combinations(values, 2)])
 
 
 def _adjusted(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -114,25 +128,35 @@ class _Comparer:
     cache: dict[tuple[str, bytes], _OfMetric | str] = field(default_factory=dict)
 
     def compare(self, metric: str, other: str) -> Comparison:
-        rows, set_1, differences = preference.usable_pairs(
-            self.preferences, self.differences[metric], self.differences[other]
-        )
+        usable = self._usable_pairs(metric, other)
+        rho = self._spearman(metric, other)
+        return Comparison(metric, other, rho, self._tie_half(*usable), self._symmetric(*usable))
+
+    def by(self, statistic: str, metric: str, other: str) -> Difference:
+        if statistic == "spearman":
+            return self._spearman(metric, other)
+        usable = self._usable_pairs(metric, other)
+        return self._tie_half(*usable) if statistic == "tie_half" else self._symmetric(*usable)
+
+    def _usable_pairs(
+        self, metric: str, other: str
+    ) -> tuple[pd.DataFrame, BoolArray, list[FloatArray]]:
+        first, second = self.differences[metric], self.differences[other]
+        return preference.usable_pairs(self.preferences, first, second)
+
+    def _tie_half(
+        self, rows: pd.DataFrame, set_1: BoolArray, differences: Sequence[FloatArray]
+    ) -> Difference:
+        terms = [preference.tie_half(each, set_1) for each in differences]
+        return self._rate(rows, terms, "no pair has a preference and all values")
+
+    def _symmetric(
+        self, rows: pd.DataFrame, set_1: BoolArray, differences: Sequence[FloatArray]
+    ) -> Difference:
         untied = np.all([each != 0 for each in differences], axis=0)
-        return Comparison(
-            metric,
-            other,
-            self._spearman(metric, other),
-            self._rate(
-                rows,
-                [preference.tie_half(each, set_1) for each in differences],
-                "no pair has a preference and all values",
-            ),
-            self._rate(
-                rows[untied],
-                [preference.symmetric(each[untied], set_1[untied]) for each in differences],
-                "in every pair, one of the metrics has the same two values",
-            ),
-        )
+        terms = [preference.symmetric(each[untied], set_1[untied]) for each in differences]
+        reason = "in every pair, one of the metrics has the same two values"
+        return self._rate(rows[untied], terms, reason)
 
     def _spearman(self, metric: str, other: str) -> Difference:
         present = (self.set_values[metric] + self.set_values[other]).notna().to_numpy()

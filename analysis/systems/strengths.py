@@ -450,6 +450,26 @@ def strengths_and_side(
     )
 
 
+def strengths_from_counts(
+    kinds: NDArray[np.intp], counts: FloatArray, n_systems: int
+) -> FloatArray:
+    """Fit the strengths to numbers of answers of each kind, without resampling, (b, n_systems).
+
+    Args:
+        kinds: (n_kinds, 3): the systems shown as set 1 and as set 2, and `preferred`.
+        counts: (b, n_kinds).
+
+    Returns:
+        NaN where the likelihood has no maximum.
+    """
+    numbers, pair = np.unique(kinds[:, 0] * n_systems + kinds[:, 1], return_inverse=True)
+    pairs = np.column_stack(np.divmod(numbers, n_systems))
+    design = Design.of_pairs(pairs, n_systems, has_ties=bool((kinds[:, 2] == 0).any()))
+    table = np.zeros((len(counts), *design.utilities.shape[:2]))
+    table[:, pair, np.choose(kinds[:, 2], (2, 0, 1))] = counts
+    return np.asarray(design.fit(table)[:, : n_systems - 1] @ design.strengths.T)
+
+
 def _resampled(design: Design, totals: FloatArray) -> FloatArray:
     counts = totals.reshape(len(totals), *design.utilities.shape[:2])
     length = max(1, BLOCK_SIZE // max(1, design.utilities.size))

@@ -14,7 +14,7 @@ import pandas as pd
 from hsfiq.analysis.data.columns import list_sizes, looked_up, metric_difference
 from hsfiq.analysis.data.metrics import MetricValues, ScoreColumn, bounds_of
 from hsfiq.analysis.data.release import Release, score_range
-from hsfiq.analysis.json_results import UNDEFINED, JsonRecord, json_value
+from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_value
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, group_means
 from hsfiq.analysis.resampling.intervals import RATE, Bounds
 from hsfiq.analysis.resampling.permutation import Swaps
@@ -168,8 +168,7 @@ def systems(release: Release, values: MetricValues, bootstrap: Bootstrap) -> Sys
     sets = release.sets if is_named.all() else release.sets[is_named]
     names = sorted(sets["system"].unique())
     compared = compared_systems(release.preferences, names)
-    share = np.choose(compared["preferred"].to_numpy(), (0.5, 1.0, 0.0))
-    human = strengths(compared, share, names, bootstrap)
+    human = strengths(compared, won_by_first(compared), names, bootstrap)
     won = win_rates(compared, names, bootstrap)
     scored = mean_scores(sets, names, bootstrap, score_range(release.points))
     # A metric's values do not depend on the participants: queries are resampled, not people.
@@ -215,6 +214,11 @@ def compared_systems(preferences: pd.DataFrame, names: list[str]) -> pd.DataFram
     first, second = (looked_up(preferences[side], numbers) for side in ("system_1", "system_2"))
     kept = first.notna() & second.notna() & (first != second)
     return preferences[kept].assign(first=first[kept].astype(int), second=second[kept].astype(int))
+
+
+def won_by_first(compared: pd.DataFrame) -> FloatArray:
+    """1 if the set on the first side was preferred, 0 if the other was, 0.5 for a tie, (n,)."""
+    return np.choose(compared["preferred"].to_numpy(), (0.5, 1.0, 0.0))
 
 
 def win_rates(

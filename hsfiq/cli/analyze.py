@@ -115,9 +115,12 @@ def analyze(
         bool,
         typer.Option(
             "--details",
-            help="Also print systems, participants, categories, agreement between people, and "
-            "whether the conclusions change without questionable answers.",
+            help="Also print the tables, with systems, participants, categories and agreement "
+            "between people.",
         ),
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also print the definitions of the statistics.")
     ] = False,
     equivalence: Annotated[
         float | None,
@@ -227,6 +230,7 @@ def analyze(
             sampling,
             output,
             details=details,
+            explain=explain,
             answer_model=answer_model,
             equivalence=equivalence,
         )
@@ -311,6 +315,7 @@ def analyze_pairs(
     output: Output,
     *,
     details: bool,
+    explain: bool,
     answer_model: bool,
     equivalence: float | None,
 ) -> None:
@@ -341,7 +346,8 @@ def analyze_pairs(
         content = report_of(inputs, answer_model=answer_model, margin=equivalence)
         output.write_report(content.files(output.style))
         result = content.analysis
-    print_result(result.to_json(), analysis_text(result), as_json=output.as_json)
+    text = analysis_text(result, tables=details or answer_model, explain=explain)
+    print_result(result.to_json(), text, as_json=output.as_json)
 
 
 def reported(folder: Path) -> tuple[dict[str, Any], list[str], dict[str, bytes]]:
@@ -355,14 +361,10 @@ def reported(folder: Path) -> tuple[dict[str, Any], list[str], dict[str, bytes]]
         from hsfiq.analysis.kinds import STATISTICS
         from hsfiq.analysis.kinds.kind import analyze_judged
         from hsfiq.analysis.reports.kinds import kind_report, kind_text
-        from hsfiq.analysis.reports.report import report_of
-        from hsfiq.analysis.reports.systems import verdicts_section
-        from hsfiq.analysis.reports.text import folded, section_lines
+        from hsfiq.analysis.reports.report import analysis_text, report_of
     if kind_of(folder) not in STATISTICS:
         content = report_of(load_inputs(folder, []))
-        lines = [
-            folded(line) for line in section_lines(verdicts_section(content.analysis.verdicts))
-        ]
+        lines = analysis_text(content.analysis).splitlines()
         return content.analysis.to_json(), lines, content.files()
     inputs = load_kind_inputs(folder, [])
     result = analyze_judged(inputs.release, inputs.statistics, inputs.metrics, inputs.bootstrap)

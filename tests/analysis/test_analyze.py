@@ -171,7 +171,7 @@ def test_the_json_keys_that_other_tools_read(study: list[Question]) -> None:
     assert nulls_without_reason(result) == [".release.part"]  # none was taken
     assert set(result) == {
         *("release", "notes", "human_score", "position_bias", "metrics", "comparisons"),
-        *("metric_ranks", "shared_triplets", "verdicts"),
+        *("metric_ranks", "shared_triplets", "verdicts", "answer"),
     }
     release = result["release"]
     assert {"name", "kind", "n_questions", "n_sets", "n_participants"} <= set(release)
@@ -195,7 +195,7 @@ def test_an_empty_release_gives_reasons() -> None:
     assert result["release"]["n_participants"] == 0
     assert result["position_bias"]["reason"] == "no question has a preference"
     assert result["metrics"]["recall@5"]["preference_rate"]["ge"]["rate"] is None
-    assert "no questions" in analysis_text(analysis)
+    assert "There are no answers" in analysis_text(analysis)
 
 
 def test_a_single_metric_has_no_given_tie() -> None:
@@ -225,7 +225,7 @@ def test_pairs_chosen_for_a_scorer_are_noted() -> None:
     chosen = replace(release, is_chosen=True)
     analysis = analyze(chosen, [Recall(5)], bootstrap_of(chosen, 5))
     assert analysis.notes == (CHOSEN_PAIRS,)
-    assert "NOTE: the pairs were chosen for what" in analysis_text(analysis)
+    assert "NOTE: The pairs were chosen for what" in analysis_text(analysis)
 
 
 def test_all_intervals_come_from_the_given_bootstrap() -> None:
@@ -274,4 +274,4 @@ def test_a_complete_study_of_6100_sets() -> None:
         assert variable["normality"]["second"]["p"] < 1e-3
     assert 0.1 < result["metrics"]["recall@5"]["spearman"]["rho"] < 0.4
     assert result["metrics"]["recall@5"]["preference_rate"]["symmetric"]["rate"] > 0.6
-    assert "K2" in analysis_text(analysis)
+    assert "K2" in analysis_text(analysis, tables=True)

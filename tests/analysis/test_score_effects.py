@@ -278,7 +278,7 @@ def test_any_study_can_be_modelled_and_printed(study: list[Question]) -> None:
     release = make_release(study)
     result = analyze(release, [], quick_bootstrap(release), with_answer_model=True)
     json.dumps(result.to_json(), allow_nan=False)
-    text = analysis_text(result)
+    text = analysis_text(result, tables=True)
     assert "What contributes to the scores" in text
     assert "nan" not in text
     assert max(map(len, text.splitlines())) <= 100

@@ -25,9 +25,11 @@ from hsfiq.analysis.systems.strengths import strengths_and_side
 from hsfiq.analysis.systems.systems import compared_systems, duels_of, names_of
 from hsfiq.analysis.verdicts import (
     Equivalence,
+    Verdict,
+    compared_metrics,
+    compared_systems_by,
+    decided,
     equivalences,
-    verdicts_on_metrics,
-    verdicts_on_systems,
 )
 from hsfiq.cli import run
 from hsfiq.errors import UnreadableInput
@@ -163,6 +165,12 @@ def test_an_impossible_margin_is_refused_first(capsys: pytest.CaptureFixture[str
 # Verdicts.
 
 
+def verdicts_on_systems(
+    release: Release, bootstrap: Bootstrap, margin: float | None = None
+) -> list[Verdict]:
+    return decided(compared_systems_by("win_rate", release, bootstrap, margin))
+
+
 def of_two_systems(n: int, wins: int) -> Release:
     """Questions of 12 participants about the systems a and b; a wins so many of them.
 
@@ -253,10 +261,10 @@ def test_verdicts_on_metrics_have_the_better_one_first(drawn: tuple[Release, pd.
     bootstrap = Bootstrap.of_release(release, n_resamples=200)
     values = {"noise": noise, "oracle": utilities, "twin": utilities}
     comparisons = compare_all(release, values, bootstrap)
-    first, second, third = verdicts_on_metrics(comparisons, 0.05)
-    for verdict, other in ((first, "oracle"), (third, "oracle")):
-        assert verdict.statistic == "tie_half"
-        assert {verdict.a, verdict.b} >= {other}
+    differences = [(each.metric, each.other, each.tie_half) for each in comparisons]
+    third, first, second = decided(compared_metrics(differences, "tie_half", 0.05))
+    assert {each.statistic for each in (first, second, third)} == {"tie_half"}
+    assert third.pair == {"oracle", "twin"}
     assert (first.a, first.b, first.verdict) == ("oracle", "noise", "better")
     assert (second.a, second.b, second.verdict) == ("twin", "noise", "better")
     assert first.ci is not None
@@ -278,4 +286,4 @@ def test_analyzes_without_a_metric_start_with_verdicts_which_say_that_they_are_s
         first = result["verdicts"][0]
         assert first["kind"] == "systems"
         assert {"a", "b", "statistic", "difference", "ci", "p_holm", "verdict"} <= set(first)
-        assert "Which systems people prefer" in analysis_text(analysis)
+        assert f"{BEST_FIRST[0]} to {BEST_FIRST[1]}" in analysis_text(analysis)

@@ -54,6 +54,9 @@ def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
     for kind in ("hs", "hp"):
         database = "sqlite:///demo/hsfiq.db"
         yield from commands_of(kind, database, f"demo-{kind}")
+        analyze = ("analyze", f"demo-{kind}", "--resamples", "49", "--json")
+        yield f"demo-{kind}-systems", analyze
+        yield f"demo-{kind}-metrics", (*analyze, "--metric", "recall@2", "--metric", "recall@1")
         pictures = ("--with-images", "--layout", "webdataset", "--about", "about.toml")
         yield f"demo-{kind}-images", export(kind, database, f"demo-{kind}-images", *pictures)
     hpfiq = ("--layout", "hpfiq", "--layout", "trl", "--split", "triplet")

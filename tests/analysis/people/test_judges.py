@@ -119,7 +119,7 @@ def test_analyze_names_judges_alone(overlapping: tuple[Release, pd.Series], tmp_
     result = analyze(release, [ScoreColumn(name) for name in files], bootstrap_of(release, 20))
     assert list(result.judges) == ["judge"]
     assert list(result.to_json()["judges"]) == ["judge"]  # type: ignore[call-overload]
-    text = analysis_text(result)
+    text = analysis_text(result, tables=True)
     assert "better than people" in text
     assert "lies above -0.1" in text
     (note,) = result.notes

@@ -355,7 +355,7 @@ def test_an_analysis_contains_the_comparisons() -> None:
     (comparison,) = written["comparisons"]
     assert (comparison["metric"], comparison["other"]) == ("recall@5", "recall@1")
     assert set(comparison) == {"metric", "other", *STATISTICS}
-    assert "recall@5  recall@1  Spearman's rho" in analysis_text(analysis)
+    assert "recall@5  recall@1  Spearman's rho" in analysis_text(analysis, tables=True)
     for metric in written["metrics"].values():
         assert set(metric["pairwise_accuracy"]) == {"preference", "score"}
         assert set(metric["margin"]) == {"by_metric", "by_score"}

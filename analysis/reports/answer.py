@@ -1,0 +1,834 @@
+"""The first part of a report: the verdict, all pairs, a sentence to paste, what could change it.
+
+`view_of` puts an answer into words once; the terminal's text, the page and the LaTeX section show
+the same view.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor, isnan, log10
+from typing import TYPE_CHECKING, NamedTuple
+
+from hsfiq.analysis.analyze import Analysis, Details, MetricAnalysis
+from hsfiq.analysis.answer import Answer, DecisionRules, Doubt, Excluded
+from hsfiq.analysis.reports import charts
+from hsfiq.analysis.reports.document import (
+    DASH,
+    MINUS,
+    Block,
+    Chart,
+    NumberCell,
+    Style,
+    Table,
+    Venue,
+    cell_text,
+    estimate_cell,
+    number_text,
+)
+from hsfiq.analysis.reports.people import overlap_section
+from hsfiq.analysis.reports.systems import STATISTIC_NAMES as NAMES
+from hsfiq.analysis.reports.systems import by_win_rate, systems_chart, win_matrix_table
+from hsfiq.analysis.reports.tables import breakable, escape, to_latex
+from hsfiq.analysis.reports.text import WIDTH
+from hsfiq.analysis.resampling.intervals import ConfidenceInterval
+from hsfiq.analysis.statistics.preference import Rate
+from hsfiq.analysis.verdicts import NEUTRAL, Verdict
+from hsfiq.text import count_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The words of statistics, verdicts and exclusions.
+
+WHY = {
+    "win_rate": "it uses preferences",
+    "mean_score": "it uses scores instead of preferences",
+    "strength": "it does not account for the side",
+    "tie_half": "it uses preferences, with a metric's ties counted half",
+    "spearman": "it uses scores instead of preferences",
+    "symmetric": "it leaves out all pairs that a metric ties",
+    "within_query": "it compares only sets of the same query",
+}
+"""What distinguishes a statistic from the primary one."""
+CHANCE = {"tie_half": 0.5, "symmetric": 0.5, "spearman": 0.0}
+RATES = ("tie_half", "symmetric", "win_rate")
+HEADINGS = {
+    "systems": {
+        "better": ("People ", "prefer", " {a} to {b}"),
+        "equivalent": ("People find {a} ", "as good as", " {b}"),
+        "undecided": ("", "Undecided", " whether people prefer {a} to {b}"),
+        "undefined": ("", "Undefined", " whether people prefer {a} to {b}: {reason}"),
+    },
+    "metrics": {
+        "better": ("{a} agrees ", "better", " with people than {b}"),
+        "equivalent": ("{a} agrees ", "as well", " with people as {b}"),
+        "undecided": ("", "Undecided", " whether {a} agrees better with people than {b}"),
+        "undefined": ("", "Undefined", " whether {a} agrees better with people than {b}: {reason}"),
+    },
+}
+SENTENCES = {
+    "systems": {
+        "better": "people preferred {a} to {b}",
+        "equivalent": "people found {a} and {b} equivalent within a margin of {margin:g}",
+        "undecided": "it remained undecided whether people prefer {a} to {b}",
+        "undefined": "whether people prefer {a} to {b} could not be determined",
+    },
+    "metrics": {
+        "better": "{a} agreed with human preferences better than {b}",
+        "equivalent": "{a} and {b} agreed with human preferences equally well, within a margin of "
+        "{margin:g}",
+        "undecided": "it remained undecided whether {a} or {b} agrees better with human "
+        "preferences",
+        "undefined": "whether {a} or {b} agrees better with human preferences could not be "
+        "determined",
+    },
+}
+WORDS = {
+    "better": "better",
+    "equivalent": "as good as",
+    "undecided": "undecided",
+    "undefined": "undefined",
+}
+EXCLUSION_RULES = {
+    "handed-on": "reassigned to another participant",
+    "check": "used as attention checks",
+    "unanswered": "assigned but not answered",
+    "skipped": "skipped because an image was missing",
+    "excluded": "answered by excluded participants",
+    "irrelevant": "flagged irrelevant",
+    "contradicts": "with a preference that contradicts the scores",
+    "failed-checks": "in forms with a failed check",
+    "min-seconds": "answered too fast",
+}
+"""The rules in a release's funnel, in words."""
+SHORT_RULE = re.compile(" of preference and scores| of each participant")
+SIMULATED = (
+    "SIMULATED",
+    "These answers come from simulated annotators, not from people. Report no figure as a finding.",
+)
+
+
+# An answer in words.
+
+
+class Interval(NamedTuple):
+    """What a plot shows of a figure; the low end is the figure itself if it has no interval."""
+
+    low: float
+    value: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """A pair in the forest plot; `flag` says which statistics decide otherwise."""
+
+    a: str
+    b: str
+    estimate: str
+    interval: str
+    p: str
+    word: str
+    kind: str
+    flag: str
+    place: Interval | None
+
+
+@dataclass(frozen=True)
+class DoubtRow:
+    """A doubt; `place` is None if it has no figure, or one on another scale."""
+
+    about: str
+    estimate: str
+    interval: str
+    word: str
+    kind: str
+    place: Interval | None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The scale of a plot, with its ticks, its neutral value and the margin on both sides of it."""
+
+    low: float
+    high: float
+    neutral: float
+    margin: float | None
+    ticks: Sequence[float]
+
+    @property
+    def neutral_share(self) -> float:
+        return self.share(self.neutral)
+
+    @property
+    def band(self) -> tuple[float, float] | None:
+        """The start and the width of the margin."""
+        if self.margin is None:
+            return None
+        start, end = (self.share(self.neutral + side * self.margin) for side in (-1, 1))
+        return start, end - start
+
+    def share(self, value: float) -> float:
+        """Where a value lies, from 0 to 1."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+    def tick_text(self, value: float) -> str:
+        if value == 0:
+            return "0"
+        return number_text(value, "short" if self.neutral else "signed", 2)
+
+
+@dataclass(frozen=True)
+class AnswerView:
+    """An answer in words.
+
+    Attributes:
+        heading: the text before the verdict word, the word, and the text after it.
+        figures: name, value and explanation of each figure beside the heading.
+        order: the groups of systems whose order the answers support; empty for metrics.
+    """
+
+    title: str
+    facts: Sequence[str]
+    excluded: str
+    plan: str
+    notices: Sequence[tuple[str, str]]
+    kind: str
+    pair: str
+    heading: tuple[str, str, str]
+    figures: Sequence[tuple[str, str, str]]
+    order: Sequence[str]
+    flags: Sequence[str]
+    caption: str
+    what: str
+    rows: Sequence[PairRow]
+    axis: Axis
+    lead: str
+    doubts: Sequence[DoubtRow]
+    doubt_axis: Axis
+    not_tried: str
+    paper: str
+    intervals: str
+    cautions: Sequence[str] = field(default_factory=tuple)
+
+
+def view_of(analysis: Analysis, answer: Answer) -> AnswerView:
+    verdict, rules = answer.verdict, answer.rules
+    is_systems = rules.question == "systems"
+    rows = [_pair_row(answer, each) for each in answer.verdicts]
+    doubts = [*_doubt_rows(answer)]
+    before, word, after = (
+        part.format(a=verdict.a, b=verdict.b, reason=verdict.reason)
+        for part in HEADINGS[rules.question][verdict.verdict]
+    )
+    if verdict.verdict == "better" and _is_within_margin(answer, verdict):
+        after += ", by less than the margin"
+    if verdict.verdict == "undecided" and verdict.ci is not None and verdict.ci.low > 0:
+        word += " after adjustment"
+    neutral = NEUTRAL if rules.statistic == "win_rate" else 0.0
+    places = [row.place for row in rows if row.place is not None]
+    doubt_places = [row.place for row in doubts if row.place is not None]
+    return AnswerView(
+        title=title_of(analysis),
+        facts=facts_of(analysis),
+        excluded=excluded_text(analysis.excluded),
+        plan=plan_text(rules, analysis),
+        notices=notices_of(analysis),
+        kind=KINDS[verdict.verdict],
+        pair=f"{verdict.a} and {verdict.b}",
+        heading=(before, word, after),
+        figures=[*_figures(analysis, answer)],
+        order=_order(answer.verdicts) if is_systems else (),
+        flags=[_flag(each) for each in answer.disagreements(verdict)],
+        caption=_caption(answer),
+        what=NAMES[rules.statistic] if neutral else f"{NAMES[rules.statistic]}, difference",
+        rows=rows,
+        axis=_axis(places, neutral, rules.margin),
+        lead=_lead(doubts),
+        doubts=doubts,
+        doubt_axis=_axis(doubt_places, neutral, rules.margin),
+        not_tried=_not_tried(answer.doubts),
+        paper=_paper(analysis, answer),
+        intervals=intervals_of(verdict.ci),
+        cautions=[verdict.ci.note] if verdict.ci is not None and verdict.ci.note else (),
+    )
+
+
+KINDS = {
+    "better": "better",
+    "equivalent": "same",
+    "undecided": "undecided",
+    "undefined": "undecided",
+}
+"""How verdicts are drawn."""
+
+
+def title_of(analysis: Analysis) -> str:
+    metrics = list(analysis.metrics)
+    question = "Which system do people prefer?"
+    if len(metrics) == 1:
+        question = f"Does {metrics[0]} agree with people?"
+    elif metrics:
+        question = "Which metric agrees best with people?"
+    return f"{question} {analysis.release.study}"
+
+
+def facts_of(analysis: Analysis) -> list[str]:
+    release, shared = analysis.release, analysis.shared_triplets
+    people = ("simulated annotator", None) if release.simulated else ("person", "people")
+    n_shared = f"{shared.n_shared:,}" if shared.n_shared else "none"
+    facts = [
+        f"{release.name} {release.version}",
+        count_text(release.n_questions, "question"),
+        count_text(release.n_participants, *people),
+        f"{count_text(shared.n_triplets, 'triplet')} ({n_shared} judged by several people)",
+    ]
+    return facts if release.taken is None else [*facts, release.taken]
+
+
+def excluded_text(excluded: Excluded | None) -> str:
+    """What the release lacks, in words."""
+    if excluded is None:
+        return "Excluded: unknown."
+    dropped = "; ".join(
+        f"{n:,} {EXCLUSION_RULES.get(rule, rule)}" for rule, n in excluded.dropped.items()
+    )
+    text = f"Excluded: {dropped or 'nothing'}."
+    if excluded.not_recorded:
+        rules = ", ".join(EXCLUSION_RULES.get(rule, rule) for rule in excluded.not_recorded)
+        text += f" Not recorded, so not excluded: {rules}."
+    return text
+
+
+def plan_text(rules: DecisionRules, analysis: Analysis) -> str:
+    """Whether the study declared how verdicts are decided, and how they are."""
+    statistic = f"Primary statistic {NAMES[rules.statistic]}"
+    margin = "no margin" if rules.margin is None else f"margin {rules.margin:g}"
+    when = "declared before the study opened" if rules.declared else "not declared by the study"
+    text = f"Plan: {when}. {statistic}, {margin}, alpha {rules.alpha:g}."
+    answer = analysis.answer
+    if answer is not None and answer.exclusions_as_declared is False:
+        declared = ", ".join(rules.exclusions or ()) or "none"
+        text += f" The filters of the export are not the declared ones ({declared})."
+    return text
+
+
+def notices_of(analysis: Analysis) -> list[tuple[str, str]]:
+    notices = [SIMULATED] if analysis.release.simulated else []
+    notices += [("NOTE", f"{note[0].upper()}{note[1:]}.") for note in analysis.notes]
+    for name, metric in analysis.metrics.items():
+        if metric.missing.n:
+            more = ", ..." if metric.missing.n > len(metric.missing.first) else ""
+            sets = f"{count_text(metric.missing.n, 'set')}: {', '.join(metric.missing.first)}{more}"
+            notices.append(("NOTE", f"{name} has no value for {sets}."))
+    return notices
+
+
+def p_text(p: float) -> str:
+    """A p-value as papers write it, without the 0 before the point."""
+    if isnan(p):
+        return DASH
+    if p < 0.001:
+        return "< .001"
+    text = f"{p:.3f}" if p < 0.0995 else f"{p:.2f}"
+    return text.removeprefix("0")
+
+
+def p_is(p: float) -> str:
+    text = p_text(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
+def intervals_of(ci: ConfidenceInterval | None) -> str:
+    if ci is None:
+        return "Intervals: none."
+    df = "" if ci.df is None else f" with {ci.df:.0f} degrees of freedom"
+    unit = "both participants and triplets" if " x " in ci.unit else f"{ci.unit}s"
+    return (
+        f"Intervals: {ci.level:.0%}, Student's t{df}, {unit} resampled "
+        f"({ci.n_resamples:,}, seed {ci.seed})."
+    )
+
+
+def shown(verdict: Verdict) -> tuple[str, str, Interval | None]:
+    """The figure and its interval as text, and where they lie; a win rate is not a difference."""
+    if isnan(verdict.difference):
+        return DASH, "", None
+    is_rate = verdict.statistic == "win_rate"
+    base = NEUTRAL if is_rate else 0.0
+    ci = verdict.ci
+    value = verdict.difference + base
+    text = number_text(value, "plain" if is_rate else "signed")
+    if ci is None or isnan(ci.low):
+        return text, "", Interval(value, value, value)
+    low, high = ci.low + base, ci.high + base
+    interval = f"[{number_text(low)}, {number_text(high)}]"
+    return text, interval, Interval(low, value, high)
+
+
+def _is_within_margin(answer: Answer, verdict: Verdict) -> bool:
+    margin = answer.rules.margin
+    return margin is not None and verdict.ci is not None and verdict.ci.high < margin
+
+
+def _pair_row(answer: Answer, verdict: Verdict) -> PairRow:
+    estimate, interval, place = shown(verdict)
+    word = WORDS[verdict.verdict]
+    disagreeing = [
+        f"{_relation(verdict, each)} by {NAMES[each.statistic]}"
+        for each in answer.disagreements(verdict)
+    ]
+    return PairRow(
+        verdict.a,
+        verdict.b,
+        estimate,
+        interval,
+        p_text(verdict.p_holm),
+        word,
+        KINDS[verdict.verdict],
+        ", ".join(disagreeing),
+        place,
+    )
+
+
+def _relation(verdict: Verdict, other: Verdict) -> str:
+    return "better" if other.a == verdict.a else "worse"
+
+
+def _flag(other: Verdict) -> str:
+    estimate, interval, _ = shown(other)
+    return (
+        f"By {NAMES[other.statistic]}, {other.a} is better than {other.b} ({estimate} {interval}, "
+        f"Holm {p_is(other.p_holm)}, n = {other.n:,}): {WHY[other.statistic]}."
+    )
+
+
+def _figures(analysis: Analysis, answer: Answer) -> Iterator[tuple[str, str, str]]:
+    verdict = answer.verdict
+    name = NAMES[verdict.statistic]
+    estimate, interval, _ = shown(verdict)
+    if isnan(verdict.difference):
+        return
+    if verdict.statistic == "win_rate":
+        about = f"{verdict.a} preferred to {verdict.b}, apart from the side; no preference is 0.500"
+        yield name, f"{estimate} {interval}", about
+    else:
+        if analysis.metrics:
+            both = [
+                value_by(verdict.statistic, analysis.metrics[each]) for each in pair_of(verdict)
+            ]
+            chance = number_text(CHANCE[verdict.statistic])
+            values = " and ".join(map(number_text, both))
+            yield name, f"{values} (chance {chance})", ""
+        yield "difference", f"{estimate} {interval}", ""
+    yield "Holm", p_is(verdict.p_holm), "adjusted for all pairs"
+    if verdict.verdict == "undecided":
+        people = answer.people_to_decide
+        about = "for a power of 80%, were this the true difference"
+        yield TO_DECIDE, f"about {people:,} people" if people else "too many people", about
+
+
+TO_DECIDE = "To decide"
+
+
+def pair_of(verdict: Verdict) -> tuple[str, str]:
+    return verdict.a, verdict.b
+
+
+def value_by(statistic: str, metric: MetricAnalysis) -> float:
+    values: Mapping[str, float] = {
+        "tie_half": metric.preference.tie_half.rate,
+        "symmetric": metric.preference.symmetric.rate,
+        "spearman": metric.spearman.rho,
+    }
+    return values[statistic]
+
+
+def _order(verdicts: Sequence[Verdict]) -> list[str]:
+    """The systems in groups, best first; each is better than all in later groups."""
+    names = list(dict.fromkeys(name for each in verdicts for name in pair_of(each)))
+    better = {pair_of(each) for each in verdicts if each.verdict == "better"}
+    groups: list[list[str]] = [[]]
+    for number, name in enumerate(names):
+        earlier, later = names[:number], names[number:]
+        if groups[-1] and all((x, y) in better for x in earlier for y in later):
+            groups.append([])
+        groups[-1].append(name)
+    return [", ".join(group) for group in groups] if len(groups) > 1 else []
+
+
+def _caption(answer: Answer) -> str:
+    n = count_text(len(answer.verdicts), "pair")
+    if answer.rules.statistic == "win_rate":
+        return f"How often people prefer the first system to the second ({n}; apart from the side)"
+    what = "systems" if answer.rules.question == "systems" else "metrics"
+    return f"{NAMES[answer.rules.statistic]} of the first less that of the second ({n} of {what})"
+
+
+def _doubt_rows(answer: Answer) -> Iterator[DoubtRow]:
+    first = answer.verdict
+    for doubt in answer.doubts:
+        if doubt.verdict is not None:
+            yield _doubt_row(first, doubt, doubt.verdict)
+    jackknife = answer.without_each
+    base = NEUTRAL if first.statistic == "win_rate" else 0.0
+    style: Style = "plain" if base else "signed"
+    if jackknife is not None:
+        low, high = jackknife.low + base, jackknife.high + base
+        unchanged = jackknife.low > 0 or first.verdict != "better"
+        text = f"{number_text(low, style)} to {number_text(high, style)}"
+        yield DoubtRow(
+            f"without any one person (least: {jackknife.low_without})",
+            text,
+            "",
+            "unchanged" if unchanged else "reversed for some",
+            "range" if unchanged else "changes",
+            Interval(low, (low + high) / 2, high),
+        )
+    for each in answer.at_worst:
+        if (each.a, each.b) == pair_of(first) and each.n_missing and each.change is not None:
+            value = round(each.difference + base, 6)
+            yield DoubtRow(
+                f"had all {each.n_missing:,} missing answers favored {each.b}",
+                number_text(value, style),
+                "",
+                each.change,
+                "range" if each.change == "unchanged" else "changes",
+                Interval(value, value, value),
+            )
+
+
+def _not_tried(doubts: Sequence[Doubt]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for each in doubts:
+        if each.verdict is None:
+            about = SHORT_RULE.sub("", each.about)
+            by_reason.setdefault(each.reason or "", []).append(about)
+    return "; ".join(f"{', '.join(about)} ({reason})" for reason, about in by_reason.items())
+
+
+def _doubt_row(first: Verdict, doubt: Doubt, again: Verdict) -> DoubtRow:
+    estimate, interval, place = shown(again)
+    about = SHORT_RULE.sub("", doubt.about)
+    if doubt.n_dropped is None:
+        about = f"{NAMES[again.statistic]} (n = {again.n:,})"
+        place = place if first.kind == "metrics" else None
+    else:
+        about = f"{about} ({doubt.n_dropped:,} fewer)"
+    word = doubt.change or ""
+    if doubt.others:
+        others = f"{count_text(len(doubt.others), 'other')} changed"
+        word = others if word == "unchanged" else f"{word}; {others}"
+    kind = "changes" if doubt.changes else KINDS[again.verdict]
+    return DoubtRow(about, estimate, interval, word, kind, place)
+
+
+def _lead(doubts: Sequence[DoubtRow]) -> str:
+    changing = sum(row.kind == "changes" for row in doubts)
+    return f"{changing} of {len(doubts)} change a verdict"
+
+
+def _axis(places: Sequence[Interval], neutral: float, margin: float | None) -> Axis:
+    ends = [end for place in places for end in (place.low, place.high)]
+    ends += [neutral] if margin is None else [neutral - margin, neutral + margin]
+    low, high = min(ends), max(ends)
+    if low == high:
+        low, high = neutral - 0.1, neutral + 0.1
+    room = (high - low) * 0.06
+    low, high = low - room, high + room
+    rough = (high - low) / 4
+    power = 10 ** floor(log10(rough))
+    step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.75)
+    first = floor(low / step) + 1
+    ticks = [round(number * step, 10) for number in range(first, floor(high / step) + 1)]
+    return Axis(low, high, neutral, margin, ticks)
+
+
+def _paper(analysis: Analysis, answer: Answer) -> str:
+    """A sentence or two to paste into a paper; what disagrees is part of it."""
+    release, verdict, rules = analysis.release, answer.verdict, answer.rules
+    n_dropped = sum(answer.excluded.dropped.values()) if answer.excluded else 0
+    excluded = f"; {count_text(n_dropped, 'question')} excluded" if n_dropped else ""
+    people = ("simulated annotator", None) if release.simulated else ("person", "people")
+    said = SENTENCES[rules.question][verdict.verdict].format(
+        a=verdict.a, b=verdict.b, margin=rules.margin or 0.0
+    )
+    text = (
+        f"In {count_text(release.n_questions, 'paired comparison')} by "
+        f"{count_text(release.n_participants, *people)} ({release.study}{excluded}), {said}"
+    )
+    estimate, interval, _ = shown(verdict)
+    if interval:
+        figures = f"{NAMES[verdict.statistic]} {estimate}, 95% CI {interval}"
+        if analysis.metrics:
+            both = [
+                value_by(verdict.statistic, analysis.metrics[each]) for each in pair_of(verdict)
+            ]
+            values = " vs. ".join(map(number_text, both))
+            figures = (
+                f"{NAMES[verdict.statistic]} {values}; difference {estimate}, 95% CI {interval}"
+            )
+        text += f" ({figures}, Holm-adjusted {p_is(verdict.p_holm)})"
+    disagreeing = [
+        f"by {NAMES[each.statistic]}, {each.a} was better than {each.b} "
+        f"({' '.join(shown(each)[:2])}, {p_is(each.p_holm)})"
+        for each in answer.disagreements(verdict)
+    ]
+    text += f"; however, {' and '.join(disagreeing)}." if disagreeing else "."
+    if verdict.ci is not None:
+        both_ways = " x " in verdict.ci.unit
+        unit = "participants and triplets" if both_ways else f"{verdict.ci.unit}s"
+        text += f" Intervals account for {unit}."
+    return f"(Simulated.) {text}" if release.simulated else text
+
+
+# Evidence: at most five figures, whose captions are what they show.
+
+
+def evidence_of(analysis: Analysis) -> Iterator[Block]:
+    answer, details = analysis.answer, analysis.details
+    if answer is None or details is None:
+        return
+    if analysis.metrics:
+        yield _statistics_chart(analysis, details)
+    else:
+        yield systems_chart(details.systems)
+        yield _scores_chart(details)
+        yield win_matrix_table(details.systems.duels, by_win_rate(details.systems))
+    if answer.of_people:
+        yield _people_chart(answer.verdict, answer.of_people)
+    if details.overlap.n_sets:
+        yield from overlap_section(details.overlap).blocks[:2]
+
+
+def _statistics_chart(analysis: Analysis, details: Details) -> Chart:
+    metrics = analysis.metrics
+    panels: dict[str, dict[str, NumberCell]] = {
+        "tie_half": {
+            name: estimate_cell(each.preference.tie_half) for name, each in metrics.items()
+        },
+        "symmetric rate": {
+            name: estimate_cell(each.preference.symmetric) for name, each in metrics.items()
+        },
+        "rho": {name: estimate_cell(each.spearman) for name, each in metrics.items()},
+        "rho within queries": {
+            name: estimate_cell(each.spearman)
+            for name, each in details.within_query.metrics.items()
+        },
+    }
+    best: dict[str, list[str]] = {}
+    for statistic, cells in panels.items():
+        defined = {name: cell.value for name, cell in cells.items() if not isnan(cell.value)}
+        if defined:
+            best.setdefault(max(defined, key=lambda n: defined[n]), []).append(statistic)
+    caption = "; ".join(f"{name} is highest by {', '.join(of)}" for name, of in best.items())
+
+    def paint(figure: Figure) -> None:
+        for axes, (statistic, cells) in zip(
+            charts.panels(figure, len(panels)), panels.items(), strict=True
+        ):
+            first = axes is figure.axes[0]
+            charts.draw_intervals(
+                axes, list(metrics) if first else [""] * len(metrics), {"": list(cells.values())}
+            )
+            chance = 0.0 if "rho" in statistic else 0.5
+            axes.axvline(chance, color=charts.INK, linewidth=1, linestyle=charts.DASHED)
+            axes.set_title(statistic)
+
+    return Chart(
+        "statistics",
+        "Every metric by four statistics",
+        f"{caption}. Dashed: chance.",
+        "Four panels with a dot and interval for each metric: tie_half, the symmetric rate, rho "
+        "and rho within queries.",
+        (charts.WIDTH + 1.2, charts.intervals_height(len(metrics), 1, 0.9)),
+        paint,
+        is_wide=True,
+        is_empty=not best,
+    )
+
+
+def _scores_chart(details: Details) -> Chart:
+    figures = details.systems.figures
+    names = by_win_rate(details.systems)
+    cells = [estimate_cell(figures[name].mean_score) for name in names]
+    best = max(zip(cells, names, strict=True), key=lambda each: each[0].value)
+    return charts.interval_chart(
+        "mean_scores",
+        "Mean score of each system's sets",
+        f"{best[1]} has the highest mean score, {number_text(best[0].value, 'plain', 2)}.",
+        "For each system, the mean score of its sets with an interval.",
+        rows=names,
+        series={"mean score": cells},
+        x_label="mean score",
+        reference=(sum(cell.value for cell in cells) / len(cells), "mean of the systems"),
+    )
+
+
+def _people_chart(verdict: Verdict, gaps: Sequence[float]) -> Chart:
+    """A dot for each person."""
+    for_a, for_b = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
+    verb = "prefer" if verdict.kind == "systems" else "agree more with"
+    x, heights = charts.stack_dots(gaps)
+
+    def paint(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.plot(x, heights, "o", color=charts.COLOURS[0], markersize=4)
+        axes.axvline(0.0, color=charts.INK, linewidth=1)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        axes.set_ylim(-0.7, max(heights) + 1.2)
+        axes.set_xlabel(f"for {verdict.b} below 0, for {verdict.a} above 0")
+
+    return Chart(
+        "people",
+        "How people differ",
+        f"{for_a:,} of {len(gaps):,} people {verb} {verdict.a}, {for_b:,} {verdict.b}.",
+        "A dot for each person: the difference between the two in that person's own answers.",
+        (charts.WIDTH, 1.9),
+        paint,
+    )
+
+
+# The view as LaTeX: a section to input into a paper.
+
+
+def latex_section(view: AnswerView, table: Table, *, simulated: bool, venue: Venue) -> str:
+    """The sentence and the table of all pairs; it needs booktabs."""
+    floats = to_latex(table, simulated=simulated, venue=venue)
+    return f"\\section{{{escape(view.title)}}}\n\n{breakable(view.paper)}\n\n{floats}"
+
+
+# The view as text.
+
+LABEL, ESTIMATE, MOST_LINES = 48, 24, 40
+LEAST_PLOT, MOST_PLOT = 12, 30
+MARKS = {"better": "#", "same": "=", "undecided": "o", "range": "#"}
+MORE = "More: --explain (definitions), --details (tables), --report DIR (figures, tables), --json."
+
+
+def text_lines(view: AnswerView) -> list[str]:
+    """At most `MOST_LINES` lines, if the names are not too long; further pairs are counted."""
+    before, word, after = view.heading
+    figures = {name: value for name, value, _ in view.figures}
+    people = figures.pop(TO_DECIDE, None)
+    head = [
+        *(f"{heading}: {text}" for heading, text in view.notices),
+        f"{view.facts[0]}: {', '.join(view.facts[1:])}",
+        view.excluded,
+        view.plan,
+        "",
+        f"  {before}{word.upper()}{after}",
+        *(
+            [f"  {', '.join(f'{name} {value}' for name, value in figures.items())}"]
+            if figures
+            else []
+        ),
+        *([f"  To decide: {people} (power 80%, were this the true difference)."] if people else []),
+        *(f"  ! {flag}" for flag in view.flags),
+        *([f"  Order: {'  >  '.join(view.order)}"] if view.order else []),
+    ]
+    doubts = [
+        f"What could change this ({view.lead})",
+        *(_doubt_line(row) for row in view.doubts),
+        *([f"  Not tried: {view.not_tried}."] if view.not_tried else []),
+    ]
+    foot = [view.intervals, *(f"{each}." for each in view.cautions), MORE]
+    used = sum(len(_wrapped(line)) for line in (*head, *doubts, *foot)) + 3
+    return [
+        *head, "", *_pair_lines(view, max(1, MOST_LINES - used - 2)), "", *doubts, "", *foot,
+    ]  # fmt: skip
+
+
+def single_lines(analysis: Analysis) -> list[str]:
+    """The same for fewer than two metrics or systems, where nothing is compared."""
+    lines = [f"{heading}: {text}" for heading, text in notices_of(analysis)]
+    facts = facts_of(analysis)
+    lines += [f"{facts[0]}: {', '.join(facts[1:])}", excluded_text(analysis.excluded), ""]
+    if not analysis.release.n_questions:
+        return [*lines, "  There are no answers, so every figure is undefined."]
+    for name, metric in analysis.metrics.items():
+        rate, rho = metric.preference.tie_half, metric.spearman
+        lines += [f"  {_against_chance(name, rate)}", ""]
+        for label, estimate, about in (
+            ("tie_half", rate, "of preferences, its ties half; chance 0.5"),
+            ("symmetric rate", metric.preference.symmetric, "the same without its ties"),
+            ("rho", rho, "with the scores of the sets; chance 0"),
+        ):
+            cell = estimate_cell(estimate)
+            figure = cell.why_undefined if isnan(cell.value) else cell_text(cell)
+            lines.append(f"  {label:<15} {figure or '':<21}  n = {estimate.n:,}: {about}")
+    ci = analysis.position_bias.ci
+    cautions = [f"{ci.note or ci.reason}."] if ci is not None and (ci.note or ci.reason) else []
+    return [*lines, "", intervals_of(ci), *cautions, MORE]
+
+
+def _against_chance(name: str, rate: Rate) -> str:
+    if isnan(rate.rate) or rate.ci is None or isnan(rate.ci.low):
+        return f"UNDEFINED whether {name} agrees with people better than chance"
+    if rate.ci.low > CHANCE["tie_half"]:
+        return f"{name} agrees with people BETTER than chance"
+    if rate.ci.high < CHANCE["tie_half"]:
+        return f"{name} agrees with people WORSE than chance"
+    return f"UNDECIDED whether {name} agrees with people better than chance"
+
+
+def _wrapped(line: str) -> list[str]:
+    return [line[start : start + WIDTH - 4] for start in range(0, max(1, len(line)), WIDTH - 4)]
+
+
+def _doubt_line(row: DoubtRow) -> str:
+    figure = f"{row.estimate} {row.interval}".strip()
+    return f"  {row.about:<{LABEL}} {figure:<{ESTIMATE}} {row.word}".rstrip()
+
+
+def _pair_lines(view: AnswerView, most: int) -> Iterator[str]:
+    shown_rows = view.rows if len(view.rows) <= most else view.rows[: max(1, most - 1)]
+    names = [f"{row.a} and {row.b}" for row in shown_rows]
+    figures = [f"{row.estimate} {row.interval}".strip() for row in shown_rows]
+    words = [f"{row.word}{' !' if row.flag else ''}" for row in shown_rows]
+    width = min(44, max(map(len, names)))
+    figure_width = max(len(f"{view.what} [95%]"), *map(len, figures))
+    word_width = max(len("the first is"), *map(len, words))
+    room = WIDTH - width - figure_width - 8 - word_width - 8
+    plot_width = min(MOST_PLOT, room) if room >= LEAST_PLOT else 0
+    head = f"{'':<{width}}  {f'{view.what} [95%]':>{figure_width}}  Holm p"
+    yield f"{head}  {'the first is':<{word_width}}  {_axis_line(view.axis, plot_width)}".rstrip()
+    for name, figure, row, word in zip(names, figures, shown_rows, words, strict=True):
+        cut = name if len(name) <= width else f"{name[: width - 1]}\N{HORIZONTAL ELLIPSIS}"
+        line = f"{cut:<{width}}  {figure:>{figure_width}}  {row.p:>6}  {word:<{word_width}}"
+        yield f"{line}  {_plot_line(view.axis, row, plot_width)}".rstrip()
+    if len(shown_rows) < len(view.rows):
+        yield f"and {count_text(len(view.rows) - len(shown_rows), 'more pair')}: --details"
+    notes = ["! another statistic decides otherwise."] if any(r.flag for r in shown_rows) else []
+    if view.axis.margin is not None:
+        notes.append(f"As good as: within {view.axis.margin:g}, by two one-sided tests.")
+    if notes:
+        yield " ".join(notes)
+
+
+def _axis_line(axis: Axis, width: int) -> str:
+    cells = [" "] * (width + 8)
+    end = 0
+    for tick in axis.ticks:
+        text = axis.tick_text(tick).replace(MINUS, "-")
+        start = max(0, round(axis.share(tick) * (width - 1)) - len(text) // 2)
+        if width and start >= end and start + len(text) <= width + 4:
+            cells[start : start + len(text)] = text
+            end = start + len(text) + 1
+    return "".join(cells).rstrip()
+
+
+def _plot_line(axis: Axis, row: PairRow, width: int) -> str:
+    cells = [" "] * width
+    if not width or row.place is None:
+        return ""
+    low, value, high = (round(axis.share(each) * (width - 1)) for each in row.place)
+    cells[round(axis.share(axis.neutral) * (width - 1))] = "|"
+    for place in range(low, high + 1):
+        cells[place] = "-" if cells[place] == " " else cells[place]
+    cells[value] = MARKS[row.kind]
+    return "".join(cells)
