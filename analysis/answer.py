@@ -52,7 +52,7 @@ from hsfiq.analysis.verdicts import (
     decided,
 )
 from hsfiq.errors import UnreadableInput
-from hsfiq.releases.folder import manifest_of
+from hsfiq.releases.folder import filters_in, manifest_of
 
 # How verdicts are decided, and what was decided.
 
@@ -370,6 +370,8 @@ def _doubt(
         again = {each.pair: each for each in decided(tested, study.rules.alpha)}
     if first.pair not in again:
         return Doubt(about, n_dropped, reason="these answers do not compare the two")
+    if again[first.pair].verdict == "undefined" != first.verdict:
+        return Doubt(about, n_dropped, reason=again[first.pair].reason)
     return Doubt(
         about,
         n_dropped,
@@ -556,7 +558,7 @@ class _AnswerKinds:
 class Excluded(JsonRecord):
     """How many assigned questions a release lacks by rule, and which rules could not be applied.
 
-    `filters` are the names of the filters of the export.
+    `filters` are those of the export, as `--filter` takes them.
     """
 
     dropped: Mapping[str, int]
@@ -580,9 +582,9 @@ def excluded_from(release: Release) -> Excluded | None:
         return Excluded(
             {rule: int(n) for rule, n in counts.items() if n},
             tuple(rule for rule, n in counts.items() if n is None),
-            tuple(str(each["name"]) for each in manifest.get("filters", [])),
+            tuple(filters_in(manifest)) if "filters" in manifest else (),
         )
-    except (UnreadableInput, OSError, ValueError, KeyError, TypeError):
+    except (UnreadableInput, OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import floor, isnan, log10
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ from hsfiq.analysis.reports.document import (
     cell_text,
     estimate_cell,
     number_text,
+    value_and_interval,
 )
 from hsfiq.analysis.reports.people import overlap_section
 from hsfiq.analysis.reports.systems import STATISTIC_NAMES as NAMES
@@ -124,7 +125,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class PairRow:
-    """A pair in the forest plot; `flag` says which statistics decide otherwise."""
+    """A pair in the plot, or a rate; `flag` says which statistics decide otherwise."""
 
     a: str
     b: str
@@ -135,6 +136,10 @@ class PairRow:
     kind: str
     flag: str
     place: Interval | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.a} and {self.b}" if self.b else self.a
 
 
 @dataclass(frozen=True)
@@ -200,22 +205,84 @@ class AnswerView:
     pair: str
     heading: tuple[str, str, str]
     figures: Sequence[tuple[str, str, str]]
-    order: Sequence[str]
-    flags: Sequence[str]
     caption: str
     what: str
     rows: Sequence[PairRow]
     axis: Axis
-    lead: str
-    doubts: Sequence[DoubtRow]
-    doubt_axis: Axis
-    not_tried: str
     paper: str
     intervals: str
-    cautions: Sequence[str] = field(default_factory=tuple)
+    cautions: Sequence[str]
+    order: Sequence[str] = ()
+    flags: Sequence[str] = ()
+    lead: str = ""
+    doubts: Sequence[DoubtRow] = ()
+    doubt_axis: Axis | None = None
+    not_tried: str = ""
 
 
-def view_of(analysis: Analysis, answer: Answer) -> AnswerView:
+def view_of(analysis: Analysis) -> AnswerView | None:
+    """None if there is nothing to say: no answers, or neither metrics nor two systems."""
+    if analysis.answer is not None:
+        return _view_of_pairs(analysis, analysis.answer)
+    if not analysis.release.n_questions or len(analysis.metrics) != 1:
+        return None
+    return _view_of_metric(analysis, *next(iter(analysis.metrics.items())))
+
+
+def _view_of_metric(analysis: Analysis, name: str, metric: MetricAnalysis) -> AnswerView:
+    """Of a single metric, which is compared with chance."""
+    rates = {"tie_half": metric.preference.tie_half, "symmetric rate": metric.preference.symmetric}
+    rows = [_rate_row(label, rate) for label, rate in rates.items()]
+    ci, word = metric.preference.tie_half.ci, rows[0].word
+    heading = (f"{name} agrees ", word, " with people than chance")
+    if word in ("undecided", "undefined"):
+        heading = ("", word.capitalize(), f" whether {name} agrees better with people than chance")
+    figures = {**{label: estimate_cell(rate) for label, rate in rates.items()}}
+    figures["rho"] = estimate_cell(metric.spearman)
+    shown_figures = [
+        (label, cell_text(cell), f"n = {cell.n:,}")
+        for label, cell in figures.items()
+        if not isnan(cell.value)
+    ]
+    places = [row.place for row in rows if row.place is not None]
+    said = "; ".join(f"{label} {text}" for label, text, _ in shown_figures)
+    return AnswerView(
+        title=title_of(analysis),
+        facts=facts_of(analysis),
+        excluded=excluded_text(analysis.excluded),
+        plan="",
+        notices=notices_of(analysis),
+        kind=rows[0].kind,
+        pair=f"{name} and chance",
+        heading=heading,
+        figures=shown_figures,
+        caption=f"How often {name} predicts which set people prefer (chance: 0.5)",
+        what="rate",
+        rows=rows,
+        axis=_axis(places, NEUTRAL, None),
+        paper=f"{_compared(analysis)}, {name} was compared with human judgments ({said}; 95% CI).",
+        intervals=intervals_of(ci),
+        cautions=_cautions(ci),
+    )
+
+
+def _rate_row(label: str, rate: Rate) -> PairRow:
+    """A rate of a metric; chance is one half."""
+    cell = estimate_cell(rate)
+    if isnan(cell.value):
+        return PairRow(label, "", DASH, "", "", "undefined", "undecided", "", None)
+    estimate, interval = value_and_interval(cell)
+    low, high = cell.bounds or (cell.value, cell.value)
+    word = "better" if low > NEUTRAL else "worse" if high < NEUTRAL else "undecided"
+    if isnan(low):
+        return PairRow(label, "", estimate, "", "", "undefined", "undecided", "", None)
+    kind = "undecided" if word == "undecided" else "better"
+    return PairRow(
+        label, "", estimate, interval, "", word, kind, "", Interval(low, cell.value, high)
+    )
+
+
+def _view_of_pairs(analysis: Analysis, answer: Answer) -> AnswerView:
     verdict, rules = answer.verdict, answer.rules
     is_systems = rules.question == "systems"
     rows = [_pair_row(answer, each) for each in answer.verdicts]
@@ -253,8 +320,13 @@ def view_of(analysis: Analysis, answer: Answer) -> AnswerView:
         not_tried=_not_tried(answer.doubts),
         paper=_paper(analysis, answer),
         intervals=intervals_of(verdict.ci),
-        cautions=[verdict.ci.note] if verdict.ci is not None and verdict.ci.note else (),
+        cautions=_cautions(verdict.ci),
     )
+
+
+def _cautions(ci: ConfidenceInterval | None) -> list[str]:
+    text = None if ci is None else ci.note or ci.reason
+    return [f"{text[0].upper()}{text[1:]}"] if text else []
 
 
 KINDS = {
@@ -279,7 +351,7 @@ def title_of(analysis: Analysis) -> str:
 def facts_of(analysis: Analysis) -> list[str]:
     release, shared = analysis.release, analysis.shared_triplets
     people = ("simulated annotator", None) if release.simulated else ("person", "people")
-    n_shared = f"{shared.n_shared:,}" if shared.n_shared else "none"
+    n_shared = {0: "none", shared.n_triplets: "all"}.get(shared.n_shared, f"{shared.n_shared:,}")
     facts = [
         f"{release.name} {release.version}",
         count_text(release.n_questions, "question"),
@@ -549,17 +621,11 @@ def _axis(places: Sequence[Interval], neutral: float, margin: float | None) -> A
 
 def _paper(analysis: Analysis, answer: Answer) -> str:
     """A sentence or two to paste into a paper; what disagrees is part of it."""
-    release, verdict, rules = analysis.release, answer.verdict, answer.rules
-    n_dropped = sum(answer.excluded.dropped.values()) if answer.excluded else 0
-    excluded = f"; {count_text(n_dropped, 'question')} excluded" if n_dropped else ""
-    people = ("simulated annotator", None) if release.simulated else ("person", "people")
+    verdict, rules = answer.verdict, answer.rules
     said = SENTENCES[rules.question][verdict.verdict].format(
         a=verdict.a, b=verdict.b, margin=rules.margin or 0.0
     )
-    text = (
-        f"In {count_text(release.n_questions, 'paired comparison')} by "
-        f"{count_text(release.n_participants, *people)} ({release.study}{excluded}), {said}"
-    )
+    text = f"{_compared(analysis)}, {said}"
     estimate, interval, _ = shown(verdict)
     if interval:
         figures = f"{NAMES[verdict.statistic]} {estimate}, 95% CI {interval}"
@@ -582,6 +648,19 @@ def _paper(analysis: Analysis, answer: Answer) -> str:
         both_ways = " x " in verdict.ci.unit
         unit = "participants and triplets" if both_ways else f"{verdict.ci.unit}s"
         text += f" Intervals account for {unit}."
+    return text
+
+
+def _compared(analysis: Analysis) -> str:
+    """How many comparisons by how many people, as the start of a sentence."""
+    release, excluded = analysis.release, analysis.excluded
+    n_dropped = sum(excluded.dropped.values()) if excluded else 0
+    dropped = f"; {count_text(n_dropped, 'question')} excluded" if n_dropped else ""
+    people = ("simulated annotator", None) if release.simulated else ("person", "people")
+    text = (
+        f"In {count_text(release.n_questions, 'paired comparison')} by "
+        f"{count_text(release.n_participants, *people)} ({release.study}{dropped})"
+    )
     return f"(Simulated.) {text}" if release.simulated else text
 
 
@@ -696,9 +775,9 @@ def _people_chart(verdict: Verdict, gaps: Sequence[float]) -> Chart:
 # The view as LaTeX: a section to input into a paper.
 
 
-def latex_section(view: AnswerView, table: Table, *, simulated: bool, venue: Venue) -> str:
-    """The sentence and the table of all pairs; it needs booktabs."""
-    floats = to_latex(table, simulated=simulated, venue=venue)
+def latex_section(view: AnswerView, pairs: Table | None, simulated: bool, venue: Venue) -> str:
+    """The sentence and the table of all pairs; it needs the package booktabs."""
+    floats = "" if pairs is None else to_latex(pairs, simulated=simulated, venue=venue)
     return f"\\section{{{escape(view.title)}}}\n\n{breakable(view.paper)}\n\n{floats}"
 
 
@@ -719,7 +798,7 @@ def text_lines(view: AnswerView) -> list[str]:
         *(f"{heading}: {text}" for heading, text in view.notices),
         f"{view.facts[0]}: {', '.join(view.facts[1:])}",
         view.excluded,
-        view.plan,
+        *([view.plan] if view.plan else []),
         "",
         f"  {before}{word.upper()}{after}",
         *(
@@ -732,48 +811,16 @@ def text_lines(view: AnswerView) -> list[str]:
         *([f"  Order: {'  >  '.join(view.order)}"] if view.order else []),
     ]
     doubts = [
-        f"What could change this ({view.lead})",
+        *([f"What could change this ({view.lead})"] if view.doubts else []),
         *(_doubt_line(row) for row in view.doubts),
         *([f"  Not tried: {view.not_tried}."] if view.not_tried else []),
+        *([""] if view.doubts else []),
     ]
     foot = [view.intervals, *(f"{each}." for each in view.cautions), MORE]
     used = sum(len(_wrapped(line)) for line in (*head, *doubts, *foot)) + 3
     return [
-        *head, "", *_pair_lines(view, max(1, MOST_LINES - used - 2)), "", *doubts, "", *foot,
+        *head, "", *_pair_lines(view, max(1, MOST_LINES - used - 2)), "", *doubts, *foot,
     ]  # fmt: skip
-
-
-def single_lines(analysis: Analysis) -> list[str]:
-    """The same for fewer than two metrics or systems, where nothing is compared."""
-    lines = [f"{heading}: {text}" for heading, text in notices_of(analysis)]
-    facts = facts_of(analysis)
-    lines += [f"{facts[0]}: {', '.join(facts[1:])}", excluded_text(analysis.excluded), ""]
-    if not analysis.release.n_questions:
-        return [*lines, "  There are no answers, so every figure is undefined."]
-    for name, metric in analysis.metrics.items():
-        rate, rho = metric.preference.tie_half, metric.spearman
-        lines += [f"  {_against_chance(name, rate)}", ""]
-        for label, estimate, about in (
-            ("tie_half", rate, "of preferences, its ties half; chance 0.5"),
-            ("symmetric rate", metric.preference.symmetric, "the same without its ties"),
-            ("rho", rho, "with the scores of the sets; chance 0"),
-        ):
-            cell = estimate_cell(estimate)
-            figure = cell.why_undefined if isnan(cell.value) else cell_text(cell)
-            lines.append(f"  {label:<15} {figure or '':<21}  n = {estimate.n:,}: {about}")
-    ci = analysis.position_bias.ci
-    cautions = [f"{ci.note or ci.reason}."] if ci is not None and (ci.note or ci.reason) else []
-    return [*lines, "", intervals_of(ci), *cautions, MORE]
-
-
-def _against_chance(name: str, rate: Rate) -> str:
-    if isnan(rate.rate) or rate.ci is None or isnan(rate.ci.low):
-        return f"UNDEFINED whether {name} agrees with people better than chance"
-    if rate.ci.low > CHANCE["tie_half"]:
-        return f"{name} agrees with people BETTER than chance"
-    if rate.ci.high < CHANCE["tie_half"]:
-        return f"{name} agrees with people WORSE than chance"
-    return f"UNDECIDED whether {name} agrees with people better than chance"
 
 
 def _wrapped(line: str) -> list[str]:
@@ -787,7 +834,7 @@ def _doubt_line(row: DoubtRow) -> str:
 
 def _pair_lines(view: AnswerView, most: int) -> Iterator[str]:
     shown_rows = view.rows if len(view.rows) <= most else view.rows[: max(1, most - 1)]
-    names = [f"{row.a} and {row.b}" for row in shown_rows]
+    names = [row.name for row in shown_rows]
     figures = [f"{row.estimate} {row.interval}".strip() for row in shown_rows]
     words = [f"{row.word}{' !' if row.flag else ''}" for row in shown_rows]
     width = min(44, max(map(len, names)))

@@ -111,8 +111,8 @@ def report_files(
     for name, drawn in charts.items():
         files |= {f"figures/{name}.{kind}": content for kind, content in drawn.items()}
     if document.answer is not None:
-        (verdicts,) = (each for each in document.tables() if each.name.startswith("verdicts"))
-        section = latex_section(document.answer, verdicts, simulated=simulated, venue=venue)
+        of_pairs = (each for each in document.tables() if each.name.startswith("verdicts"))
+        section = latex_section(document.answer, next(of_pairs, None), simulated, venue)
         files["section.tex"] = section.encode()
     for table in document.tables():
         latex = to_latex(table, simulated=simulated, venue=venue)

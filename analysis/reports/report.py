@@ -24,7 +24,6 @@ from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.json_results import UNDEFINED, json_value
 from hsfiq.analysis.reports.answer import (
     evidence_of,
-    single_lines,
     text_lines,
     title_of,
     view_of,
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+NOTHING = "There is nothing to compare: no answers, or neither metrics nor two systems."
 FOOTNOTE = (files("hsfiq.analysis.reports") / "footnote.txt").read_text(encoding="utf-8").rstrip()
 
 
@@ -198,8 +198,8 @@ def analysis_text(analysis: Analysis, *, tables: bool = False, explain: bool = F
         tables: add the tables of what was computed.
         explain: add the definitions of the statistics.
     """
-    answer = analysis.answer
-    lines = single_lines(analysis) if answer is None else text_lines(view_of(analysis, answer))
+    view = view_of(analysis)
+    lines = [title_of(analysis), NOTHING] if view is None else text_lines(view)
     blocks = ["\n".join(folded(line.replace(MINUS, "-")) for line in lines)]
     if tables:
         blocks.append(sections_text(sections_of(analysis)))
@@ -286,7 +286,7 @@ def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | Non
             *(section.without(evidence) for section in sections),
             methods_section(bootstrap, analysis.comparisons),
         ),
-        answer=None if analysis.answer is None else view_of(analysis, analysis.answer),
+        answer=view_of(analysis),
         evidence=evidence,
     ).drawn()
     return Report(analysis, distribution, document)

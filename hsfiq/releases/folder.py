@@ -149,12 +149,17 @@ def content_digest(manifest: Mapping[str, Any], digests: Mapping[str, str]) -> s
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def options_of(manifest: Mapping[str, Any]) -> Iterator[Any]:
-    """The filters, and what else was asked for or stated."""
-    yield [
+def filters_in(manifest: Mapping[str, Any]) -> list[str]:
+    """The filters of the export, as `--filter` takes them."""
+    return [
         str(NamedFilter(each["name"], *next(iter(each["parameters"].items()), ())))
         for each in manifest["filters"]
     ]
+
+
+def options_of(manifest: Mapping[str, Any]) -> Iterator[Any]:
+    """The filters, and what else was asked for or stated."""
+    yield filters_in(manifest)
     if split := manifest.get("split"):
         yield {name: split[name] for name in SPLIT_OPTIONS}
     extras: dict[str, Any] = {"layouts": sorted(manifest.get("layouts", ()))}

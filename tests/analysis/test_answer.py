@@ -307,7 +307,7 @@ def missing(release: Release, n: int, tmp_path: Any) -> Release:
     folder = tmp_path / "release"
     folder.mkdir()
     funnel = {"steps": [{"rule": "contradicts", "dropped": n}, {"rule": "check", "dropped": 9}]}
-    manifest = {"funnel": funnel, "filters": [{"name": "invalid"}]}
+    manifest = {"funnel": funnel, "filters": [{"name": "too-fast", "parameters": {"seconds": 2.0}}]}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return replace(release, folder=folder)
 
@@ -318,7 +318,7 @@ def test_the_worst_case_of_systems(drawn: tuple[Release, pd.Series], tmp_path: A
     found = answer_of(release)
     verdict, worst = found.verdict, found.at_worst[0]
     assert found.excluded is not None
-    assert (found.excluded.n_missing, found.excluded.filters) == (10, ("invalid",))
+    assert (found.excluded.n_missing, found.excluded.filters) == (10, ("too-fast(seconds=2)",))
 
     def with_more(n: int) -> float:
         more = release.preferences.iloc[:1].loc[lambda rows: rows.index.repeat(n)]
