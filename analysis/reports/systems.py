@@ -56,6 +56,7 @@ WORDS = {
 }
 
 
+WIN_RATE = "Win rate less one half, apart from the side,"
 MOST_CHARTED = 15  # pairs: more do not fit a page
 
 
@@ -71,7 +72,9 @@ def verdicts_section(verdicts: Sequence[Verdict]) -> Section:
         (each.a, each.b, cell, p_cell(each.p_holm, each.reason), WORDS[each.verdict])
         for each, cell in zip(verdicts, cells, strict=True)
     )
-    pairs = table(f"verdicts_{kind}", rows)
+    statistic = verdicts[0].statistic
+    what = WIN_RATE if statistic == "win_rate" else f"{STATISTIC_NAMES[statistic]}, the difference"
+    pairs = table(f"verdicts_{kind}", rows, what=f"{what} of every two {kind}")
     if len(verdicts) > MOST_CHARTED:
         return Section("verdicts", title, (pairs,))
     chart = charts.interval_chart(

@@ -106,7 +106,13 @@ def tables(report: Report) -> dict:
 
 @needs_latex
 def test_latex_compiles_and_fits_the_text(many: Report, tmp_path: Path) -> None:
-    assert too_wide(many.document.tables(), tmp_path) == []
+    texts = [to_latex(table, simulated=True) for table in many.document.tables()]
+    assert too_wide(texts, tmp_path) == []
+
+
+@needs_latex
+def test_the_section_for_a_paper_compiles_and_fits_the_text(many: Report, tmp_path: Path) -> None:
+    assert too_wide([many.files()["section.tex"].decode()], tmp_path) == []
 
 
 LONG_NAMES = (
@@ -126,12 +132,12 @@ def test_long_names_are_broken_in_latex(tmp_path: Path) -> None:
         tuple((name, *[NumberCell(0.5, bounds=(0.4, 0.6))] * 6) for name in LONG_NAMES),
         note=f"More of {LONG_NAMES[1]}, {LONG_NAMES[2]} and {LONG_NAMES[0]}.",
     )
-    assert too_wide([table], tmp_path) == []
+    assert too_wide([to_latex(table, simulated=True)], tmp_path) == []
 
 
-def too_wide(tables: Iterable[Table], folder: Path) -> list[str]:
-    """By how many points lines of these tables are too wide, where LaTeX finds it."""
-    text = "\\clearpage\n".join(to_latex(table, simulated=True) for table in tables)
+def too_wide(texts: Iterable[str], folder: Path) -> list[str]:
+    """By how many points lines of these texts are too wide, where LaTeX finds it."""
+    text = "\\clearpage\n".join(texts)
     (folder / "all.tex").write_text(f"{PREAMBLE}{text}\\end{{document}}\n", encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
     process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
