@@ -497,11 +497,13 @@ class Precision(JsonRecord):
         mean: over the simulated studies.
         width: of a valid 95% interval.
         difference: the smallest difference of two metrics detected with a power of 80%.
+        df: the degrees of freedom of both.
     """
 
     mean: float
     width: float
     difference: float
+    df: float
 
 
 @dataclass(frozen=True)
@@ -659,6 +661,7 @@ def _precision(samples: FloatArray, df: FloatArray) -> dict[Statistic, Precision
             mean=float(means[place]),
             width=width_in_sd(df[place]) * float(alone[place]),
             difference=detectable_in_sd(df[place]) * float(between[place]),
+            df=float(df[place]),
         )
         for place, name in enumerate(SENSITIVE_STATISTICS)
     }
@@ -780,9 +783,10 @@ def precision_of_metrics(
     size: Size, statistic: Statistic, *, difference: float, alpha: float
 ) -> Planned:
     """Plan the comparison of two metrics, from simulated studies of one size."""
-    sd = size.precision[statistic].difference / DETECTABLE
-    half_width = float(stats.norm.ppf(1 - alpha / 2)) * sd
-    least = half_width + float(stats.norm.ppf(POWER)) * sd
+    precision = size.precision[statistic]
+    sd = precision.difference / detectable_in_sd(precision.df)
+    half_width = float(stats.t.ppf(1 - alpha / 2, precision.df)) * sd
+    least = half_width + float(stats.t.ppf(POWER, precision.df)) * sd
     needed = max(2, ceil((least / difference) ** 2 * size.participants))
     sizes = size.participants, size.questions
     return Planned(statistic, *sizes, alpha, half_width, difference, needed)
