@@ -667,6 +667,14 @@ def _precision(samples: FloatArray, df: FloatArray) -> dict[Statistic, Precision
     }
 
 
+def people_for(in_sd: Callable[[float], float], variance: float, rate: float, target: float) -> int:
+    """The least n with in_sd(rate x n - 1 degrees of freedom) x sqrt(variance / n) <= target."""
+    least = max(2, ceil(in_sd(inf) ** 2 * variance / target**2))  # with a known variance
+    return next(
+        n for n in count(least) if in_sd(max(1.0, rate * n - 1)) * sqrt(variance / n) <= target
+    )
+
+
 def _needed(
     questions: int,
     measured: Mapping[int, tuple[FloatArray, FloatArray]],
@@ -681,19 +689,11 @@ def _needed(
     alone, between = np.mean(variances, axis=0)  # each (statistics,)
     rates = np.mean([(df + 1) / n for n, (_, df) in measured.items()], axis=0)
 
-    def reaches(
-        in_sd: Callable[[float], float], variance: float, rate: float, target: float
-    ) -> int:
-        least = max(2, ceil(in_sd(inf) ** 2 * variance / target**2))  # with a known variance
-        return next(
-            n for n in count(least) if in_sd(max(1.0, rate * n - 1)) * sqrt(variance / n) <= target
-        )
-
     def by_statistic(
         in_sd: Callable[[float], float], variances: FloatArray, target: float
     ) -> Counts:
         return {
-            name: reaches(in_sd, variance, rate, target)
+            name: people_for(in_sd, variance, rate, target)
             for name, variance, rate in zip(SENSITIVE_STATISTICS, variances, rates, strict=True)
         }
 
@@ -786,8 +786,12 @@ def precision_of_metrics(
     precision = size.precision[statistic]
     sd = precision.difference / detectable_in_sd(precision.df)
     half_width = float(stats.t.ppf(1 - alpha / 2, precision.df)) * sd
-    least = half_width + float(stats.t.ppf(POWER, precision.df)) * sd
-    needed = max(2, ceil((least / difference) ** 2 * size.participants))
+
+    def detectable(df: float) -> float:
+        return float(stats.t.ppf(1 - alpha / 2, df) + stats.t.ppf(POWER, df))
+
+    per_person = (precision.df + 1) / size.participants
+    needed = people_for(detectable, sd**2 * size.participants, per_person, difference)
     sizes = size.participants, size.questions
     return Planned(statistic, *sizes, alpha, half_width, difference, needed)
 

@@ -264,8 +264,9 @@ def test_the_precision_of_metrics_is_that_of_the_simulation(statistic: Statistic
     result = power(PUBLISHED, participants=(20,), questions=(10,), n_studies=60, difference=0.1)
     planned = precision_of_metrics(result.sizes[0], statistic, difference=0.1, alpha=0.05)
     assert planned.needed == result.needed[0].for_difference[statistic]
-    least = result.sizes[0].precision[statistic].difference
-    assert planned.half_width == pytest.approx(least * 1.96 / 2.8016, rel=1e-4)
+    precision = result.sizes[0].precision[statistic]
+    share = stats.t.ppf(0.975, precision.df) / stats.t.ppf([0.975, 0.8], precision.df).sum()
+    assert planned.half_width == pytest.approx(precision.difference * share)
     strict = precision_of_metrics(result.sizes[0], statistic, difference=0.1, alpha=0.01)
     assert strict.half_width > planned.half_width
 
