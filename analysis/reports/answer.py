@@ -35,6 +35,7 @@ from hsfiq.analysis.reports.systems import by_win_rate, systems_chart, win_matri
 from hsfiq.analysis.reports.tables import breakable, escape, to_latex
 from hsfiq.analysis.reports.text import WIDTH
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
+from hsfiq.analysis.sensitivity import Sensitivity
 from hsfiq.analysis.statistics.preference import Rate
 from hsfiq.analysis.verdicts import NEUTRAL, Verdict
 from hsfiq.text import count_text
@@ -245,6 +246,8 @@ def _view_of_metric(analysis: Analysis, name: str, metric: MetricAnalysis) -> An
         if not isnan(cell.value)
     ]
     places = [row.place for row in rows if row.place is not None]
+    details = analysis.details
+    doubts = [] if details is None else [*_doubts_of_metric(name, details.sensitivity)]
     said = "; ".join(f"{label} {text}" for label, text, _ in shown_figures)
     return AnswerView(
         title=title_of(analysis),
@@ -263,7 +266,28 @@ def _view_of_metric(analysis: Analysis, name: str, metric: MetricAnalysis) -> An
         paper=f"{_compared(analysis)}, {name} was compared with human judgments ({said}; 95% CI).",
         intervals=intervals_of(ci),
         cautions=_cautions(ci),
+        lead=_lead(doubts),
+        doubts=doubts,
+        doubt_axis=_axis([row.place for row in doubts if row.place is not None], NEUTRAL, None),
     )
+
+
+def _doubts_of_metric(name: str, sensitivity: Sensitivity) -> Iterator[DoubtRow]:
+    """Its tie_half without the answers that each rule leaves out, and without any one person."""
+    base = sensitivity.rows[0].conclusions
+    for row in sensitivity.rows[1:]:
+        if row.conclusions is None or base is None or not row.n_dropped:
+            continue
+        estimate = row.conclusions.estimates["tie_half"][name]
+        words = [each.verdicts["tie_half"][name] for each in (base, row.conclusions)]
+        text, interval = value_and_interval(estimate_cell(estimate))
+        about = f"{SHORT_RULE.sub('', row.rule)} ({row.n_dropped:,} fewer)"
+        is_same = words[0] == words[1]
+        place = None
+        if estimate.ci is not None and not isnan(estimate.ci.low):
+            place = Interval(estimate.ci.low, estimate.value, estimate.ci.high)
+        kind, word = ("better", "unchanged") if is_same else ("changes", words[1])
+        yield DoubtRow(about, text, interval, word, kind, place)
 
 
 def _rate_row(label: str, rate: Rate) -> PairRow:

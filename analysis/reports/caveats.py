@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,39 +11,21 @@ import pandas as pd
 from hsfiq.analysis.analyze import Analysis, Details
 from hsfiq.analysis.data.columns import contradictions, has_preference, looked_up
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.answer import excluded_text
 from hsfiq.analysis.reports.document import (
-    DASH,
     Block,
-    Chart,
-    Column,
-    NumberCell,
-    Row,
     Section,
-    Table,
     bounds_text,
-    estimate_cell,
-    number_cell,
     number_text,
     read_toml,
     table,
 )
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.intervals import FEW_CLUSTERS
-from hsfiq.analysis.sensitivity import (
-    CHANCE,
-    SENSITIVE_STATISTICS,
-    UNDEFINED_REASON,
-    FilteredConclusions,
-    Sensitivity,
-    Statistic,
-)
 from hsfiq.analysis.statistics.comparison import Comparison
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 
 # What the data can and cannot show, in sentences made from the release itself.
@@ -59,19 +40,14 @@ def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Cav
         return (("There are no answers", "The release is empty, so every figure is undefined."),)
     return (
         *_shared_triplets(analysis),
-        *_notes(analysis),
-        *_simulated(analysis),
         *_data(release, analysis),
         *_few_participants(analysis),
-        *_exclusions(analysis),
         *_base_rate(release, analysis),
         *_rules(analysis),
         *_metric_ties(analysis),
-        *_missing(analysis),
         *_dependent_evidence(release),
         *_overlap(analysis, details),
         *_categories(details),
-        *_sensitivity(details),
     )
 
 
@@ -96,20 +72,6 @@ def _shared_triplets(analysis: Analysis) -> Iterator[Caveat]:
             "for other people and other queries together."
         )
     yield "Participants share triplets", text
-
-
-def _notes(analysis: Analysis) -> Iterator[Caveat]:
-    if analysis.notes:
-        yield "Limits of this analysis", " ".join(map(sentence, analysis.notes))
-
-
-def _simulated(analysis: Analysis) -> Iterator[Caveat]:
-    if analysis.release.simulated:
-        text = (
-            "The answers come from simulated annotators. Every figure describes the "
-            "simulation, not what people think."
-        )
-        yield "Simulated answers", text
 
 
 def _data(release: Release, analysis: Analysis) -> Iterator[Caveat]:
@@ -144,12 +106,6 @@ def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
             "cannot show how much others differ."
         )
         yield "Few participants", text
-
-
-def _exclusions(analysis: Analysis) -> Iterator[Caveat]:
-    if analysis.excluded is not None:
-        text = excluded_text(analysis.excluded).removeprefix("Excluded: ")
-        yield "Excluded questions", f"{text[0].upper()}{text[1:]}"
 
 
 def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:
@@ -205,21 +161,6 @@ def _metric_ties(analysis: Analysis) -> Iterator[Caveat]:
         yield "Metric ties", f"{'; '.join(shares)}. Rules with a strict > exclude these pairs."
 
 
-def _missing(analysis: Analysis) -> Iterator[Caveat]:
-    for name, metric in analysis.metrics.items():
-        missing = metric.missing
-        if missing.n:
-            examples = ", ".join(missing.first) + (
-                ", ..." if missing.n > len(missing.first) else ""
-            )
-            sets = count_text(analysis.release.n_sets, "set")
-            text = (
-                f"It has no value for {missing.n:,} of {sets} ({examples}); its figures exclude "
-                "them."
-            )
-            yield f"{name} is incomplete", text
-
-
 def _dependent_evidence(release: Release) -> Iterator[Caveat]:
     answers = release.preferences
     decided = has_preference(answers) & (answers["score_1"] != answers["score_2"])
@@ -257,15 +198,6 @@ def _overlap(analysis: Analysis, details: Details) -> Iterator[Caveat]:
 def _categories(details: Details) -> Iterator[Caveat]:
     if details.categories.note is not None:
         yield "Categories", sentence(details.categories.note)
-
-
-def _sensitivity(details: Details) -> Iterator[Caveat]:
-    changing = [row.rule for row in details.sensitivity.rows if row.changes]
-    if changing:
-        yield (
-            "Conclusions depend on which answers count",
-            f"They change {'; '.join(changing)}. See the sensitivity tables.",
-        )
 
 
 # The section on how each figure is computed: its formula and source.
@@ -330,101 +262,3 @@ def intervals_text(bootstrap: Bootstrap) -> str:
         "freedom of the effective number of clusters, which is smaller if some have many more "
         f"answers than others (Carter, Schnepel and Steigerwald 2017); {draws}"
     )
-
-
-# The section on whether the conclusions change without questionable answers.
-
-METHODS: dict[Statistic, str] = {"rho": "spearman", "tie_half": "tie_half"}
-
-
-def sensitivity_section(sensitivity: Sensitivity) -> Section:
-    """The main figures again under each rule, and without each participant."""
-    tables = (_table(sensitivity, statistic) for statistic in SENSITIVE_STATISTICS)
-    blocks: tuple[Block, ...] = (_chart(sensitivity), *tables, _leave_one_out_table(sensitivity))
-    return Section("sensitivity", "Sensitivity", blocks)
-
-
-def _metrics(sensitivity: Sensitivity) -> list[str]:
-    base = sensitivity.rows[0].conclusions
-    return [] if base is None else list(base.estimates[SENSITIVE_STATISTICS[0]])
-
-
-def _cell(row: FilteredConclusions, statistic: Statistic, metric: str) -> NumberCell:
-    if row.conclusions is None:
-        return number_cell(float("nan"), row.reason or "")
-    return estimate_cell(row.conclusions.estimates[statistic][metric])
-
-
-def _table(sensitivity: Sensitivity, statistic: Statistic) -> Table:
-    metrics = _metrics(sensitivity)
-    rows: tuple[Row, ...] = tuple(
-        (
-            row.rule,
-            number_cell(float("nan"), row.reason) if row.n_dropped is None else row.n_dropped,
-            *(_cell(row, statistic, metric) for metric in metrics),
-            "; ".join(row.changes) or (DASH if row.conclusions is None else "none"),
-        )
-        for row in sensitivity.rows
-    )
-    columns = (Column(name, f"{statistic} of {name}", METHODS[statistic]) for name in metrics)
-    changes = Column("changes", "Changed conclusions")
-    return table(f"sensitivity_{statistic}", rows, *columns, changes)
-
-
-def _chart(sensitivity: Sensitivity) -> Chart:
-    defined = [row for row in sensitivity.rows if row.conclusions is not None]
-    metrics = _metrics(sensitivity)
-
-    def paint(figure: Figure) -> None:
-        panels = figure.subplots(1, len(SENSITIVE_STATISTICS), sharey=True)
-        for axes, statistic in zip(panels, SENSITIVE_STATISTICS, strict=True):
-            series = {name: [_cell(row, statistic, name) for row in defined] for name in metrics}
-            charts.draw_intervals(axes, [_two_lines(row.rule) for row in defined], series)
-            charts.draw_reference(axes, CHANCE[statistic], "chance")
-            axes.set_xlabel(statistic)
-        charts.draw_legend(figure, panels[0])
-
-    return Chart(
-        "sensitivity",
-        "The main figures without questionable answers",
-        _caption(sensitivity),
-        "For each way of excluding answers, rho and tie_half of every metric with intervals.",
-        (charts.WIDTH + 0.6, charts.intervals_height(len(defined), len(metrics), 1.2)),
-        paint,
-        is_wide=True,
-        is_empty=not any(
-            not isnan(_cell(row, statistic, name).value)
-            for row in defined
-            for statistic in SENSITIVE_STATISTICS
-            for name in metrics
-        ),
-    )
-
-
-def _two_lines(rule: str) -> str:
-    first, *rest = textwrap.wrap(rule, 27, break_long_words=False, break_on_hyphens=False)
-    return "\n".join([first, " ".join(rest)] if rest else [first])
-
-
-def _caption(sensitivity: Sensitivity) -> str:
-    applied = [row for row in sensitivity.rows[1:] if row.conclusions is not None]
-    not_applied = len(sensitivity.rows) - 1 - len(applied)
-    changing = [row.rule for row in applied if row.changes]
-    caption = f"Of {len(applied)} ways to exclude questionable answers, {len(changing) or 'none'} "
-    caption += "change a conclusion" if len(changing) > 1 else "changes a conclusion"
-    caption += f": {'; '.join(changing)}." if changing else "."
-    if not_applied:
-        needs = "it needs" if not_applied == 1 else "they need"
-        caption += f" {not_applied} more could not be tried, as what {needs} was not recorded."
-    return caption
-
-
-def _leave_one_out_table(sensitivity: Sensitivity) -> Table:
-    rows: list[Row] = []
-    for statistic in SENSITIVE_STATISTICS:
-        for metric, bounds in sensitivity.jackknife.ranges[statistic].items():
-            reason = UNDEFINED_REASON if isnan(bounds.low) else None
-            low, high = (number_cell(bound, reason) for bound in (bounds.low, bounds.high))
-            without = (bounds.low_without or DASH, bounds.high_without or DASH)
-            rows.append((statistic, metric, low, without[0], high, without[1]))
-    return table("left_out", rows)

@@ -28,7 +28,7 @@ from hsfiq.analysis.reports.answer import (
     title_of,
     view_of,
 )
-from hsfiq.analysis.reports.caveats import caveats, methods_section, sensitivity_section, sentence
+from hsfiq.analysis.reports.caveats import caveats, methods_section, sentence
 from hsfiq.analysis.reports.charts import draw, to_svg
 from hsfiq.analysis.reports.correlation import (
     ScoreDistribution,
@@ -247,8 +247,6 @@ def sections_of(
         yield overlap_section(details.overlap)
     if analysis.judges:
         yield judges_section(analysis.judges)
-    if details is not None:
-        yield sensitivity_section(details.sensitivity)
 
 
 def metrics_sections(

@@ -27,7 +27,7 @@ def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         exec(compile(source, f"{NOTEBOOK.name}, code cell {index}", "exec"), names)
     report = names["report"]
     assert isinstance(report, Report)
-    assert {"Simulated answers", "Few participants"} <= dict(report.document.caveats).keys()
+    assert {"The base rate", "Few participants"} <= dict(report.document.caveats).keys()
     assert {path.name for path in Path("report").iterdir()} == {
         "report.html",
         "results.json",

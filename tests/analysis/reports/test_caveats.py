@@ -28,14 +28,15 @@ def test_caveats_describe_release(overlapping: tuple[Release, pd.Series], tmp_pa
     half.to_frame().assign(score=range(len(half))).to_csv(path, index=False)
     report = analysis.report(release, ["half"], [path], quick_bootstrap(release))
     caveats = dict(report.document.caveats)
-    assert "Simulated answers" not in caveats
     assert "24 people compared" in caveats["The data"]
     assert "24 participants are few" in caveats["Few participants"]
-    excluded, unknown = caveats["Excluded questions"].split(". ")
+    assert report.document.answer is not None
+    excluded, unknown = report.document.answer.excluded.split(". ")
     assert "7 flagged irrelevant" in excluded
     assert "a failed check" in unknown
     assert "In 1 question neither" in caveats["Human ties"]
-    assert "no value for 720 of 1,440 sets" in caveats["half is incomplete"]
+    (notice,) = report.document.answer.notices
+    assert "half has no value for 720 sets" in notice[1]
     assert "1,440 of 1,440 sets" in caveats["Overlap between annotators"]
     assert "Inter-annotator agreement is unknown" not in caveats
 

@@ -37,7 +37,7 @@ def numbers(value: object) -> Iterator[float]:
 def test_the_folder_holds_every_output(full_report: Report, files: dict[str, bytes]) -> None:
     charts = [chart.name for chart in full_report.document.charts()]
     tables = [table.name for table in full_report.document.tables()]
-    assert len(charts) == len(set(charts)) == 11
+    assert len(charts) == len(set(charts)) == 10
     assert len(tables) == len(set(tables))
     assert {"table2_spearman", "table3_preference_rate", "table6_set_scores"} <= set(tables)
     assert set(files) == {
