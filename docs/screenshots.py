@@ -263,7 +263,7 @@ def picture_results(browser: Browser, folder: Path) -> None:
         *_, hp = export_releases(session, study, ["hp"], Filters(invalid=True), parent=folder)
     database.close()
     write_report(report(hp.folder, []).files(), folder / "report")
-    page.goto((folder / "report" / "report.html").as_uri() + "#verdicts")
+    page.goto((folder / "report" / "report.html").as_uri())
     keep(page, "report")
     page.close()
 
