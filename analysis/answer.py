@@ -50,9 +50,11 @@ from hsfiq.analysis.verdicts import (
     compared_metrics,
     compared_systems_by,
     decided,
+    p_of_equivalence,
 )
 from hsfiq.errors import UnreadableInput
 from hsfiq.releases.folder import filters_in, manifest_of
+from hsfiq.text import count_text
 
 # How verdicts are decided, and what was decided.
 
@@ -67,6 +69,7 @@ class DecisionRules(SparseRecord):
         pair: the pair that the question is about; None for the best two.
         exclusions: the filters that the study declared; None if it declared no rules.
         declared: whether the study declared these rules before it was opened.
+        has_pair: whether the pair is among those that are compared.
     """
 
     question: Kind
@@ -76,6 +79,7 @@ class DecisionRules(SparseRecord):
     pair: tuple[str, str] | None = None
     exclusions: tuple[str, ...] | None = None
     declared: bool = False
+    has_pair: bool = True
 
     @classmethod
     def of(cls, release: Release, question: Kind, margin: float | None = None) -> DecisionRules:
@@ -119,7 +123,8 @@ class AtWorst(SparseRecord):
     """A verdict if all missing answers had favored b.
 
     Attributes:
-        n_missing: how many assigned questions the release lacks; None if it does not say.
+        n_missing: how many questions were excluded or not answered; None if the release does not
+            say.
         difference, change: then; NaN and None if `n_missing` is unknown.
         tipping_point: the least number of answers for b that brings the difference to 0; None if
             it is undefined, for `reason`.
@@ -252,7 +257,7 @@ def answer(
 ) -> Answer | None:
     """Answer which of the metrics agrees best, or without metrics, which system people prefer.
 
-    None if there is no pair to compare. UnreadableInput: the declared pair is not compared.
+    None if there is no pair to compare.
     """
     question: Kind = "metrics" if values else "systems"
     study = _Study(release, values, bootstrap, DecisionRules.of(release, question, margin))
@@ -270,7 +275,7 @@ def answer(
     first = _of_pair(verdicts, study.rules.pair)
     if first is None:
         first = verdicts[0]
-        study = replace(study, rules=replace(study.rules, pair=None))
+        study = replace(study, rules=replace(study.rules, has_pair=study.rules.pair is None))
     others = [replace(each, simulated=release.simulated) for each in study.others(comparisons)]
     excluded = excluded_from(release)
     return Answer(
@@ -284,7 +289,7 @@ def answer(
             _at_worst(study, tested, number, verdict, excluded)
             for number, verdict in enumerate(verdicts)
         ],
-        people_to_decide=_people_to_decide(release, first),
+        people_to_decide=_people_to_decide(release, first, study.rules.alpha / len(verdicts)),
         excluded=excluded,
         of_people=_of_people(study, first),
     )
@@ -295,9 +300,11 @@ def _of_pair(verdicts: Sequence[Verdict], pair: tuple[str, str] | None) -> Verdi
 
 
 def change_of(before: Verdict, after: Verdict) -> str:
-    """What became of a verdict on the same pair: "unchanged", "reversed" or its new word."""
+    """What became of a verdict on the same pair: "unchanged", "reversed" or a's new word."""
     if before.verdict == "better" == after.verdict:
         return "unchanged" if before.a == after.a else "reversed"
+    if after.verdict == "better":
+        return "better" if before.a == after.a else "worse"
     return "unchanged" if before.verdict == after.verdict else after.verdict
 
 
@@ -323,12 +330,12 @@ MOST_PEOPLE = 100_000
 """More would not be asked, so their number is not given."""
 
 
-def _people_to_decide(release: Release, verdict: Verdict) -> int | None:
-    """For a two-sided test at the level of 5%, if the variance falls with their number."""
+def _people_to_decide(release: Release, verdict: Verdict, alpha: float) -> int | None:
+    """For a two-sided test at the level alpha, if the variance falls with their number."""
     error = standard_error(verdict)
     if verdict.verdict != "undecided" or isnan(error) or verdict.difference <= 0:
         return None
-    quantiles = float(stats.norm.ppf((1 + LEVEL) / 2) + stats.norm.ppf(POWER))
+    quantiles = float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(POWER))
     people = release.n_participants * (quantiles * error / verdict.difference) ** 2
     return ceil(people) if people < MOST_PEOPLE else None
 
@@ -346,6 +353,9 @@ def _sorted(doubts: Sequence[Doubt]) -> list[Doubt]:
 def _by_statistic(first: Verdict, others: Sequence[Verdict]) -> Iterator[Doubt]:
     for other in others:
         if other.pair == first.pair:
+            if other.verdict == "undefined":
+                yield Doubt(other.statistic, None, reason=other.reason)
+                continue
             is_decided = "better" in (first.verdict, other.verdict)
             change = change_of(first, other) if is_decided else "unchanged"
             yield Doubt(other.statistic, None, signed_as(first, other), change)
@@ -367,7 +377,10 @@ def _doubt(
     again: dict[frozenset[str], Verdict] = {}
     if kept.any():
         tested = study.tested(study.release.subset(kept))
-        again = {each.pair: each for each in decided(tested, study.rules.alpha)}
+        again = {
+            each.pair: replace(each, simulated=study.release.simulated)
+            for each in decided(tested, study.rules.alpha)
+        }
     if first.pair not in again:
         return Doubt(about, n_dropped, reason="these answers do not compare the two")
     if again[first.pair].verdict == "undefined" != first.verdict:
@@ -393,14 +406,17 @@ def _choices(study: _Study, first: Verdict) -> Iterator[tuple[str, pd.Series[boo
     people = answers["participant_id"]
     if not study.values:
         shown = answers["system_1"].isin(first.pair) & answers["system_2"].isin(first.pair)
-        yield "direct comparisons alone", shown & (answers["system_1"] != answers["system_2"])
+        yield "direct comparisons only", shown & (answers["system_1"] != answers["system_2"])
     for rule, dropped in rules(answers, MIN_SECONDS, PRACTICE):
         yield rule, dropped if isinstance(dropped, str) else ~dropped
     of_triplet = triplets_of(answers["query_id"], release.triplets)
-    yield "one judgment of each triplet", ~of_triplet.duplicated()
+    drawn = np.random.default_rng(study.bootstrap.seed).permutation(len(answers))
+    yield "one judgment per triplet", ~of_triplet.iloc[drawn].duplicated().reindex(of_triplet.index)
     outliers = {each.participant for each in participants(release, {}).outliers}
-    count = f"{len(outliers):,} outlier{'' if len(outliers) == 1 else 's'}"
-    yield f"without {count} among the people", ~people.astype(str).isin(outliers)
+    yield (
+        f"without {count_text(len(outliers), 'outlying participant')}",
+        ~people.astype(str).isin(outliers),
+    )
     seconds = optional_column(answers, "active_seconds").groupby(people).median().dropna()
     fastest = seconds.nsmallest(int(FASTEST * len(seconds))).index
     yield "without the fastest quarter of people", ~people.isin(fastest)
@@ -409,7 +425,7 @@ def _choices(study: _Study, first: Verdict) -> Iterator[tuple[str, pd.Series[boo
             answers["query_id"], release.queries.set_index("query_id")["category"]
         ).replace("", None)
         for name in category.value_counts().index[:MOST_CATEGORIES]:
-            yield f"{name} alone", category == name
+            yield f"{name} only", category == name
 
 
 # The difference of each person alone.
@@ -605,17 +621,25 @@ def _at_worst(
     if isinstance(after, str):
         return replace(blank, reason=after)
     blank = replace(blank, tipping_point=_tipping_point(after, verdict.n))
-    if missing is None:
+    if not missing:
         return blank
     difference = after(missing)
-    error = standard_error(verdict) * verdict.n / (verdict.n + missing)
-    if isnan(difference) or isnan(error):
+    share = verdict.n / (verdict.n + missing)
+    error = standard_error(verdict) * share
+    if isnan(difference) or isnan(error) or verdict.ci is None:
         reason = "the spread of the difference is unknown"
         return replace(blank, difference=difference, reason=reason)
-    df = verdict.ci.df if verdict.ci is not None and verdict.ci.df is not None else np.inf
-    p = float(2 * stats.t.sf(abs(difference) / error, df))
+    df = np.inf if verdict.ci.df is None else verdict.ci.df
+    half = (verdict.difference - verdict.ci.low) * share
+    size = abs(difference)
     a, b = (verdict.a, verdict.b) if difference >= 0 else (verdict.b, verdict.a)
-    moved = replace(tested[number], verdict=replace(verdict, a=a, b=b), p=p)
+    ci = replace(verdict.ci, low=size - half, high=size + half)
+    worst = replace(verdict, a=a, b=b, difference=size, ci=ci)
+    moved = Tested(
+        worst,
+        float(2 * stats.t.sf(size / error, df)),
+        p_of_equivalence(worst, study.rules.margin),
+    )
     family = [*tested[:number], moved, *tested[number + 1 :]]
     again = decided(family, study.rules.alpha)[number]
     return replace(blank, difference=difference, change=change_of(verdict, again))

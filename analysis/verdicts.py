@@ -239,7 +239,7 @@ def compared_systems_by(
             UNDEFINED,
             "undecided",
         )
-        return Tested(verdict, p, _p_of_equivalence(verdict, margin))
+        return Tested(verdict, p, p_of_equivalence(verdict, margin))
 
     best_first = np.argsort(-resampled[0], kind="stable").tolist()
     return [compared(*pair) for pair in combinations(best_first, 2)]
@@ -299,7 +299,7 @@ def _of_difference(
         "undecided",
         found.reason,
     )
-    return Tested(verdict, found.p, _p_of_equivalence(verdict, margin))
+    return Tested(verdict, found.p, p_of_equivalence(verdict, margin))
 
 
 def _undefined_pair(kind: Kind, a: str, b: str, statistic: str, reason: str) -> Tested:
@@ -307,7 +307,7 @@ def _undefined_pair(kind: Kind, a: str, b: str, statistic: str, reason: str) -> 
     return Tested(Verdict(kind, a, b, statistic, nan, None, 0, nan, "undefined", reason), nan)
 
 
-def _p_of_equivalence(verdict: Verdict, margin: float | None) -> float:
+def p_of_equivalence(verdict: Verdict, margin: float | None) -> float:
     if margin is None:
         return UNDEFINED
     blank = _blank(verdict.kind, verdict.a, verdict.b, verdict.statistic, margin)

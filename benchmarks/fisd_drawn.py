@@ -235,6 +235,6 @@ def percent(share: Mapping[str, Any], *, with_ci: bool) -> str:
     if share["value"] is None:
         return "-"
     text = f"{100 * share['value']:.1f}"
-    if with_ci and share["ci"]:
+    if with_ci and share["ci"] and None not in share["ci"]:
         text += " [{:.1f}, {:.1f}]".format(*(100 * end for end in share["ci"]))
     return text

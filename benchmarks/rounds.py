@@ -249,7 +249,10 @@ def findings(analysis: SessionAnalysis, system: str) -> list[dict[str, Any]]:
             line[figure] = difference.figures[figure].to_json()
         if way in TABLE_6:  # FISD's mean rank is worse in each of its ablations
             low, high = line["mean_rank_current"]["ci"]
-            line["as in FISD"] = "yes" if low > 0 else "no" if high < 0 else "not settled"
+            is_known = low is not None
+            line["as in FISD"] = (
+                "yes" if is_known and low > 0 else "no" if is_known and high < 0 else "not settled"
+            )
         lines.append(line)
     return lines
 

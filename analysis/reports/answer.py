@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import floor, isnan, log10
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hsfiq.analysis.analyze import Analysis, Details, MetricAnalysis
-from hsfiq.analysis.answer import Answer, DecisionRules, Doubt, Excluded
+from hsfiq.analysis.answer import MOST_PEOPLE, Answer, DecisionRules, Doubt, Excluded
 from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.document import (
     DASH,
     MINUS,
+    AnswerView,
+    Axis,
     Block,
     Chart,
+    DoubtRow,
+    Interval,
     NumberCell,
+    PairRow,
     Style,
     Table,
     Venue,
@@ -101,9 +105,11 @@ EXCLUSION_RULES = {
     "skipped": "skipped because an image was missing",
     "excluded": "answered by excluded participants",
     "irrelevant": "flagged irrelevant",
-    "contradicts": "with a preference that contradicts the scores",
+    "contradicts": "whose preference contradicts the scores",
     "failed-checks": "in forms with a failed check",
-    "min-seconds": "answered too fast",
+    "unseen": "answered before all images were seen",
+    "too-fast": "answered too fast",
+    "straight-lining": "in a run of equal answers",
 }
 """The rules in a release's funnel, in words."""
 SHORT_RULE = re.compile(" of preference and scores| of each participant")
@@ -114,111 +120,6 @@ SIMULATED = (
 
 
 # An answer in words.
-
-
-class Interval(NamedTuple):
-    """What a plot shows of a figure; the low end is the figure itself if it has no interval."""
-
-    low: float
-    value: float
-    high: float
-
-
-@dataclass(frozen=True)
-class PairRow:
-    """A pair in the plot, or a rate; `flag` says which statistics decide otherwise."""
-
-    a: str
-    b: str
-    estimate: str
-    interval: str
-    p: str
-    word: str
-    kind: str
-    flag: str
-    place: Interval | None
-
-    @property
-    def name(self) -> str:
-        return f"{self.a} and {self.b}" if self.b else self.a
-
-
-@dataclass(frozen=True)
-class DoubtRow:
-    """A doubt; `place` is None if it has no figure, or one on another scale."""
-
-    about: str
-    estimate: str
-    interval: str
-    word: str
-    kind: str
-    place: Interval | None
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The scale of a plot, with its ticks, its neutral value and the margin on both sides of it."""
-
-    low: float
-    high: float
-    neutral: float
-    margin: float | None
-    ticks: Sequence[float]
-
-    @property
-    def neutral_share(self) -> float:
-        return self.share(self.neutral)
-
-    @property
-    def band(self) -> tuple[float, float] | None:
-        """The start and the width of the margin."""
-        if self.margin is None:
-            return None
-        start, end = (self.share(self.neutral + side * self.margin) for side in (-1, 1))
-        return start, end - start
-
-    def share(self, value: float) -> float:
-        """Where a value lies, from 0 to 1."""
-        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
-
-    def tick_text(self, value: float) -> str:
-        if value == 0:
-            return "0"
-        return number_text(value, "short" if self.neutral else "signed", 2)
-
-
-@dataclass(frozen=True)
-class AnswerView:
-    """An answer in words.
-
-    Attributes:
-        heading: the text before the verdict word, the word, and the text after it.
-        figures: name, value and explanation of each figure beside the heading.
-        order: the groups of systems whose order the answers support; empty for metrics.
-    """
-
-    title: str
-    facts: Sequence[str]
-    excluded: str
-    plan: str
-    notices: Sequence[tuple[str, str]]
-    kind: str
-    pair: str
-    heading: tuple[str, str, str]
-    figures: Sequence[tuple[str, str, str]]
-    caption: str
-    what: str
-    rows: Sequence[PairRow]
-    axis: Axis
-    paper: str
-    intervals: str
-    cautions: Sequence[str]
-    order: Sequence[str] = ()
-    flags: Sequence[str] = ()
-    lead: str = ""
-    doubts: Sequence[DoubtRow] = ()
-    doubt_axis: Axis | None = None
-    not_tried: str = ""
 
 
 def view_of(analysis: Analysis) -> AnswerView | None:
@@ -272,6 +173,14 @@ def _view_of_metric(analysis: Analysis, name: str, metric: MetricAnalysis) -> An
     )
 
 
+AGAINST_CHANCE = {
+    "above": "better",
+    "below": "worse",
+    "unclear": "undecided",
+    "undefined": "undefined",
+}
+
+
 def _doubts_of_metric(name: str, sensitivity: Sensitivity) -> Iterator[DoubtRow]:
     """Its tie_half without the answers that each rule leaves out, and without any one person."""
     base = sensitivity.rows[0].conclusions
@@ -286,7 +195,7 @@ def _doubts_of_metric(name: str, sensitivity: Sensitivity) -> Iterator[DoubtRow]
         place = None
         if estimate.ci is not None and not isnan(estimate.ci.low):
             place = Interval(estimate.ci.low, estimate.value, estimate.ci.high)
-        kind, word = ("better", "unchanged") if is_same else ("changes", words[1])
+        kind, word = ("better", "unchanged") if is_same else ("changes", AGAINST_CHANCE[words[1]])
         yield DoubtRow(about, text, interval, word, kind, place)
 
 
@@ -309,7 +218,8 @@ def _rate_row(label: str, rate: Rate) -> PairRow:
 def _view_of_pairs(analysis: Analysis, answer: Answer) -> AnswerView:
     verdict, rules = answer.verdict, answer.rules
     is_systems = rules.question == "systems"
-    rows = [_pair_row(answer, each) for each in answer.verdicts]
+    others = [each for each in answer.verdicts if each is not verdict]
+    rows = [_pair_row(answer, each) for each in (verdict, *others)]
     doubts = [*_doubt_rows(answer)]
     before, word, after = (
         part.format(a=verdict.a, b=verdict.b, reason=verdict.reason)
@@ -317,7 +227,8 @@ def _view_of_pairs(analysis: Analysis, answer: Answer) -> AnswerView:
     )
     if verdict.verdict == "better" and _is_within_margin(answer, verdict):
         after += ", by less than the margin"
-    if verdict.verdict == "undecided" and verdict.ci is not None and verdict.ci.low > 0:
+    is_adjusted = verdict.ci is not None and verdict.ci.low > 0 and len(rows) > 1
+    if verdict.verdict == "undecided" and is_adjusted:
         word += " after adjustment"
     neutral = NEUTRAL if rules.statistic == "win_rate" else 0.0
     places = [row.place for row in rows if row.place is not None]
@@ -389,22 +300,33 @@ def excluded_text(excluded: Excluded | None) -> str:
     """What the release lacks, in words."""
     if excluded is None:
         return "Excluded: unknown."
-    dropped = "; ".join(
-        f"{n:,} {EXCLUSION_RULES.get(rule, rule)}" for rule, n in excluded.dropped.items()
-    )
+    dropped = "; ".join(f"{n:,} {_rule_text(rule)}" for rule, n in excluded.dropped.items())
     text = f"Excluded: {dropped or 'nothing'}."
     if excluded.not_recorded:
-        rules = ", ".join(EXCLUSION_RULES.get(rule, rule) for rule in excluded.not_recorded)
+        rules = ", ".join(map(_rule_text, excluded.not_recorded))
         text += f" Not recorded, so not excluded: {rules}."
     return text
+
+
+def _rule_text(rule: str) -> str:
+    """A rule in words, without its parameter."""
+    return EXCLUSION_RULES.get(rule.split("(", maxsplit=1)[0], rule)
 
 
 def plan_text(rules: DecisionRules, analysis: Analysis) -> str:
     """Whether the study declared how verdicts are decided, and how they are."""
     statistic = f"Primary statistic {NAMES[rules.statistic]}"
     margin = "no margin" if rules.margin is None else f"margin {rules.margin:g}"
-    when = "declared before the study opened" if rules.declared else "not declared by the study"
+    when = "not declared by the study"
+    if rules.exclusions is not None:
+        when = "declared before the study opened" + (
+            "" if rules.declared else ", but not the margin"
+        )
     text = f"Plan: {when}. {statistic}, {margin}, alpha {rules.alpha:g}."
+    if rules.pair is None:
+        text += " The pair: the best two of these answers."
+    elif not rules.has_pair:
+        text += f" The declared pair, {' and '.join(rules.pair)}, is not among what is compared."
     answer = analysis.answer
     if answer is not None and answer.exclusions_as_declared is False:
         declared = ", ".join(rules.exclusions or ()) or "none"
@@ -443,6 +365,8 @@ def intervals_of(ci: ConfidenceInterval | None) -> str:
         return "Intervals: none."
     df = "" if ci.df is None else f" with {ci.df:.0f} degrees of freedom"
     unit = "both participants and triplets" if " x " in ci.unit else f"{ci.unit}s"
+    if ci.unit == "row":
+        unit = "rows, as if answers were independent,"
     return (
         f"Intervals: {ci.level:.0%}, Student's t{df}, {unit} resampled "
         f"({ci.n_resamples:,}, seed {ci.seed})."
@@ -523,8 +447,9 @@ def _figures(analysis: Analysis, answer: Answer) -> Iterator[tuple[str, str, str
     yield "Holm", p_is(verdict.p_holm), "adjusted for all pairs"
     if verdict.verdict == "undecided":
         people = answer.people_to_decide
-        about = "for a power of 80%, were this the true difference"
-        yield TO_DECIDE, f"about {people:,} people" if people else "too many people", about
+        about = "for a power of 80%, if the true difference equals this estimate"
+        most = f"more than {MOST_PEOPLE:,} people"
+        yield TO_DECIDE, f"about {people:,} people" if people else most, about
 
 
 TO_DECIDE = "To decide"
@@ -577,10 +502,10 @@ def _doubt_rows(answer: Answer) -> Iterator[DoubtRow]:
         unchanged = jackknife.low > 0 or first.verdict != "better"
         text = f"{number_text(low, style)} to {number_text(high, style)}"
         yield DoubtRow(
-            f"without any one person (least: {jackknife.low_without})",
+            f"without any one person (lowest without {jackknife.low_without})",
             text,
             "",
-            "unchanged" if unchanged else "reversed for some",
+            "same sign" if unchanged else "reversed for some",
             "range" if unchanged else "changes",
             Interval(low, (low + high) / 2, high),
         )
@@ -588,7 +513,7 @@ def _doubt_rows(answer: Answer) -> Iterator[DoubtRow]:
         if (each.a, each.b) == pair_of(first) and each.n_missing and each.change is not None:
             value = round(each.difference + base, 6)
             yield DoubtRow(
-                f"had all {each.n_missing:,} missing answers favored {each.b}",
+                f"if {each.n_missing:,} excluded or missing answers favored {each.b}",
                 number_text(value, style),
                 "",
                 each.change,
@@ -623,8 +548,11 @@ def _doubt_row(first: Verdict, doubt: Doubt, again: Verdict) -> DoubtRow:
 
 
 def _lead(doubts: Sequence[DoubtRow]) -> str:
-    changing = sum(row.kind == "changes" for row in doubts)
-    return f"{changing} of {len(doubts)} change a verdict"
+    changing = [row for row in doubts if row.kind == "changes"]
+    verb = "changes" if len(changing) == 1 else "change"
+    reversing = sum(row.word.split(";")[0] in ("reversed", "worse") for row in changing)
+    reversed_text = f", {reversing} of them reversed" if reversing else ""
+    return f"{len(changing)} of {len(doubts)} {verb} a verdict{reversed_text}"
 
 
 def _axis(places: Sequence[Interval], neutral: float, margin: float | None) -> Axis:
@@ -640,7 +568,8 @@ def _axis(places: Sequence[Interval], neutral: float, margin: float | None) -> A
     step = next(power * each for each in (1, 2, 5, 10) if power * each >= rough * 0.75)
     first = floor(low / step) + 1
     ticks = [round(number * step, 10) for number in range(first, floor(high / step) + 1)]
-    return Axis(low, high, neutral, margin, ticks)
+    digits = max(1, -floor(log10(step)))
+    return Axis(low, high, neutral, margin, ticks, digits)
 
 
 def _paper(analysis: Analysis, answer: Answer) -> str:
@@ -661,7 +590,10 @@ def _paper(analysis: Analysis, answer: Answer) -> str:
             figures = (
                 f"{NAMES[verdict.statistic]} {values}; difference {estimate}, 95% CI {interval}"
             )
-        text += f" ({figures}, Holm-adjusted {p_is(verdict.p_holm)})"
+        tests = f"Holm-adjusted {p_is(verdict.p_holm)}"
+        if verdict.verdict == "equivalent":
+            tests = f"two one-sided tests, Holm-adjusted p < {p_text(rules.alpha)}"
+        text += f" ({figures}, {tests})"
     disagreeing = [
         f"by {NAMES[each.statistic]}, {each.a} was better than {each.b} "
         f"({' '.join(shown(each)[:2])}, {p_is(each.p_holm)})"
@@ -670,16 +602,17 @@ def _paper(analysis: Analysis, answer: Answer) -> str:
     text += f"; however, {' and '.join(disagreeing)}." if disagreeing else "."
     if verdict.ci is not None:
         both_ways = " x " in verdict.ci.unit
-        unit = "participants and triplets" if both_ways else f"{verdict.ci.unit}s"
-        text += f" Intervals account for {unit}."
+        unit = "participant and triplet" if both_ways else verdict.ci.unit
+        if unit != "row":
+            text += f" Confidence intervals account for clustering by {unit}."
     return text
 
 
 def _compared(analysis: Analysis) -> str:
     """How many comparisons by how many people, as the start of a sentence."""
     release, excluded = analysis.release, analysis.excluded
-    n_dropped = sum(excluded.dropped.values()) if excluded else 0
-    dropped = f"; {count_text(n_dropped, 'question')} excluded" if n_dropped else ""
+    n_dropped = excluded.n_missing if excluded and release.part is None else 0
+    dropped = f"; {count_text(n_dropped, 'answer')} excluded or missing" if n_dropped else ""
     people = ("simulated annotator", None) if release.simulated else ("person", "people")
     text = (
         f"In {count_text(release.n_questions, 'paired comparison')} by "
@@ -775,6 +708,7 @@ def _people_chart(verdict: Verdict, gaps: Sequence[float]) -> Chart:
     """A dot for each person."""
     for_a, for_b = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
     verb = "prefer" if verdict.kind == "systems" else "agree more with"
+    by = "" if verdict.kind == "systems" else " (by tie_half)"
     x, heights = charts.stack_dots(gaps)
 
     def paint(figure: Figure) -> None:
@@ -789,7 +723,7 @@ def _people_chart(verdict: Verdict, gaps: Sequence[float]) -> Chart:
     return Chart(
         "people",
         "How people differ",
-        f"{for_a:,} of {len(gaps):,} people {verb} {verdict.a}, {for_b:,} {verdict.b}.",
+        f"{for_a:,} of {len(gaps):,} people {verb} {verdict.a}, {for_b:,} {verdict.b}{by}.",
         "A dot for each person: the difference between the two in that person's own answers.",
         (charts.WIDTH, 1.9),
         paint,
@@ -809,6 +743,7 @@ def latex_section(view: AnswerView, pairs: Table | None, simulated: bool, venue:
 
 LABEL, ESTIMATE, MOST_LINES = 48, 24, 40
 LEAST_PLOT, MOST_PLOT = 12, 30
+LONGEST_NAME = 20
 MARKS = {"better": "#", "same": "=", "undecided": "o", "range": "#"}
 MORE = "More: --explain (definitions), --details (tables), --report DIR (figures, tables), --json."
 
@@ -830,12 +765,16 @@ def text_lines(view: AnswerView) -> list[str]:
             if figures
             else []
         ),
-        *([f"  To decide: {people} (power 80%, were this the true difference)."] if people else []),
+        *(
+            [f"  To decide: {people} (power 80%, if the true difference equals this estimate)."]
+            if people
+            else []
+        ),
         *(f"  ! {flag}" for flag in view.flags),
         *([f"  Order: {'  >  '.join(view.order)}"] if view.order else []),
     ]
     doubts = [
-        *([f"What could change this ({view.lead})"] if view.doubts else []),
+        *([f"What could change this answer ({view.lead})"] if view.doubts else []),
         *(_doubt_line(row) for row in view.doubts),
         *([f"  Not tried: {view.not_tried}."] if view.not_tried else []),
         *([""] if view.doubts else []),
@@ -858,10 +797,15 @@ def _doubt_line(row: DoubtRow) -> str:
 
 def _pair_lines(view: AnswerView, most: int) -> Iterator[str]:
     shown_rows = view.rows if len(view.rows) <= most else view.rows[: max(1, most - 1)]
-    names = [row.name for row in shown_rows]
+    longest = max((len(name) for row in shown_rows for name in (row.a, row.b)), default=0)
+    cut = min(longest, LONGEST_NAME)
+    names = [
+        " and ".join(charts.shorten(each, cut) for each in (row.a, row.b) if each)
+        for row in shown_rows
+    ]
     figures = [f"{row.estimate} {row.interval}".strip() for row in shown_rows]
     words = [f"{row.word}{' !' if row.flag else ''}" for row in shown_rows]
-    width = min(44, max(map(len, names)))
+    width = max(map(len, names))
     figure_width = max(len(f"{view.what} [95%]"), *map(len, figures))
     word_width = max(len("the first is"), *map(len, words))
     room = WIDTH - width - figure_width - 8 - word_width - 8
@@ -869,8 +813,7 @@ def _pair_lines(view: AnswerView, most: int) -> Iterator[str]:
     head = f"{'':<{width}}  {f'{view.what} [95%]':>{figure_width}}  Holm p"
     yield f"{head}  {'the first is':<{word_width}}  {_axis_line(view.axis, plot_width)}".rstrip()
     for name, figure, row, word in zip(names, figures, shown_rows, words, strict=True):
-        cut = name if len(name) <= width else f"{name[: width - 1]}\N{HORIZONTAL ELLIPSIS}"
-        line = f"{cut:<{width}}  {figure:>{figure_width}}  {row.p:>6}  {word:<{word_width}}"
+        line = f"{name:<{width}}  {figure:>{figure_width}}  {row.p:>6}  {word:<{word_width}}"
         yield f"{line}  {_plot_line(view.axis, row, plot_width)}".rstrip()
     if len(shown_rows) < len(view.rows):
         yield f"and {count_text(len(view.rows) - len(shown_rows), 'more pair')}: --details"

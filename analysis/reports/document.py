@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from math import isnan
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hsfiq.analysis.resampling.bootstrap import Estimate
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from matplotlib.figure import Figure
-
-    from hsfiq.analysis.reports.answer import AnswerView
 
 Style = Literal["plain", "signed", "percent", "points", "short", "p"]
 MANY = 4
@@ -154,6 +152,115 @@ class Section:
             for block in self.blocks
         )
         return replace(self, blocks=tuple(blocks))
+
+
+# The answer in words: what a page, a text and a LaTeX section show first.
+
+
+class Interval(NamedTuple):
+    """What a plot shows of a figure; the low end is the figure itself if it has no interval."""
+
+    low: float
+    value: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """A pair in the plot, or a rate; `flag` says which statistics decide otherwise."""
+
+    a: str
+    b: str
+    estimate: str
+    interval: str
+    p: str
+    word: str
+    kind: str
+    flag: str
+    place: Interval | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.a} and {self.b}" if self.b else self.a
+
+
+@dataclass(frozen=True)
+class DoubtRow:
+    """A doubt; `place` is None if it has no figure, or one on another scale."""
+
+    about: str
+    estimate: str
+    interval: str
+    word: str
+    kind: str
+    place: Interval | None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The scale of a plot, with its ticks, its neutral value and the margin on both sides of it."""
+
+    low: float
+    high: float
+    neutral: float
+    margin: float | None
+    ticks: Sequence[float]
+    digits: int
+
+    @property
+    def neutral_share(self) -> float:
+        return self.share(self.neutral)
+
+    @property
+    def band(self) -> tuple[float, float] | None:
+        """The start and the width of the margin."""
+        if self.margin is None:
+            return None
+        start, end = (self.share(self.neutral + side * self.margin) for side in (-1, 1))
+        return start, end - start
+
+    def share(self, value: float) -> float:
+        """Where a value lies, from 0 to 1."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+    def tick_text(self, value: float) -> str:
+        if value == 0:
+            return "0"
+        return number_text(value, "plain" if self.neutral else "signed", self.digits)
+
+
+@dataclass(frozen=True)
+class AnswerView:
+    """An answer in words.
+
+    Attributes:
+        heading: the text before the verdict word, the word, and the text after it.
+        figures: name, value and explanation of each figure beside the heading.
+        order: the groups of systems whose order the answers support; empty for metrics.
+    """
+
+    title: str
+    facts: Sequence[str]
+    excluded: str
+    plan: str
+    notices: Sequence[tuple[str, str]]
+    kind: str
+    pair: str
+    heading: tuple[str, str, str]
+    figures: Sequence[tuple[str, str, str]]
+    caption: str
+    what: str
+    rows: Sequence[PairRow]
+    axis: Axis
+    paper: str
+    intervals: str
+    cautions: Sequence[str]
+    order: Sequence[str] = ()
+    flags: Sequence[str] = ()
+    lead: str = ""
+    doubts: Sequence[DoubtRow] = ()
+    doubt_axis: Axis | None = None
+    not_tried: str = ""
 
 
 @dataclass(frozen=True)

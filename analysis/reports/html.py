@@ -16,7 +16,7 @@ from hsfiq.analysis.reports.document import (
     value_and_interval,
     venue_of,
 )
-from hsfiq.analysis.reports.tables import fit, to_csv, to_latex
+from hsfiq.analysis.reports.tables import escape, fit, to_csv, to_latex
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(cell_text=cell_text, provenance=_provenance, percent=_percent)
+    environment.filters.update(
+        cell_text=cell_text, provenance=_provenance, percent=_percent, latex=escape
+    )
     environment.globals.update(
         LONG_TABLE=LONG_TABLE,
         WIDE_TABLE=WIDE_TABLE,

@@ -126,8 +126,8 @@ def analyze(
         float | None,
         typer.Option(
             metavar="MARGIN",
-            help="Test whether systems, and metrics, differ by less than this (TOST), such as "
-            "0.05.",
+            help='The margin of "as good as": test whether systems, and metrics, differ by less '
+            "than this (TOST), such as 0.05.",
         ),
     ] = None,
     answer_model: Annotated[
@@ -216,7 +216,14 @@ def analyze(
     if first_votes and kind != ARENA:
         raise UnreadableInput("--first-votes", "needs the release of an arena", "leave it out")
     if kind == ARENA or kind in STATISTICS:
-        refuse_options_of_pairs(details=details, answer_model=answer_model, equivalence=equivalence)
+        refuse_options_of_pairs(
+            {
+                "--details": details,
+                "--explain": explain,
+                "--answer-model": answer_model,
+                "--equivalence": equivalence is not None,
+            }
+        )
     if kind == ARENA:
         refuse_metrics(metric or [], scores or [])
         analyze_votes(folder, sampling, output, first_votes=first_votes)
@@ -251,15 +258,9 @@ def check_margin(margin: float | None) -> None:
     require_margin(margin)
 
 
-def refuse_options_of_pairs(
-    *, details: bool, answer_model: bool, equivalence: float | None
-) -> None:
-    """Refuse what other question kinds than pairs do not have."""
-    for option, is_given in (
-        ("--details", details),
-        ("--answer-model", answer_model),
-        ("--equivalence", equivalence is not None),
-    ):
+def refuse_options_of_pairs(given: Mapping[str, bool]) -> None:
+    """Refuse what other question kinds than pairs do not have, by whether it was given."""
+    for option, is_given in given.items():
         if is_given:
             raise UnreadableInput(
                 option,

@@ -61,7 +61,7 @@ def test_the_details_of_an_analysis(release: str) -> None:
     }  # fmt: skip
     assert details["systems"]["reason"] == "the release names no systems"
     assert details["metrics"] == plain["metrics"]
-    assert "Sensitivity" in hsfiq(*analyze, "--details").out.splitlines()
+    assert "Categories" in hsfiq(*analyze, "--details").out.splitlines()
 
 
 @pytest.mark.parametrize(

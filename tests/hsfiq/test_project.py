@@ -115,7 +115,7 @@ def test_five_commands_from_own_images_to_a_verdict(
     rehearsed = hsfiq("rehearse", "my-study", "--strength", "mine=2", "--strength", "clip4cir=0")
     assert rehearsed.code == 0, rehearsed.err
     assert rehearsed.out.startswith("SIMULATED")
-    assert "People prefer mine to clip4cir: win rate" in rehearsed.out
+    assert "People PREFER mine to clip4cir\n  win rate" in rehearsed.out
     assert dump(tmp_path / "my-study" / "hsfiq.db") == before
     rehearsal = tmp_path / "my-study" / "rehearsal"
     report = (rehearsal / "report" / "report.html").read_text("utf-8")
@@ -342,7 +342,7 @@ def test_the_draft_follows_its_file_until_somebody_has_enrolled(
         (study,) = session.scalars(select(Study)).all()
         assert (study.name, study.status) == ("my-study", "draft")
         assert study.title.startswith("Say which")
-        plan = AnalysisPlan("systems", ("mine", "clip4cir"), margin=0.05)
+        plan = AnalysisPlan("systems", ("mine", "clip4cir"), margin=0.05, exclusions=("invalid",))
         assert config_of(study).analysis == plan
         assert session.scalars(select(StudyCreation)).all() == []
         invited = session.scalars(select(Participant)).all()
