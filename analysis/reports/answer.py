@@ -339,7 +339,7 @@ def notices_of(analysis: Analysis) -> list[tuple[str, str]]:
     notices += [("NOTE", f"{note[0].upper()}{note[1:]}.") for note in analysis.notes]
     for name, metric in analysis.metrics.items():
         if metric.missing.n:
-            more = ", ..." if metric.missing.n > len(metric.missing.first) else ""
+            more = " and more" if metric.missing.n > len(metric.missing.first) else ""
             sets = f"{count_text(metric.missing.n, 'set')}: {', '.join(metric.missing.first)}{more}"
             notices.append(("NOTE", f"{name} has no value for {sets}."))
     return notices
@@ -434,7 +434,7 @@ def _figures(analysis: Analysis, answer: Answer) -> Iterator[tuple[str, str, str
         return
     if verdict.statistic == "win_rate":
         about = f"{verdict.a} preferred to {verdict.b}, apart from the side; no preference is 0.500"
-        yield name, f"{estimate} {interval}", about
+        yield name, f"{estimate} {interval}".strip(), about
     else:
         if analysis.metrics:
             both = [
@@ -443,8 +443,9 @@ def _figures(analysis: Analysis, answer: Answer) -> Iterator[tuple[str, str, str
             chance = number_text(CHANCE[verdict.statistic])
             values = " and ".join(map(number_text, both))
             yield name, f"{values} (chance {chance})", ""
-        yield "difference", f"{estimate} {interval}", ""
-    yield "Holm", p_is(verdict.p_holm), "adjusted for all pairs"
+        yield "difference", f"{estimate} {interval}".strip(), ""
+    if not isnan(verdict.p_holm):
+        yield "Holm", p_is(verdict.p_holm), "adjusted for all pairs"
     if verdict.verdict == "undecided":
         people = answer.people_to_decide
         about = "for a power of 80%, if the true difference equals this estimate"
@@ -542,7 +543,9 @@ def _doubt_row(first: Verdict, doubt: Doubt, again: Verdict) -> DoubtRow:
     word = doubt.change or ""
     if doubt.others:
         others = f"{count_text(len(doubt.others), 'other')} changed"
-        word = others if word == "unchanged" else f"{word}; {others}"
+        word = (
+            others if word == "unchanged" else f"{word}; {count_text(len(doubt.others), 'other')}"
+        )
     kind = "changes" if doubt.changes else KINDS[again.verdict]
     return DoubtRow(about, estimate, interval, word, kind, place)
 
@@ -741,7 +744,7 @@ def latex_section(view: AnswerView, pairs: Table | None, simulated: bool, venue:
 
 # The view as text.
 
-LABEL, ESTIMATE, MOST_LINES = 48, 24, 40
+LABEL, ESTIMATE, MOST_LINES = 50, 24, 40
 LEAST_PLOT, MOST_PLOT = 12, 30
 LONGEST_NAME = 20
 MARKS = {"better": "#", "same": "=", "undecided": "o", "range": "#"}
