@@ -485,7 +485,14 @@ def analyze(
             name: judge_agreement(release, numbers[name])
             for name in judges_among(release, list(values))
         },
-        answer=answer(release, numbers, bootstrap, comparisons, margin),
+        answer=answer(
+            release,
+            numbers,
+            bootstrap,
+            comparisons,
+            margin,
+            None if further is None else further.within_query,
+        ),
         excluded=excluded_from(release),
     )
 

@@ -36,7 +36,7 @@ from hsfiq.analysis.sensitivity import (
 )
 from hsfiq.analysis.statistics import preference
 from hsfiq.analysis.statistics.comparison import STATISTICS, Comparison, compare_by
-from hsfiq.analysis.statistics.correlation import within_query
+from hsfiq.analysis.statistics.correlation import WithinQuery, within_query
 from hsfiq.analysis.systems.strengths import strengths_from_counts
 from hsfiq.analysis.systems.systems import compared_systems, names_of, won_by_first
 from hsfiq.analysis.verdicts import (
@@ -229,7 +229,9 @@ class _Study:
         differences = compare_by(statistic, release, self.values, self.bootstrap)
         return compared_metrics(differences, statistic, margin)
 
-    def others(self, comparisons: Sequence[Comparison]) -> list[Verdict]:
+    def others(
+        self, comparisons: Sequence[Comparison], within: WithinQuery | None
+    ) -> list[Verdict]:
         """By all other statistics, on all pairs."""
         if not self.values:
             others = [name for name in SYSTEM_STATISTICS if name != self.rules.statistic]
@@ -240,9 +242,9 @@ class _Study:
                 for name in STATISTICS
                 if name != self.rules.statistic
             }
-            within = within_query(self.release, self.values, self.bootstrap).differences
+            within = within or within_query(self.release, self.values, self.bootstrap)
             differences["within_query"] = [
-                (each.metric, each.other, each.spearman) for each in within
+                (each.metric, each.other, each.spearman) for each in within.differences
             ]
             by = [compared_metrics(each, name) for name, each in differences.items()]
         return decided([each for tested in by for each in tested], self.rules.alpha)
@@ -254,10 +256,11 @@ def answer(
     bootstrap: Bootstrap,
     comparisons: Sequence[Comparison],
     margin: float | None = None,
+    within: WithinQuery | None = None,
 ) -> Answer | None:
     """Answer which of the metrics agrees best, or without metrics, which system people prefer.
 
-    None if there is no pair to compare.
+    None if there is no pair to compare. `within` saves computing it again.
     """
     question: Kind = "metrics" if values else "systems"
     study = _Study(release, values, bootstrap, DecisionRules.of(release, question, margin))
@@ -276,7 +279,9 @@ def answer(
     if first is None:
         first = verdicts[0]
         study = replace(study, rules=replace(study.rules, has_pair=study.rules.pair is None))
-    others = [replace(each, simulated=release.simulated) for each in study.others(comparisons)]
+    others = [
+        replace(each, simulated=release.simulated) for each in study.others(comparisons, within)
+    ]
     excluded = excluded_from(release)
     return Answer(
         rules=study.rules,

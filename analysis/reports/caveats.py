@@ -34,8 +34,8 @@ Caveat = tuple[str, str]
 TWO_WAY = "participant x triplet"
 
 
-def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Caveat, ...]:
-    """Heading and text of each point that the reader must know before reading the figures."""
+def caveats(release: Release, analysis: Analysis) -> tuple[Caveat, ...]:
+    """Heading and text of what limits the data; the analysis has its details."""
     if not len(release.preferences):
         return (("There are no answers", "The release is empty, so every figure is undefined."),)
     return (
@@ -46,9 +46,13 @@ def caveats(release: Release, analysis: Analysis, details: Details) -> tuple[Cav
         *_rules(analysis),
         *_metric_ties(analysis),
         *_dependent_evidence(release),
-        *_overlap(analysis, details),
-        *_categories(details),
+        *([] if analysis.details is None else _of_details(analysis, analysis.details)),
     )
+
+
+def _of_details(analysis: Analysis, details: Details) -> Iterator[Caveat]:
+    yield from _overlap(analysis, details)
+    yield from _categories(details)
 
 
 def sentence(text: str) -> str:

@@ -17,7 +17,6 @@ from hsfiq.analysis.analyze import (
     ReleaseLike,
     ScoresLike,
     analyze,
-    details,
     load_inputs,
 )
 from hsfiq.analysis.data.metrics import Metric
@@ -267,11 +266,14 @@ def metrics_sections(
 def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | None = None) -> Report:
     release, bootstrap = inputs.release, inputs.bootstrap
     values = {str(metric): metric.values(release) for metric in inputs.metrics}
-    further = details(release, values, bootstrap)
     analysis = analyze(
-        release, inputs.metrics, bootstrap, with_answer_model=answer_model, margin=margin
+        release,
+        inputs.metrics,
+        bootstrap,
+        in_detail=True,
+        with_answer_model=answer_model,
+        margin=margin,
     )
-    analysis = replace(analysis, details=further)
     distribution = score_distribution(release, values, bootstrap)
     evidence = tuple(evidence_of(analysis))
     sections = [*sections_of(analysis, distribution)]
@@ -279,7 +281,7 @@ def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | Non
         title=title_of(analysis),
         summary=summary_of(analysis),
         simulated=analysis.release.simulated,
-        caveats=caveats(release, analysis, further),
+        caveats=caveats(release, analysis),
         sections=(
             *(section.without(evidence) for section in sections),
             methods_section(bootstrap, analysis.comparisons),
