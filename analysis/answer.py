@@ -119,7 +119,7 @@ class Doubt(SparseRecord):
 
 
 @dataclass(frozen=True)
-class AtWorst(SparseRecord):
+class WorstCase(SparseRecord):
     """A verdict if all missing answers had favored b.
 
     Attributes:
@@ -148,12 +148,12 @@ class Answer(JsonRecord):
         others: the verdicts by all other statistics, adjusted as one family.
         doubts: those that change a verdict first, those that cannot be tried last.
         without_each: the range of the difference without one participant; None if undefined.
-        at_worst: for each verdict, what missing answers could change.
-        people_to_decide: about how many participants would give a power of 80%, were the
-            difference the true one; None unless the verdict is undecided.
+        worst_cases: for each verdict, what missing answers could change.
+        people_to_decide: about how many participants would give a power of 80% if the true
+            difference equals this estimate; None unless the verdict is undecided.
         excluded: how many questions each of the release's filters removed, and what it could not
             check; None if the release does not say.
-        of_people: each participant's own difference, for those whose answers have one.
+        gaps_by_person: each participant's own difference, for those whose answers have one.
     """
 
     rules: DecisionRules
@@ -162,10 +162,10 @@ class Answer(JsonRecord):
     others: Sequence[Verdict]
     doubts: Sequence[Doubt]
     without_each: JackknifeRange | None
-    at_worst: Sequence[AtWorst]
+    worst_cases: Sequence[WorstCase]
     people_to_decide: int | None
     excluded: Excluded | None
-    of_people: Sequence[float]
+    gaps_by_person: Sequence[float]
 
     @property
     def exclusions_as_declared(self) -> bool | None:
@@ -198,12 +198,12 @@ class Answer(JsonRecord):
             "people_to_decide": self.people_to_decide,
             "doubts": json_value(self.doubts),
             "people": {
-                "n": len(self.of_people),
-                "for_a": sum(each > 0 for each in self.of_people),
-                "for_b": sum(each < 0 for each in self.of_people),
+                "n": len(self.gaps_by_person),
+                "for_a": sum(each > 0 for each in self.gaps_by_person),
+                "for_b": sum(each < 0 for each in self.gaps_by_person),
             },
             "one_participant_left_out": json_value(self.without_each),
-            "missing_answers": json_value(self.at_worst),
+            "missing_answers": json_value(self.worst_cases),
             "excluded": json_value(self.excluded),
         }
         return {name: value for name, value in fields.items() if value is not None}
@@ -290,13 +290,13 @@ def answer(
         others=others,
         doubts=_sorted([*_by_statistic(first, others), *_by_answers(study, verdicts, first)]),
         without_each=_without_each(study, first),
-        at_worst=[
-            _at_worst(study, tested, number, verdict, excluded)
+        worst_cases=[
+            _worst_case(study, tested, number, verdict, excluded)
             for number, verdict in enumerate(verdicts)
         ],
         people_to_decide=_people_to_decide(release, first, study.rules.alpha / len(verdicts)),
         excluded=excluded,
-        of_people=_of_people(study, first),
+        gaps_by_person=_gaps_by_person(study, first),
     )
 
 
@@ -436,14 +436,11 @@ def _choices(study: _Study, first: Verdict) -> Iterator[tuple[str, pd.Series[boo
 # The difference of each person alone.
 
 
-def _of_people(study: _Study, first: Verdict) -> tuple[float, ...]:
+def _gaps_by_person(study: _Study, first: Verdict) -> tuple[float, ...]:
     """Of metrics the difference in tie_half; of systems the rate of a in direct comparisons."""
     answers = study.release.preferences
     if study.values:
-        rows, set_1, differences = preference.usable_pairs(
-            answers,
-            *(metric_difference(answers, study.values[name]) for name in (first.a, first.b)),
-        )
+        rows, set_1, differences = _usable_pairs(study, first)
         hits = [preference.tie_half(each, set_1).hits for each in differences]
         gaps = np.subtract(*hits, dtype=np.float64)
     else:
@@ -452,6 +449,15 @@ def _of_people(study: _Study, first: Verdict) -> tuple[float, ...]:
         gaps = np.where(rows["first"] == 0, won, 1 - won) - NEUTRAL
     means = pd.Series(gaps, index=rows.index).groupby(rows["participant_id"]).mean()
     return tuple(float(each) for each in means)
+
+
+def _usable_pairs(
+    study: _Study, first: Verdict
+) -> tuple[pd.DataFrame, NDArray[np.bool_], list[FloatArray]]:
+    """The questions that both metrics of a verdict can be measured on: `usable_pairs`."""
+    answers = study.release.preferences
+    gaps = (metric_difference(answers, study.values[name]) for name in (first.a, first.b))
+    return preference.usable_pairs(answers, *gaps)
 
 
 # The jackknife: the difference without each participant.
@@ -467,10 +473,7 @@ def _without_each(study: _Study, first: Verdict) -> JackknifeRange | None:
 
 
 def _rates_without_each(study: _Study, first: Verdict, clusters: Clusters) -> FloatArray:
-    answers = study.release.preferences
-    rows, set_1, differences = preference.usable_pairs(
-        answers, *(metric_difference(answers, study.values[name]) for name in (first.a, first.b))
-    )
+    rows, set_1, differences = _usable_pairs(study, first)
     kept = np.ones(len(rows), dtype=bool)
     if study.rules.statistic == "symmetric":
         kept = np.all([each != 0 for each in differences], axis=0)
@@ -613,15 +616,15 @@ UNKNOWN = "the release does not say how many of the assigned questions it lacks"
 NO_WORST_CASE = "answers about preferences do not determine the worst case of this statistic"
 
 
-def _at_worst(
+def _worst_case(
     study: _Study,
     tested: Sequence[Tested],
     number: int,
     verdict: Verdict,
     excluded: Excluded | None,
-) -> AtWorst:
+) -> WorstCase:
     missing = None if excluded is None or study.release.part else excluded.n_missing
-    blank = AtWorst(verdict.a, verdict.b, missing, reason=UNKNOWN if missing is None else None)
+    blank = WorstCase(verdict.a, verdict.b, missing, reason=UNKNOWN if missing is None else None)
     after = _after_missing(study, verdict)
     if isinstance(after, str):
         return replace(blank, reason=after)

@@ -510,7 +510,7 @@ def _doubt_rows(answer: Answer) -> Iterator[DoubtRow]:
             "range" if unchanged else "changes",
             Interval(low, (low + high) / 2, high),
         )
-    for each in answer.at_worst:
+    for each in answer.worst_cases:
         if (each.a, each.b) == pair_of(first) and each.n_missing and each.change is not None:
             value = round(each.difference + base, 6)
             yield DoubtRow(
@@ -637,8 +637,8 @@ def evidence_of(analysis: Analysis) -> Iterator[Block]:
         yield systems_chart(details.systems)
         yield _scores_chart(details)
         yield win_matrix_table(details.systems.duels, by_win_rate(details.systems))
-    if answer.of_people:
-        yield _people_chart(answer.verdict, answer.of_people)
+    if answer.gaps_by_person:
+        yield _people_chart(answer.verdict, answer.gaps_by_person)
     if details.overlap.n_sets:
         yield from overlap_section(details.overlap).blocks[:2]
 

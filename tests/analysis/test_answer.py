@@ -299,8 +299,8 @@ def test_mean_scores_without_each_person(drawn: tuple[Release, pd.Series]) -> No
         without.append(means[verdict.a] - means[verdict.b])
     assert found.without_each is not None
     assert found.without_each.low == pytest.approx(min(without))
-    assert found.at_worst[0].tipping_point is None
-    assert "worst case" in (found.at_worst[0].reason or "")
+    assert found.worst_cases[0].tipping_point is None
+    assert "worst case" in (found.worst_cases[0].reason or "")
 
 
 def missing(release: Release, n: int, tmp_path: Any) -> Release:
@@ -317,7 +317,7 @@ def test_the_worst_case_of_systems(drawn: tuple[Release, pd.Series], tmp_path: A
     """Ten more answers, half of them with the other side, all for the second system."""
     release = missing(drawn[0], 10, tmp_path)
     found = answer_of(release)
-    verdict, worst = found.verdict, found.at_worst[0]
+    verdict, worst = found.verdict, found.worst_cases[0]
     assert found.excluded is not None
     assert (found.excluded.n_missing, found.excluded.filters) == (10, ("too-fast(seconds=2)",))
 
@@ -342,7 +342,7 @@ def test_the_worst_case_of_metrics(
     drawn: tuple[Release, pd.Series], values: Values, tmp_path: Any
 ) -> None:
     found = answer_of(missing(drawn[0], 10, tmp_path), values)
-    verdict, worst = found.verdict, found.at_worst[0]
+    verdict, worst = found.verdict, found.worst_cases[0]
     n, d = verdict.n, verdict.difference
     assert worst.difference == pytest.approx((n * d - 10) / (n + 10))
     assert worst.tipping_point == math.ceil(n * d - 1e-9)
@@ -350,7 +350,7 @@ def test_the_worst_case_of_metrics(
 
 
 def test_without_a_manifest_the_worst_case_is_unknown(on_systems: Answer) -> None:
-    worst = on_systems.at_worst[0]
+    worst = on_systems.worst_cases[0]
     assert (worst.n_missing, worst.change) == (None, None)
     assert math.isnan(worst.difference)
     assert worst.tipping_point is not None
