@@ -232,13 +232,19 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Rows separated by commas, semicolons or tabs; only with commas is `0,5` two cells."""
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        reader = csv.DictReader(lines)
+        header = lines.readline()
+        lines.seek(0)
+        separator = next((each for each in ";\t" if each in header and "," not in header), ",")
+        reader = csv.DictReader(lines, delimiter=separator)
         for row in reader:
             if None in row:
                 raise UnreadableInput(
                     f"{path}, line {reader.line_num}", "more fields than the header names"
                 )
+            if separator != "," and row.get("score"):
+                row["score"] = row["score"].replace(",", ".")
             yield f"line {reader.line_num}", dict(row)
 
 

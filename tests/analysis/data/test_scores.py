@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -89,6 +90,19 @@ def test_ids_that_look_like_numbers_stay_text(tmp_path: Path) -> None:
     lines = [f"{IDS[0]},{image},{image}" for image in "12345"]
     path.write_text("\n".join(["set_id,image_id,score", *lines]), encoding="utf-8-sig")
     assert read_scores(path, release.sets)[IDS[0]] == 3
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_spreadsheets_separator_and_decimal_comma_are_read(
+    tmp_path: Path, separator: str
+) -> None:
+    path = tmp_path / "mine.csv"
+    rows = [("set_id", "score"), (IDS[0], "0,25"), (IDS[1], "1"), (IDS[2], "")]
+    lines = [separator.join(row) for row in rows]
+    path.write_text("\r\n".join(lines), encoding="utf-8-sig")
+    values = read_scores(path, RELEASE.sets)
+    assert values[list(IDS[:2])].tolist() == [0.25, 1.0]
+    assert np.isnan(values[IDS[2]])
 
 
 def test_scores_are_read_from_the_scores_folder_and_extra_files(tmp_path: Path) -> None:
