@@ -22,7 +22,13 @@ from scipy import sparse, stats
 from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix, ratio
+from hsfiq.analysis.resampling.bootstrap import (
+    Bootstrap,
+    Estimate,
+    errors_of_mean,
+    indicator_matrix,
+    ratio,
+)
 from hsfiq.analysis.resampling.intervals import CORRELATION, LEVEL, RATE, ConfidenceInterval
 from hsfiq.text import count_text
 
@@ -402,8 +408,9 @@ def intra_rater(release: Release, bootstrap: Bootstrap) -> IntraRater:
         nothing = Estimate(UNDEFINED, n, None, reason)
         return IntraRater(n, n_participants, nothing, nothing)
     same = (pairs["preferred"] == pairs["preferred_again"]).to_numpy(np.float64)
-    shares = bootstrap.ratios(pairs, same[:, None], np.ones((n, 1)))[:, 0]
-    share = Estimate(float(same.mean()), n, bootstrap.interval(shares, pairs, bounds=RATE))
+    errors = errors_of_mean(same, np.ones(n))
+    ci = bootstrap.mean_interval(float(same.mean()), pairs, errors, bounds=RATE)
+    share = Estimate(float(same.mean()), n, ci)
     return IntraRater(n, n_participants, share, _kappa(pairs, bootstrap))
 
 

@@ -22,7 +22,7 @@ from hsfiq.analysis.data.release import Release, score_range
 from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_number, with_reason
 from hsfiq.analysis.people.agreement import MIN_UNITS
 from hsfiq.analysis.people.reliability import MIN_PEOPLE, participant_reliability
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, errors_of_mean
 from hsfiq.analysis.resampling.intervals import RATE, Bounds
 from hsfiq.analysis.resampling.permutation import BLOCK_SIZE, PERMUTATIONS, holm
 from hsfiq.analysis.statistics import preference
@@ -154,25 +154,24 @@ def _by_bin(
     bounds: Bounds,
 ) -> list[Estimate]:
     """A figure in each bin, then the last minus the first."""
-    inside = (bin_of[:, None] == np.unique(bin_of)).astype(np.float64)
-    numerators, denominators = inside * hits[:, None], inside * counted[:, None]
-    resampled = bootstrap.ratios(rows, numerators, denominators)
-    n = denominators.sum(axis=0).astype(int)
-    with np.errstate(invalid="ignore"):
-        observed = numerators.sum(axis=0) / n
-    estimates = []
-    for place, size in enumerate(n.tolist()):
-        if size == 0:
-            estimates.append(Estimate(UNDEFINED, 0, None, NO_PAIR))
+    means, errors = [], []
+    for number in np.unique(bin_of):
+        inside = counted * (bin_of == number)
+        n = int(inside.sum())
+        errors.append(errors_of_mean(hits * inside, inside))
+        if n == 0:
+            means.append(Estimate(UNDEFINED, 0, None, NO_PAIR))
             continue
-        ci = bootstrap.interval(resampled[:, place], rows, denominators[:, place] > 0, bounds)
-        estimates.append(Estimate(float(observed[place]), size, ci))
-    difference = float(observed[-1] - observed[0])
-    if len(n) == 1 or np.isnan(difference):
-        reason = "there is only one bin" if len(n) == 1 else NO_PAIR
-        return [*estimates, Estimate(UNDEFINED, int(counted.sum()), None, reason)]
-    change = resampled[:, -1] - resampled[:, 0]
-    return [*estimates, Estimate(difference, int(n[0] + n[-1]), bootstrap.interval(change, rows))]
+        mean = float((hits * inside).sum() / n)
+        ci = bootstrap.mean_interval(mean, rows, errors[-1], inside > 0, bounds)
+        means.append(Estimate(mean, n, ci))
+    first, last = means[0], means[-1]
+    difference = last.value - first.value
+    if len(means) == 1 or np.isnan(difference):
+        reason = "there is only one bin" if len(means) == 1 else NO_PAIR
+        return [*means, Estimate(UNDEFINED, int(counted.sum()), None, reason)]
+    ci = bootstrap.mean_interval(difference, rows, errors[-1] - errors[0])
+    return [*means, Estimate(difference, first.n + last.n, ci)]
 
 
 def _figures(by_name: Mapping[str, Estimate]) -> BinFigures:

@@ -367,10 +367,8 @@ def intervals_of(ci: ConfidenceInterval | None) -> str:
     unit = "both participants and triplets" if " x " in ci.unit else f"{ci.unit}s"
     if ci.unit == "row":
         unit = "rows, as if answers were independent,"
-    return (
-        f"Intervals: {ci.level:.0%}, Student's t{df}, {unit} resampled "
-        f"({ci.n_resamples:,}, seed {ci.seed})."
-    )
+    how = f"resampled ({ci.n_resamples:,}, seed {ci.seed})" if ci.n_resamples else "as clusters"
+    return f"Intervals: {ci.level:.0%}, Student's t{df}, {unit} {how}."
 
 
 def shown(verdict: Verdict) -> tuple[str, str, Interval | None]:

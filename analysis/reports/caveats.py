@@ -252,7 +252,8 @@ def intervals_text(bootstrap: Bootstrap) -> str:
     draws = (
         f"{resamples}, seed {bootstrap.seed}, unit: {bootstrap.unit} ({clusters} in the release). "
         "Whole clusters are drawn with replacement. All figures use the same draws, so differences "
-        "are paired."
+        "are paired. Means and rates need no draws: their variance follows from the sums of each "
+        "cluster's errors."
     )
     if len(bootstrap.parts) > 1:
         return (

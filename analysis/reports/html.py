@@ -81,8 +81,8 @@ def _provenance(cell: NumberCell) -> str:
         ci = cell.ci
         clusters = count_text(ci.n_clusters, "cluster")
         parts.append(
-            f"{ci.level:.0%} {ci.method}, {clusters} (unit: {ci.unit}), "
-            f"{count_text(ci.n_resamples, 'resample')}, seed {ci.seed}"
+            f"{ci.level:.0%} {ci.method}, {clusters} (unit: {ci.unit})"
+            + (f", {count_text(ci.n_resamples, 'resample')}, seed {ci.seed}" * (ci.n_resamples > 0))
         )
         parts += [ci.note] if ci.note else []
     return "; ".join(parts)

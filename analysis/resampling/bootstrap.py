@@ -26,11 +26,13 @@ from hsfiq.analysis.data.provenance import SharedTriplets, triplets_of
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord
 from hsfiq.analysis.resampling.intervals import (
+    ROUNDING,
     Bounds,
     ConfidenceInterval,
     IntArray,
     Spread,
     effective_number,
+    mean_spread,
     one_way_spread,
     student_interval,
     student_p,
@@ -264,6 +266,16 @@ class Resamples:
     def size(self, rows: pd.DataFrame) -> int:
         return len(rows) if self.clusters is None else self.clusters.size
 
+    def mean_spread(self, rows: pd.DataFrame, errors: FloatArray, chosen: BoolArray) -> Spread:
+        """The spread of a mean whose rows' errors, (n,), are independent between clusters."""
+        codes = np.arange(len(rows))
+        if self.clusters is not None:
+            each = self.clusters
+            codes = (each.clusters if isinstance(each, Groups) else each).codes_of(rows)
+        sizes = np.bincount(codes[chosen])
+        sums = np.bincount(codes[chosen], errors[chosen]).astype(np.float64)
+        return mean_spread(sums[sizes > 0], sizes[sizes > 0])
+
     def sizes_of(self, rows: pd.DataFrame | None, chosen: BoolArray | None = None) -> IntArray:
         """How many of some rows each of their clusters has.
 
@@ -410,14 +422,12 @@ class Bootstrap:
     ) -> Spread:
         """The spread of a statistic, (length,); the rows are as for `interval`."""
         blocks = np.split(statistics[1:], len(self.parts))
-        spreads = [
-            one_way_spread(_variance(block), part.sizes_of(rows, chosen))
-            for part, block in zip(self.parts, blocks, strict=True)
-        ]
-        if len(spreads) == 1:
-            return spreads[0]
-        participants, triplets, pairs = spreads
-        return two_way_spread(participants, triplets, pairs.variance)
+        return _combined(
+            [
+                one_way_spread(_variance(block), part.sizes_of(rows, chosen))
+                for part, block in zip(self.parts, blocks, strict=True)
+            ]
+        )
 
     def deviations(self, statistics: FloatArray) -> FloatArray:
         """How far the resamples of m statistics, (length, m), deviate together, (n_resamples, m).
@@ -449,19 +459,58 @@ class Bootstrap:
             chosen: which of these rows it was computed from, (n,); None for all of them.
             bounds: the range of the statistic, if it has one; the interval stays within.
         """
+        spread = self.spread(statistics, rows, chosen)
+        interval = self._interval(
+            float(statistics[0]), spread, "bootstrap", rows, chosen, bounds, statistics[1:]
+        )
+        return replace(interval, n_resamples=self.n_resamples)
+
+    def mean_spread(
+        self, rows: pd.DataFrame, errors: FloatArray, chosen: BoolArray | None = None
+    ) -> Spread:
+        """The spread of a mean, a rate, or a difference of these, without resamples.
+
+        Args:
+            errors: (n,) what each row adds to the statistic's error, see `errors_of_mean`.
+            chosen: the rows that the statistic was computed from, (n,); None for all of them.
+        """
+        used = np.ones(len(rows), dtype=np.bool_) if chosen is None else chosen
+        return _combined([part.mean_spread(rows, errors, used) for part in self.parts])
+
+    def mean_interval(
+        self,
+        mean: float,
+        rows: pd.DataFrame,
+        errors: FloatArray,
+        chosen: BoolArray | None = None,
+        bounds: Bounds | None = None,
+    ) -> ConfidenceInterval:
+        """Student's interval of a statistic with `mean_spread`; `bounds` as for `interval`."""
+        spread = self.mean_spread(rows, errors, chosen)
+        return self._interval(mean, spread, "clustered", rows, chosen, bounds, np.zeros(0))
+
+    def _interval(
+        self,
+        estimate: float,
+        spread: Spread,
+        kind: Literal["bootstrap", "clustered"],
+        rows: pd.DataFrame | None,
+        chosen: BoolArray | None,
+        bounds: Bounds | None,
+        resampled: FloatArray,
+    ) -> ConfidenceInterval:
         sizes = [part.sizes_of(rows, chosen) for part in self.parts]
-        interval = student_interval(
-            float(statistics[0]),
-            statistics[1:],
-            self.spread(statistics, rows, chosen),
-            method=f"Student's t, {'two-way ' if len(self.parts) > 1 else ''}bootstrap variance",
+        return student_interval(
+            estimate,
+            resampled,
+            spread,
+            method=f"Student's t, {'two-way ' if len(self.parts) > 1 else ''}{kind} variance",
             unit=self.unit.replace("-", " x "),
             n_clusters=min(map(len, sizes)),
             n_effective=min(map(effective_number, sizes)),
             seed=self.seed,
             bounds=bounds,
         )
-        return replace(interval, n_resamples=self.n_resamples)
 
     def undefined_interval(self, rows: pd.DataFrame) -> ConfidenceInterval:
         """The interval of a statistic that is undefined in every resample of these rows."""
@@ -479,6 +528,17 @@ def ratio(numerator: FloatArray, denominator: FloatArray | NDArray[np.int64]) ->
         numerator, denominator, out=np.full(denominator.shape, np.nan), where=denominator > 0
     )
     return quotient
+
+
+def errors_of_mean(values: FloatArray | BoolArray, counted: FloatArray | BoolArray) -> FloatArray:
+    """What each row adds to the error of the mean of the counted values, (n,); they sum to 0.
+
+    `values` are 0 where they are not counted. NaN if none is.
+    """
+    n = float(counted.sum())
+    mean = float(values.sum()) / n if n else UNDEFINED
+    errors = np.asarray((values - mean * counted) / (n or UNDEFINED), dtype=np.float64)
+    return np.where(np.abs(errors) > ROUNDING / max(1.0, n), errors, 0.0)
 
 
 def indicator_matrix(codes: NDArray[np.intp], size: int) -> sparse.csr_array:
@@ -510,6 +570,14 @@ def _clusters(
 def _alone(clusters: Clusters) -> Clusters | Groups:
     few = clusters.size <= MOST_ALONE
     return clusters if few else Groups.of_clusters(clusters, 0, MOST_ALONE)
+
+
+def _combined(spreads: Sequence[Spread]) -> Spread:
+    """The spread of a statistic from its spreads over the parts."""
+    if len(spreads) == 1:
+        return spreads[0]
+    participants, triplets, pairs = spreads
+    return two_way_spread(participants, triplets, pairs.variance)
 
 
 def _variance(resampled: FloatArray) -> float:
@@ -557,22 +625,14 @@ def group_means(
     """
     numbers = pd.Series(range(len(names)), index=pd.Index(list(names)))
     group = looked_up(pd.Series(groups), numbers).fillna(-1).to_numpy(dtype=np.intp)
-    sums = bootstrap.totals(rows, _sums_and_counts(values, group, len(names)))
-    resampled = ratio(*np.hsplit(sums, 2))
     means = {}
     for number, name in enumerate(names):
         own = group == number
         if own.any():
-            ci = bootstrap.interval(resampled[:, number], rows, own, bounds)
-            means[name] = Estimate(float(values[own].mean()), int(own.sum()), ci)
+            mean = float(values[own].mean())
+            errors = errors_of_mean(values * own, own)
+            ci = bootstrap.mean_interval(mean, rows, errors, own, bounds)
+            means[name] = Estimate(mean, int(own.sum()), ci)
         else:
             means[name] = Estimate(UNDEFINED, 0, None, "no value to average")
     return means
-
-
-def _sums_and_counts(values: FloatArray, group: NDArray[np.intp], size: int) -> sparse.csr_array:
-    """What each row adds to the sum and to the number of its group, (n, 2 size); none for -1."""
-    (rows,) = np.nonzero(group >= 0)
-    entries = np.concatenate([values[rows], np.ones(len(rows))])
-    places = (np.tile(rows, 2), np.concatenate([group[rows], group[rows] + size]))
-    return sparse.csr_array((entries, places), shape=(len(values), 2 * size))

@@ -44,18 +44,33 @@ def effective_number(sizes: IntArray) -> float:
 
 
 def one_way_spread(resampled_variance: float, sizes: IntArray) -> Spread:
-    """The spread from the variance over resamples of clusters; undefined for fewer than two.
+    """The spread from the variance over resamples of clusters, (n_clusters,) their sizes in rows.
 
-    Over resamples, the variance of a mean has n and not n - 1 in its denominator. The degrees of
-    freedom are those of the effective number of clusters, since a variance that a few large
-    clusters determine is known as badly as one of so few (Carter, Schnepel and Steigerwald 2017).
+    Over resamples, the variance of a mean has n and not n - 1 in its denominator.
+    """
+    return _of_clusters(resampled_variance * len(sizes) / max(1, len(sizes) - 1), sizes)
 
-    Args:
-        sizes: (n_clusters,) the number of rows in each.
+
+def mean_spread(errors: FloatArray, sizes: IntArray) -> Spread:
+    """The spread of a mean from the sum of the rows' errors in each cluster, (n_clusters,) each.
+
+    A large cluster pulls the mean towards itself, which makes its own error smaller by the share of
+    the rows that it does not have. Dividing by that share is the correction CR2 (Bell and McCaffrey
+    2002) of a mean.
+    """
+    share = sizes / max(1, sizes.sum())
+    return _of_clusters(float((errors**2 / np.maximum(1 - share, ROUNDING)).sum()), sizes)
+
+
+def _of_clusters(variance: float, sizes: IntArray) -> Spread:
+    """The spread of a statistic with this variance; undefined for fewer than two clusters.
+
+    The degrees of freedom are those of the effective number of clusters, since a variance that a
+    few large clusters determine is known as badly as one of so few (Carter, Schnepel and
+    Steigerwald 2017).
     """
     if len(sizes) < 2:
         return Spread(UNDEFINED, UNDEFINED)
-    variance = resampled_variance * len(sizes) / (len(sizes) - 1)
     return Spread(variance, max(FEWEST_DF, effective_number(sizes) - 1))
 
 
@@ -117,7 +132,7 @@ def student_ends(
 # In JSON a statistic has `"ci": [low, high]` beside `"ci_method": {"level", "method", "unit",
 # "n_clusters", "n_resamples", "n_undefined", "seed"}`; if both ends are null, "reason" says why.
 
-NO_SPREAD = "all resamples give the same value, so the spread is unknown"
+NO_SPREAD = "no cluster changes the value, so its spread is unknown"
 FEW_CLUSTERS = 30
 FEW_CLUSTERS_NOTE = "{n} are few: the interval holds only if they are typical of all others"
 MOST_UNDEFINED = 0.05
@@ -126,13 +141,13 @@ MOST_UNDEFINED = 0.05
 
 @dataclass(frozen=True)
 class ConfidenceInterval(JsonRecord):
-    """A confidence interval by resampling.
+    """A confidence interval of a statistic of clustered rows.
 
     Attributes:
         low, high: its ends; NaN if it is undefined.
         n_clusters: the number of resampled units; the smaller number of two columns.
         n_effective: the effective number of these, which is smaller if their sizes differ.
-        n_resamples: the number of resamples of each column.
+        n_resamples: the number of resamples of each column; 0 if nothing is resampled.
         n_undefined: the number of excluded resamples, in which the statistic is undefined.
         df: the degrees of freedom, if the interval is Student's.
         note: a caution about ends that are defined.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord, json_number
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Unit, ratio
-from hsfiq.analysis.resampling.intervals import ConfidenceInterval, with_interval
+from hsfiq.analysis.resampling.intervals import ConfidenceInterval, student_p, with_interval
 from hsfiq.analysis.resampling.ranks import mid_ranks, value_numbers
 
 PERMUTATIONS = 9_999
@@ -277,34 +277,42 @@ def tested_difference(
     resampled: FloatArray,
     permuted: Callable[[], FloatArray] | None,
     swaps: Swaps,
+    errors: FloatArray | None,
 ) -> Difference:
     """The difference with its interval and p.
 
     Args:
-        resampled: (length,) the difference of the rows, then of each resample.
+        resampled: (length,) the difference of the rows, then of each resample; with `errors`, the
+            first is enough.
+        errors: (n,) of a difference of means, what each row adds to its error.
         permuted: computes (n_permutations,) the difference with the metrics exchanged for
             `swapped_units` by `swaps`; called only if p comes from permutations. None if no row
             belongs to one unit alone: then p comes from Student's t.
     """
     n_clusters = bootstrap.n_clusters_of(rows)
+    observed = float(resampled[0])
+    if errors is None:
+        spread, ci = bootstrap.spread(resampled, rows), bootstrap.interval(resampled, rows)
+    else:
+        spread = bootstrap.mean_spread(rows, errors)
+        ci = bootstrap.mean_interval(observed, rows, errors)
     difference = Difference(
-        difference=float(resampled[0]),
+        difference=observed,
         p=UNDEFINED,
         p_holm=UNDEFINED,
         p_method="none",
         n=len(rows),
         n_clusters=n_clusters,
-        ci=bootstrap.interval(resampled, rows),
+        ci=ci,
     )
     if n_clusters < MIN_CLUSTERS:
         return replace(difference, reason=f"one {bootstrap.unit} alone gives no test")
     if permuted is not None and len(bootstrap.parts) == 1:
         p = p_value(difference.difference, permuted())
         return replace(difference, p=p, p_method=SWAP_METHODS[bootstrap.unit], swaps=swaps)
-    p = bootstrap.p(resampled, rows)
-    reason = "all resamples give the same difference" if np.isnan(p) else None
-    method = "none" if difference.ci is None else difference.ci.method
-    return replace(difference, p=p, p_method=method, reason=reason)
+    p = student_p(observed, spread)
+    reason = "no cluster changes the difference" if np.isnan(p) else None
+    return replace(difference, p=p, p_method=ci.method, reason=reason)
 
 
 def swapped_units(bootstrap: Bootstrap, rows: pd.DataFrame) -> NDArray[np.intp]:

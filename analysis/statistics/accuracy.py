@@ -26,7 +26,7 @@ from scipy import stats
 
 from hsfiq.analysis.data.columns import metric_difference
 from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord, with_reason
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, errors_of_mean, group_means
 from hsfiq.analysis.resampling.intervals import CORRELATION, RATE, ConfidenceInterval
 from hsfiq.analysis.statistics import preference
 
@@ -122,17 +122,17 @@ def _accuracies(
         reason = "no pair has a preference and two different values"
         trend = Trend(UNDEFINED, bootstrap.undefined_interval(rows), reason)
         return AccuracyByMargin((), trend, 0, reason)
-    inside = bin_numbers[:, None] == np.unique(bin_numbers)
-    resampled = bootstrap.ratios(rows, inside & right[:, None], inside)
+    levels = np.unique(bin_numbers).tolist()
+    shares = group_means(rows, right.astype(np.float64), bin_numbers, levels, bootstrap, RATE)
     bins = tuple(
         MarginBin(
-            low=float(margin[chosen].min()),
-            high=float(margin[chosen].max()),
-            accuracy=float(right[chosen].mean()),
-            ci=bootstrap.interval(accuracies, rows, chosen, RATE),
-            n=int(chosen.sum()),
+            low=float(margin[bin_numbers == level].min()),
+            high=float(margin[bin_numbers == level].max()),
+            accuracy=share.value,
+            ci=share.ci or bootstrap.undefined_interval(rows),
+            n=share.n,
         )
-        for chosen, accuracies in zip(inside.T, resampled.T, strict=True)
+        for level, share in shares.items()
     )
     return AccuracyByMargin(bins, _trend(rows, margin, right, bootstrap), len(rows))
 
@@ -309,10 +309,10 @@ def _accuracy(
         ties = np.array([each.tied.mean() for each in others])[folds]
         always_tie = ties >= (1 - ties) / 2
         base_rate = float(np.where(always_tie, relations.tied, ~relations.tied / 2).mean())
-        agree = relations.agree(epsilons[folds])[:, None]
+        agree = relations.agree(epsilons[folds])
         accuracy = float(agree.mean())
-        resampled = bootstrap.ratios(rows, agree, np.ones((n, 1)))[:, 0]
-        ci = bootstrap.interval(resampled, rows, bounds=RATE)
+        errors = errors_of_mean(agree, np.ones(n))
+        ci = bootstrap.mean_interval(accuracy, rows, errors, bounds=RATE)
     is_defined = n > 0 and forced is None
     epsilon = relations.best_epsilon() if is_defined else UNDEFINED
     share_tied = float(relations.tied.mean()) if is_defined else UNDEFINED

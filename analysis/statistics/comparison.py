@@ -175,7 +175,7 @@ class _Comparer:
             return np.concatenate([sums.differences(block) for block in blocks])
 
         resampled = first.resampled - second.resampled
-        return tested_difference(self.bootstrap, rows, resampled, permuted, self.swaps)
+        return tested_difference(self.bootstrap, rows, resampled, permuted, self.swaps, None)
 
     def _of_metric(self, name: str, rows: pd.DataFrame, present: BoolArray) -> _OfMetric | str:
         """The metric over these sets, or why its rho is undefined."""
@@ -200,13 +200,14 @@ class _Comparer:
             return undefined_difference(self.bootstrap, rows, reason)
         hits = np.column_stack([each.hits for each in terms])
         counted = np.column_stack([each.counted for each in terms]).astype(np.float64)
-        resampled = self.bootstrap.ratios(rows, hits, counted)
+        first, second = terms
         return tested_difference(
             self.bootstrap,
             rows,
-            resampled[:, 0] - resampled[:, 1],
+            np.array([first.rate - second.rate]),
             lambda: self._permuted_rates(rows, hits, counted),
             self.swaps,
+            first.errors - second.errors,
         )
 
     def _permuted_rates(

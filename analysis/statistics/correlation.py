@@ -30,7 +30,13 @@ from hsfiq.analysis.json_results import (
     json_number,
     with_reason,
 )
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, indicator_matrix, ratio
+from hsfiq.analysis.resampling.bootstrap import (
+    Bootstrap,
+    Estimate,
+    errors_of_mean,
+    indicator_matrix,
+    ratio,
+)
 from hsfiq.analysis.resampling.intervals import (
     CORRELATION,
     LEVEL,
@@ -245,9 +251,8 @@ def _mean_interval(
             seed=bootstrap.seed,
         )
     rows = pd.DataFrame({"participant_id": rhos.index})
-    values = np.asarray(rhos, dtype=np.float64)[:, None]
-    means = bootstrap.ratios(rows, values, np.ones(values.shape))[:, 0]
-    return bootstrap.interval(means, rows, bounds=CORRELATION)
+    errors = errors_of_mean(np.asarray(rhos, dtype=np.float64), np.ones(len(rhos)))
+    return bootstrap.mean_interval(float(rhos.mean()), rows, errors, bounds=CORRELATION)
 
 
 # Normality of one variable: Shapiro-Wilk, as in the papers, and a second test for large N.
@@ -617,6 +622,7 @@ def _difference(
         groups.resampled(bootstrap, gaps),
         permuted if groups.is_linear(bootstrap) else None,
         swaps,
+        None,
     )
     return replace(test, n=len(values))
 

@@ -20,7 +20,7 @@ from scipy import stats
 
 from hsfiq.analysis.data.columns import has_preference, metric_difference
 from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord, json_value
-from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, errors_of_mean
 from hsfiq.analysis.resampling.intervals import LEVEL, RATE, ConfidenceInterval
 
 # Position bias: whether people prefer a set because it is shown as set 1.
@@ -60,8 +60,7 @@ def position_bias(preferences: pd.DataFrame, bootstrap: Bootstrap | None = None)
     terms = base_rate(set_1)
     ci = None
     if bootstrap is not None:
-        resampled = bootstrap.ratios(rows, terms.hits[:, None], terms.counted[:, None])
-        ci = bootstrap.interval(resampled[:, 0], rows, bounds=RATE)
+        ci = bootstrap.mean_interval(terms.rate, rows, terms.errors, bounds=RATE)
     if n == 0:
         reason = "no question has a preference"
         return PositionBias(UNDEFINED, 0, UNDEFINED, human_ties, UNDEFINED, 0, ci, reason)
@@ -125,6 +124,10 @@ class RateTerms:
     def rate(self) -> float:
         n = int(self.counted.sum())
         return float(self.hits.sum()) / n if n else UNDEFINED
+
+    @property
+    def errors(self) -> FloatArray:
+        return errors_of_mean(self.hits, self.counted)
 
 
 # The definitions. Each takes m(set 1) - m(set 2), without NaN, and whether set 1 is preferred, two
@@ -317,18 +320,12 @@ def _rates(
     n_questions: int,
     bootstrap: Bootstrap | None,
 ) -> list[Rate]:
-    """Compute several rates of the same pairs, with one pass over the resamples."""
-    intervals: list[ConfidenceInterval | None] = [None] * len(terms)
-    if bootstrap is not None:
-        hits = np.stack([each.hits for each in terms], axis=1)
-        counted = np.stack([each.counted for each in terms], axis=1)
-        resampled = bootstrap.ratios(pairs, hits, counted)
-        intervals = [
-            bootstrap.interval(resampled[:, place], pairs, each.counted, RATE)
-            for place, each in enumerate(terms)
-        ]
+    """Compute several rates of the same pairs."""
     rates = []
-    for each, condition, interval in zip(terms, conditions, intervals, strict=True):
+    for each, condition in zip(terms, conditions, strict=True):
+        interval = None
+        if bootstrap is not None:
+            interval = bootstrap.mean_interval(each.rate, pairs, each.errors, each.counted, RATE)
         n, reason = int(each.counted.sum()), None
         if n_questions == 0:
             reason = "the release has no questions"

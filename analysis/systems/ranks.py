@@ -12,11 +12,11 @@ import pandas as pd
 from scipy import stats
 
 from hsfiq.analysis.json_results import BoolArray, JsonRecord, json_value, with_reason
-from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, ratio
+from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate, errors_of_mean
 from hsfiq.analysis.resampling.intervals import LEVEL, MOST_UNDEFINED, RATE, TAIL, Spread
 from hsfiq.analysis.resampling.permutation import Difference
 from hsfiq.analysis.statistics.comparison import Comparison
-from hsfiq.analysis.systems.strengths import EQUAL, Strengths, resampled_wins
+from hsfiq.analysis.systems.strengths import EQUAL, Strengths
 
 # Ranks of metrics from their paired comparisons, as in the tables of the WMT metrics task.
 #
@@ -218,7 +218,6 @@ def win_matrix(rows: pd.DataFrame, names: Sequence[str], bootstrap: Bootstrap) -
     first, second = rows["first"].to_numpy(np.intp), rows["second"].to_numpy(np.intp)
     preferred = rows["preferred"].to_numpy()
     share = np.choose(preferred, (0.5, 1.0, 0.0))
-    resampled = resampled_wins(rows, first, second, share, len(names), bootstrap)
     duels = []
     for i, system in enumerate(names):
         for j, other in enumerate(names):
@@ -229,10 +228,11 @@ def win_matrix(rows: pd.DataFrame, names: Sequence[str], bootstrap: Bootstrap) -
             ties = int((between & (preferred == 0)).sum())
             wins = int(((is_first & (preferred == 1)) | (is_second & (preferred == 2))).sum())
             n = int(between.sum())
-            won, lost = resampled[:, i, j], resampled[:, j, i]
+            won = np.where(is_first, share, 1 - share)[between]
             rate = Estimate(float("nan"), 0, None, "no question compares the two systems")
             if n:
-                ci = bootstrap.interval(ratio(won, won + lost), rows[between], bounds=RATE)
+                errors = errors_of_mean(won, np.ones(n))
+                ci = bootstrap.mean_interval(float(won.mean()), rows[between], errors, bounds=RATE)
                 rate = Estimate((wins + ties / 2) / n, n, ci)
             duels.append(Duel(system, other, wins, ties, n - wins - ties, rate))
     return duels

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,8 +169,28 @@ def expected_ends(
 ) -> tuple[float, float]:
     """Student's interval on the scale of the logit, for clusters of these sizes."""
     rows = list(sizes)
-    df = sum(rows) ** 2 / sum(size**2 for size in rows) - 1
     error = float(np.std(resampled)) * sqrt(len(rows) / (len(rows) - 1))
+    return _student_ends(estimate, error, rows, bounds)
+
+
+def clustered_ends(
+    values: Sequence[float], clusters: Sequence[str], bounds: tuple[float, float] | None = (0, 1)
+) -> tuple[float, float]:
+    """The same of a mean, with the variance that follows from its clusters' errors."""
+    mean, sizes, variance = fmean(values), Counter(clusters), 0.0
+    for cluster, size in sizes.items():
+        own = [value for value, each in zip(values, clusters, strict=True) if each == cluster]
+        error = sum(value - mean for value in own) / len(values)
+        variance += error**2 / (1 - size / len(values))
+    return _student_ends(mean, sqrt(variance), list(sizes.values()), bounds)
+
+
+def _student_ends(
+    estimate: float, error: float, rows: Sequence[int], bounds: tuple[float, float] | None
+) -> tuple[float, float]:
+    df = max(1, sum(rows) ** 2 / sum(size**2 for size in rows) - 1)
+    if bounds is None:
+        return stats.t.interval(0.95, df, estimate, error)
     low, width = bounds[0], bounds[1] - bounds[0]
     share = (estimate - low) / width
     ends = stats.t.interval(0.95, df, logit(share), error / width / (share * (1 - share)))

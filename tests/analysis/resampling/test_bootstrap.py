@@ -10,7 +10,7 @@ from statsmodels.regression.linear_model import OLS
 
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.resampling import bootstrap as bootstrap_module
-from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit
+from hsfiq.analysis.resampling.bootstrap import UNITS, Bootstrap, Unit, errors_of_mean
 from hsfiq.errors import UnreadableInput
 from tests.analysis.studies import Question, few, make_release, studies
 
@@ -72,19 +72,22 @@ def test_the_default_resamples_triplets_too_if_participants_share_them() -> None
 
 
 def test_many_triplets_are_resampled_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap_module, "MOST_GROUPS", 4)
     rows = pd.DataFrame(
         {
             "participant_id": [f"p{number % 5}" for number in range(30)],
             "query_id": [f"q{number // 2}" for number in range(30)],
         }
     )
+    errors = errors_of_mean(np.arange(30.0) ** 2, np.ones(30))
+    exact = Bootstrap.of_rows(rows, n_resamples=1).mean_spread(rows, errors)
+    monkeypatch.setattr(bootstrap_module, "MOST_GROUPS", 4)
     bootstrap = Bootstrap.of_rows(rows, n_resamples=50)
     _, by_triplet, by_pair = np.split(all_weights(bootstrap, rows), 3)
     assert len(np.unique(by_triplet, axis=1).T) <= 4
     assert len(np.unique(by_pair, axis=1).T) <= 4
     assert (by_triplet[:, ::2] == by_triplet[:, 1::2]).all()
     assert bootstrap.n_clusters_of(rows) == 5
+    assert bootstrap.mean_spread(rows, errors) == exact
     assert [len(part.sizes_of(rows)) for part in bootstrap.parts] == [5, 15, 30]
 
 
@@ -113,8 +116,11 @@ def test_the_two_way_variance_of_a_mean_is_that_of_statsmodels(n_people: int) ->
         )
         for groups in (people, queries, people * 20 + queries)
     ]
+    exact = bootstrap.mean_spread(rows, errors_of_mean(values, np.ones(len(values))))
     by_people, by_query = variances[0] * n_people / (n_people - 1), variances[1] * 20 / 19
     assert spread.variance == pytest.approx(by_people + by_query - variances[2], rel=0.06)
+    by_pair = variances[2] * len(rows) / (len(rows) - 1)
+    assert exact.variance == pytest.approx(by_people + by_query - by_pair, rel=1e-9)
     assert n_people - 1 <= spread.df <= n_people + 20 - 2
     interval = bootstrap.interval(means, rows)
     assert interval.n_resamples == 4000

@@ -30,6 +30,7 @@ from tests.analysis.reference import midranks
 from tests.analysis.studies import (
     Question,
     bootstrap_of,
+    clustered_ends,
     expected_ends,
     few,
     make_release,
@@ -136,10 +137,8 @@ def test_the_intervals_equal_those_of_repeated_participants() -> None:
     weights = np.concatenate(list(bootstrap.weights(release.preferences)))[1:].astype(int)
     for place, margin_bin in enumerate(result.bins):
         inside = equal_bins(gaps) == place
-        drawn = [np.repeat(right[inside], row[inside]).mean() for row in weights]
         people = np.array([question.participant for question in study])[inside]
-        sizes = np.unique(people, return_counts=True)[1]
-        ends = expected_ends(right[inside].mean(), drawn, sizes)
+        ends = clustered_ends(right[inside].tolist(), people.tolist())
         assert (margin_bin.ci.low, margin_bin.ci.high) == pytest.approx(ends)
     ranks = stats.rankdata(gaps)
     rhos = [
@@ -266,7 +265,7 @@ def test_a_study_that_can_be_counted_by_hand() -> None:
     assert preference.ci.reason == NO_SPREAD
 
 
-def test_the_interval_equals_that_of_repeated_participants() -> None:
+def test_the_variance_is_that_of_the_participants_errors() -> None:
     rng = np.random.default_rng(3)
     study = simulate(rng, n_participants=6, n_questions=5, noise=1.0)
     release = make_release(study)
@@ -277,10 +276,8 @@ def test_the_interval_equals_that_of_repeated_participants() -> None:
         agrees(question, "score", result.epsilons[fold])
         for question, fold in zip(study, folds, strict=True)
     ]
-    weights = np.concatenate(list(bootstrap.weights(release.preferences)))[1:].astype(int)
-    drawn = [np.repeat(right, row).mean() for row in weights]
-    low, high = expected_ends(np.mean(right), drawn, [5] * 6)
-    assert (result.ci.low, result.ci.high) == pytest.approx((low, high))
+    ends = clustered_ends(right, [question.participant for question in study])
+    assert (result.ci.low, result.ci.high) == pytest.approx(ends)
 
 
 def simulate(

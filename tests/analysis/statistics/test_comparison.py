@@ -18,11 +18,20 @@ from hsfiq.analysis.data.metrics import Recall
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.reports.report import analysis_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
+from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 from hsfiq.analysis.resampling.permutation import Difference, Swaps
 from hsfiq.analysis.statistics.comparison import STATISTICS, Comparison, compare_all
 from hsfiq.analysis.statistics.correlation import spearman
 from hsfiq.analysis.statistics.preference import preference_rates
-from tests.analysis.studies import Question, bootstrap_of, few, make_release, question_ids, studies
+from tests.analysis.studies import (
+    Question,
+    bootstrap_of,
+    clustered_ends,
+    few,
+    make_release,
+    question_ids,
+    studies,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,18 +154,39 @@ def test_intervals_equal_those_of_repeated_rows(
         if math.isnan(getattr(result, name).difference):
             continue
         table = rows_of(name, release, values)
+        ci = getattr(result, name).ci
+        if name != "spearman":
+            assert_is_clustered(ci, table, name, values)
+            continue
         repeated = [
             table.loc[np.repeat(table.index, weights.astype(int))]
             for weights in np.concatenate(list(bootstrap.weights(table)))
         ]
         statistics = [literal(rows, rows, name, values) for rows in repeated]
         expected = bootstrap.interval(np.array(statistics), table)
-        ci = getattr(result, name).ci
         assert (ci.low, ci.high, ci.n_undefined) == (
             pytest.approx(expected.low, nan_ok=True, abs=1e-12),
             pytest.approx(expected.high, nan_ok=True, abs=1e-12),
             expected.n_undefined,
         )
+
+
+def assert_is_clustered(
+    ci: ConfidenceInterval, table: pd.DataFrame, name: str, values: Mapping[str, pd.Series[float]]
+) -> None:
+    """The interval of a difference of rates is that of the mean of each pair's difference."""
+    pairs = [table.iloc[[place]] for place in range(len(table))]
+    each = [literal(pair, pair, name, values) for pair in pairs]
+    people = table["participant_id"].tolist()
+    sums = {p: sum(e for e, q in zip(each, people, strict=True) if p == q) for p in people}
+    is_even = all(
+        sums[person] == pytest.approx(np.mean(each) * people.count(person)) for person in sums
+    )
+    if len(sums) < 2 or is_even:
+        assert math.isnan(ci.low)
+        assert ci.reason
+    else:
+        assert (ci.low, ci.high) == pytest.approx(clustered_ends(each, people, None), abs=1e-12)
 
 
 def standardized(values: pd.Series[float]) -> pd.Series[float]:

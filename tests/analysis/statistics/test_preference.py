@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -37,10 +36,9 @@ from tests.analysis import reference
 from tests.analysis.studies import (
     Question,
     bootstrap_of,
-    expected_ends,
+    clustered_ends,
     few,
     make_release,
-    participant_counts,
     studies,
     values_of,
     with_sides_swapped,
@@ -82,7 +80,7 @@ def test_one_consistent_participant_is_no_evidence() -> None:
     assert result.ci.reason
 
 
-def test_the_interval_equals_that_of_repeated_participants() -> None:
+def test_the_variance_is_that_of_the_participants_errors() -> None:
     rng = np.random.default_rng(4)
     study = [
         Question(int(rng.choice([0, 1, 1, 2])), participant=f"p{number % 7}")
@@ -91,19 +89,12 @@ def test_the_interval_equals_that_of_repeated_participants() -> None:
     release = make_release(study)
     bootstrap = bootstrap_of(release, 120)
     result = position_bias(release.preferences, bootstrap)
-    rates = []
-    for counts in participant_counts(bootstrap):
-        answers = [
-            question.preferred
-            for person in range(7)
-            for _ in range(int(counts[person]))
-            for question in study
-            if question.participant == f"p{person}" and question.preferred
-        ]
-        rates.append(answers.count(1) / len(answers))
-    ends = (result.ci.low, result.ci.high)
-    sizes = Counter(question.participant for question in study if question.preferred).values()
-    assert ends == pytest.approx(expected_ends(result.rate, rates, sizes), abs=1e-12)
+    answers = [question for question in study if question.preferred]
+    ends = clustered_ends(
+        [2 - question.preferred for question in answers],
+        [question.participant for question in answers],
+    )
+    assert (result.ci.low, result.ci.high) == pytest.approx(ends, abs=1e-12)
 
 
 def rates_of(study: list[Question]) -> PreferenceRates:
@@ -176,7 +167,7 @@ def test_no_questions_give_reasons() -> None:
         assert rate.to_json() == expected | {"reason": "the release has no questions"}
 
 
-def test_the_intervals_equal_those_of_repeated_participants() -> None:
+def test_the_variances_are_those_of_the_participants_errors() -> None:
     rng = np.random.default_rng(9)
     study = [
         Question(
@@ -188,20 +179,10 @@ def test_the_intervals_equal_those_of_repeated_participants() -> None:
         for number in range(160)
     ]
     release = make_release(study)
-    bootstrap = bootstrap_of(release, 80)
+    bootstrap = bootstrap_of(release, 1)
     rates = preference_rates(release.preferences, values_of(study), bootstrap)
     recall = Recall(5).values(release)
     tied = given_tie(release.preferences, values_of(study), recall, bootstrap)
-    resamples = [
-        [
-            question
-            for person in range(8)
-            for _ in range(int(counts[person]))
-            for question in study
-            if question.participant == f"p{person}"
-        ]
-        for counts in participant_counts(bootstrap)
-    ]
     for rate, twin in (
         (rates.ge, reference.ge),
         (rates.gt, reference.gt),
@@ -211,10 +192,9 @@ def test_the_intervals_equal_those_of_repeated_participants() -> None:
         (rates.ge_swapped, lambda answers: reference.ge(with_sides_swapped(answers))),
         (tied, lambda answers: reference.given_recall_tie(answers, 5)),
     ):
-        drawn = [twin(answers)[0] for answers in resamples]
-        own = [[each for each in study if each.participant == f"p{person}"] for person in range(8)]
-        sizes = [n for n in (twin(answers)[1] for answers in own) if n]
-        ends = expected_ends(rate.rate, drawn, sizes)
+        alone = [(each.participant, *twin([each])) for each in study]
+        counted = [(participant, value) for participant, value, n in alone if n]
+        ends = clustered_ends([value for _, value in counted], [person for person, _ in counted])
         assert (rate.ci.low, rate.ci.high) == pytest.approx(ends, abs=1e-12)
         assert 2 <= rate.ci.n_clusters <= 8
         assert rate.to_json()["ci"] == [rate.ci.low, rate.ci.high]
