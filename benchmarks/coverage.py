@@ -54,7 +54,7 @@ from hsfiq.analysis.systems.systems import compared_systems, names_of, win_rates
 
 QUESTIONS, CROSSED_QUESTIONS = 50, 30
 STUDIES, FULL_STUDIES, FULL_STUDIES_HARDER = 60, 400, 2000
-RESAMPLES, PERMUTATIONS = 400, 399
+RESAMPLES, RESAMPLES_HARDER, PERMUTATIONS = 400, 2000, 399
 TRUTH_QUESTIONS = 4_000_000
 GOAL = (0.93, 0.97)
 ALPHA = 0.05
@@ -188,7 +188,7 @@ def measure(
         "truth": truth,
         "level": 0.95,
         "studies": studies,
-        "resamples": RESAMPLES,
+        "resamples": RESAMPLES_HARDER if is_harder else RESAMPLES,
         "permutations": PERMUTATIONS,
         "seed": seed,
         "within_goal": sum(goal[0] <= case["coverage"] <= goal[1] for case in ours),
@@ -387,7 +387,7 @@ def harder_outcomes(design: Design, seed: tuple[int, ...]) -> list[Outcome]:
     """The default's intervals in one study of the harder population, and the test of rho."""
     rng = np.random.default_rng(seed)
     release, values = as_release(harder_answer(rng, *assigned(rng, design)))
-    bootstrap = Bootstrap.of_release(release, n_resamples=RESAMPLES, seed=seed[-1])
+    bootstrap = Bootstrap.of_release(release, n_resamples=RESAMPLES_HARDER, seed=seed[-1])
     two = {name: values[name] for name in ("first", "second")}
     (comparison,) = compare_all(release, two, bootstrap, Swaps(PERMUTATIONS, seed[-1]))
     gap = comparison.spearman
@@ -501,7 +501,8 @@ def harder_markdown(result: dict[str, Any]) -> str:
         size = cases["rho, difference"]["size"]
         lines.append(f"| {people} | {overlap} | {' | '.join(cells)} | {size:.3f} |")
     note = (
-        f"{result['studies']:,} studies a row, seed {result['seed']}. {result['within_goal']} of "
+        f"{result['studies']:,} studies a row, {result['resamples']:,} resamples, seed "
+        f"{result['seed']}. {result['within_goal']} of "
         f"{result['of']} coverages lie in {GOAL_HARDER[0]}-{GOAL_HARDER[1]}."
     )
     return "\n".join([*lines, "", note])

@@ -38,7 +38,7 @@ def test_the_figures_of_a_small_study() -> None:
     assert bias == ["0.6000", "[0.0000,", "1.0000]", "1.0000", "1.0000", "5", "2", "1"]
     rows = {tuple(line.split()[:2]): line.split()[-6:] for line in lines if "eq. 8" in line}
     assert rows["recall@5", "ge"] == ["0.6667", "[0.0000,", "1.0000]", "3", "50.0%", "0.5000"]
-    assert "participants resampled (2,000, seed 0)" in text
+    assert "participants as clusters" in text
     assert FOOTNOTE not in text
     assert analysis_text(analysis, explain=True).endswith(FOOTNOTE)
     assert "nan" not in text
