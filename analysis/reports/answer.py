@@ -203,12 +203,14 @@ def _rate_row(label: str, rate: Rate) -> PairRow:
     """A rate of a metric; chance is one half."""
     cell = estimate_cell(rate)
     if isnan(cell.value):
-        return PairRow(label, "", DASH, "", "", "undefined", "undecided", "", None)
+        reason = cell.why_undefined or ""
+        return PairRow(label, "", DASH, "", "", "undefined", "undecided", "", None, reason)
     estimate, interval = value_and_interval(cell)
     low, high = cell.bounds or (cell.value, cell.value)
     word = "better" if low > NEUTRAL else "worse" if high < NEUTRAL else "undecided"
     if isnan(low):
-        return PairRow(label, "", estimate, "", "", "undefined", "undecided", "", None)
+        reason = (rate.ci and rate.ci.reason) or ""
+        return PairRow(label, "", estimate, "", "", "undefined", "undecided", "", None, reason)
     kind = "undecided" if word == "undecided" else "better"
     return PairRow(
         label, "", estimate, interval, "", word, kind, "", Interval(low, cell.value, high)
@@ -363,7 +365,7 @@ def p_is(p: float) -> str:
 def intervals_of(ci: ConfidenceInterval | None) -> str:
     if ci is None:
         return "Intervals: none."
-    df = "" if ci.df is None else f" with {ci.df:.0f} degrees of freedom"
+    df = "" if ci.df is None else f" with {count_text(round(ci.df), 'degree')} of freedom"
     unit = "both participants and triplets" if " x " in ci.unit else f"{ci.unit}s"
     if ci.unit == "row":
         unit = "rows, as if answers were independent,"
@@ -409,6 +411,7 @@ def _pair_row(answer: Answer, verdict: Verdict) -> PairRow:
         KINDS[verdict.verdict],
         ", ".join(disagreeing),
         place,
+        verdict.reason or "",
     )
 
 
@@ -815,12 +818,15 @@ def _pair_lines(view: AnswerView, most: int) -> Iterator[str]:
     yield f"{head}  {'the first is':<{word_width}}  {_axis_line(view.axis, plot_width)}".rstrip()
     for name, figure, row, word in zip(names, figures, shown_rows, words, strict=True):
         line = f"{name:<{width}}  {figure:>{figure_width}}  {row.p:>6}  {word:<{word_width}}"
-        yield f"{line}  {_plot_line(view.axis, row, plot_width)}".rstrip()
+        plot = "" if row.reason else _plot_line(view.axis, row, plot_width)
+        yield f"{line}  {plot}".rstrip()
     if len(shown_rows) < len(view.rows):
         yield f"and {count_text(len(view.rows) - len(shown_rows), 'more pair')}: --details"
     notes = ["! another statistic decides otherwise."] if any(r.flag for r in shown_rows) else []
     if view.axis.margin is not None:
         notes.append(f"As good as: within {view.axis.margin:g}, by two one-sided tests.")
+    if reasons := dict.fromkeys(row.reason for row in shown_rows if row.reason):
+        notes.append(f"Undefined: {'; '.join(reasons)}.")
     if notes:
         yield " ".join(notes)
 

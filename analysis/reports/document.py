@@ -167,7 +167,10 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class PairRow:
-    """A pair in the plot, or a rate; `flag` says which statistics decide otherwise."""
+    """A pair in the plot, or a rate.
+
+    `flag` says which statistics decide otherwise, `reason` why there is no interval to draw.
+    """
 
     a: str
     b: str
@@ -178,6 +181,7 @@ class PairRow:
     kind: str
     flag: str
     place: Interval | None
+    reason: str = ""
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -120,3 +121,11 @@ def test_long_lines_are_folded() -> None:
     assert all(line.startswith("    word") for line in lines[1:])
     assert " ".join(" ".join(lines).split()) == text.strip()
     assert folded("x" * 120) == "x" * 120
+
+
+def test_an_undefined_pair_says_why_below_the_plot() -> None:
+    study = [replace(question, participant="p1") for question in STUDY]
+    lines = analysis_text(analyze(make_release(study), [Recall(5), Recall(1)])).splitlines()
+    (place,) = (i for i, line in enumerate(lines) if line.startswith("recall@5 and recall@1"))
+    assert lines[place].endswith("undefined")
+    assert lines[place + 1] == "Undefined: one participant alone gives no test."
