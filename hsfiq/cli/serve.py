@@ -8,7 +8,6 @@ from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
 import typer
 
@@ -40,11 +39,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 HOST, PORT = "127.0.0.1", 7860
-
-PROLIFIC_LINK = (
-    "start?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}"
-)
-"""Prolific replaces the names in braces."""
 
 PortOption = Annotated[
     int, typer.Option(metavar="N", help="The port to listen on.", min=1, max=65535)
@@ -167,6 +161,7 @@ def prepare_project(
     from hsfiq.cli.study import open_draft
     from hsfiq.collect.studies import find_study
     from hsfiq.study.config import config_of
+    from hsfiq.study.recruiting import platform_name
 
     project = current_project()
     if project is None or database_url(ctx, database) != project.database_url:
@@ -188,7 +183,7 @@ def prepare_project(
         made = f"{count_text(len(links), 'personal link')} in {INVITATIONS_FILE}"
         such = f"{made}, such as {links[0]}" if links else "every place has a personal link"
         yield f"study {name} is open: {such}"
-    elif recruitment.mode != "prolific":
+    elif not platform_name(recruitment):
         yield f"study {name} is {status}: people begin at {root}/"
     yield f"the dashboard is at {root}/owner/; hsfiq account password sets its password"
     if is_local(root):
@@ -196,22 +191,24 @@ def prepare_project(
 
 
 def addresses(database: Database, host: str, port: int, public: PublicUrl | None) -> Iterator[str]:
-    """Where the server is, and what to enter on Prolific as the address of a study."""
+    """Where the server is, and what to enter at a panel as the address of a study."""
     from hsfiq.collect.studies import list_studies
     from hsfiq.study.config import config_of
+    from hsfiq.study.recruiting import PROLIFIC, panel_link, panel_of
 
     reached = f" for {public}" if public else ""
     yield f"serving at http://{host}:{port}{reached}; Ctrl-C stops it"
     with database.reading() as session:
-        on_prolific = [
-            study.name
+        at_panels = [
+            (study.name, panel)
             for study in list_studies(session)
-            if study.status == "open" and config_of(study).recruitment.mode == "prolific"
+            if study.status == "open" and (panel := panel_of(config_of(study).recruitment))
         ]
     root = str(public) if public else f"http://{host}:{port}/"
-    for name in on_prolific:
-        named = f"&study={quote(name, safe='')}" if len(on_prolific) > 1 else ""
-        yield f"study {name} on Prolific: {root}{PROLIFIC_LINK}{named}"
+    is_alone = [panel for _, panel in at_panels].count(PROLIFIC) == 1
+    for name, panel in at_panels:
+        named = "" if panel == PROLIFIC and is_alone else name
+        yield f"study {name} on {panel.name}: {panel_link(panel, root, named)}"
 
 
 def trusted_header(name: str | None, secret_file: Path | None) -> TrustedHeader | None:

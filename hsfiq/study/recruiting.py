@@ -1,4 +1,4 @@
-"""How participants come to a study, completion codes, and ExternalQuestions of Mechanical Turk."""
+"""How participants come to a study, where they go afterwards, and Mechanical Turk's questions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,49 @@ PLATFORM_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 """The form of the platforms' ids; nothing else is accepted."""
 
 Mode = Literal["open", "invitation", "prolific", "mturk"]
+
+PLATFORMS = ("prolific", "mturk")
+"""The modes in which a platform sends people by a link with their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """`[recruitment.panel]`: a platform that sends people by a link with ids, and takes them back.
+
+    `name` is what participants read. `person`, `study` and `session` are the parameters of its
+    links that have the ids of the person, of its study, and of this visit ("": none). `link` is the
+    query of the link that the owner enters there, with the panel's own signs for the ids ("": the
+    panel adds them).
+
+    The other keys are https addresses to which people return, by outcome ("": none). `{person}`,
+    `{study}` and `{session}` in them stand for the ids. Who fails too many checks goes to
+    `complete` if `failed_checks` is "".
+    """
+
+    name: str
+    person: str
+    study: str = ""
+    session: str = ""
+    link: str = ""
+    complete: str = ""
+    failed_checks: str = ""
+    screen_out: str = ""
+    quota_full: str = ""
+
+    def parameters(self) -> dict[str, str]:
+        """The parameters of a link, by the id that they have."""
+        named = {"person": self.person, "study": self.study, "session": self.session}
+        return {each: parameter for each, parameter in named.items() if parameter}
+
+
+PROLIFIC = Panel(
+    name="Prolific",
+    person="PROLIFIC_PID",
+    study="STUDY_ID",
+    session="SESSION_ID",
+    link="PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}",
+)
+"""Prolific replaces the names in braces; its addresses have the completion codes instead of ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +93,23 @@ class Recruitment:
     failed_checks_code: str = ""
     full_code: str = ""
     declined_code: str = ""
+
+
+def panel_of(recruitment: Recruitment) -> Panel | None:
+    """The panel from which a study takes people, None if it takes them otherwise."""
+    return PROLIFIC if recruitment.mode == "prolific" else None
+
+
+def platform_name(recruitment: Recruitment) -> str:
+    """What people call the platform from which a study takes them; "" if there is none."""
+    panel = panel_of(recruitment)
+    return panel.name if panel else "Mechanical Turk" if recruitment.mode == "mturk" else ""
+
+
+def panel_link(panel: Panel, root: str, study: str = "") -> str:
+    """The link to the app at `root` that the owner enters at a panel; it names a study if given."""
+    named = f"study={quote(study, safe='')}" if study else ""
+    return f"{root.rstrip('/')}/start?{'&'.join(filter(None, (panel.link, named)))}"
 
 
 # The completion code and the address to return to, by the outcome of a participation.
