@@ -1,11 +1,11 @@
-"""How participants enrol: openly, by personal link, or by a link from Prolific or MTurk."""
+"""How participants enrol: openly, by personal link, or by a platform's link."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import FastAPI, Form, Request, Response
 from fastapi.responses import HTMLResponse
@@ -35,6 +35,7 @@ from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.pages import (
     Notice,
     not_open_page,
+    on_platform_page,
     other_participation_page,
     other_platform_study_page,
     unknown_link_page,
@@ -51,18 +52,23 @@ from hsfiq.collect import participants
 from hsfiq.collect.asked_questions import steps_of
 from hsfiq.collect.participant_row import ParticipantRow, StudyRow, participant_row
 from hsfiq.collect.participants import has_free_place
-from hsfiq.collect.stages import UNFINISHED_STAGES, stage_of
-from hsfiq.collect.studies import OtherPlatformStudy, list_studies
+from hsfiq.collect.stages import UNFINISHED_STAGES, keep_visit, stage_of
+from hsfiq.collect.studies import OtherPlatformStudy, find_study, list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import Forbidden, NotOpen, Refused
 from hsfiq.study.config import config_of
-from hsfiq.study.recruiting import PLATFORM_ID, PREVIEW, Hit
+from hsfiq.study.recruiting import (
+    PLATFORM_ID,
+    PREVIEW,
+    PROLIFIC,
+    Hit,
+    Panel,
+    Platform,
+    platform_name,
+)
 
 # Enrolment in studies that are open to all, from the welcome page.
-
-PLATFORMS = {"prolific": "Prolific", "mturk": "Mechanical Turk"}
-"""Their names, by the mode of recruitment."""
 
 
 class CookiesBlocked(Forbidden):
@@ -79,12 +85,12 @@ def open_studies(session: Session) -> list[Study]:
 
 def platform_of(session: Session) -> str:
     """The name of a platform from which an open study takes people, "" if there is none."""
-    modes = {
-        config_of(study).recruitment.mode
+    names = (
+        platform_name(config_of(study).recruitment)
         for study in list_studies(session)
         if study.status == "open"
-    }
-    return next((name for mode, name in PLATFORMS.items() if mode in modes), "")
+    )
+    return next(filter(None, names), "")
 
 
 def add_open_enrolment(app: FastAPI, services: Services) -> None:
@@ -210,18 +216,13 @@ def refused_enrolment(request: Request, services: Services, study_id: int) -> Re
         else:
             row = StudyRow.of(full)
             language = language_in(row.config, request.headers)
-            page = HTMLResponse(not_open_page(session, row, language, was_sent=False))
+            page = HTMLResponse(not_open_page(session, row, language, {}, was_sent=False))
     page.status_code = NotOpen.status
     return page
 
 
-Platform = Literal["prolific", "mturk"]
-
-IDS: dict[Platform, tuple[str, ...]] = {
-    "prolific": ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"),
-    "mturk": ("workerId", "assignmentId", "hitId"),
-}
-"""The ids in the platforms' links: the person first; Prolific's SESSION_ID is not stored."""
+MTURK = Panel(name="Mechanical Turk", person="workerId", session="assignmentId", study="hitId")
+"""The parameters of its links."""
 
 
 class BrokenLink(Refused):
@@ -230,36 +231,62 @@ class BrokenLink(Refused):
 
 @dataclass(frozen=True, slots=True)
 class PlatformLink:
-    """The content of a platform's link; `person` is None for a preview.
+    """The content of a platform's link; a preview has no ids.
 
-    `study` is the name of our study, `platform_study` the platform's id of its own, `hit` what the
-    person has accepted on MTurk.
+    `study` is the name of our study, `ids` are those of `Panel`, `hit` is what the person has
+    accepted on MTurk.
     """
 
     platform: Platform
-    person: str | None
     study: str | None
-    platform_study: str | None = None
+    ids: Mapping[str, str] = field(default_factory=dict)
     hit: Hit | None = None
 
+    @property
+    def person(self) -> str | None:
+        return self.ids.get("person")
 
-def read_platform_link(parameters: Mapping[str, str]) -> PlatformLink:
-    """Read a platform's link; `BrokenLink` if it names nobody or an id has the wrong form."""
+    @property
+    def prolific_study(self) -> str | None:
+        """Prolific's STUDY_ID; only Prolific's studies are bound to ours."""
+        return self.ids.get("study") if self.platform == "prolific" else None
+
+
+def read_platform_link(parameters: Mapping[str, str], own: Panel | None) -> PlatformLink:
+    """Read a platform's link; `own` is the panel of the study that it names.
+
+    Raises:
+        BrokenLink: it names nobody, lacks an id that is needed, or an id has the wrong form.
+    """
     study = parameters.get("study")
+    if own is not None:
+        return PlatformLink("panel", study, ids_in(parameters, own, own.kept_ids()))
     if parameters.get("assignmentId") == PREVIEW:
-        return PlatformLink("mturk", None, study)
-    for platform, names in IDS.items():
-        if names[0] in parameters:
-            given = [parameters[name] for name in names if name in parameters]
-            if not all(map(PLATFORM_ID.fullmatch, given)):
-                raise BrokenLink("an id in the link is not valid")
-            person = parameters[names[0]]
-            if platform == "prolific":
-                return PlatformLink(platform, person, study, parameters.get("STUDY_ID"))
-            if (hit := Hit.read(parameters)) is None:
-                raise BrokenLink("the link names no HIT, or a site that is not MTurk's")
-            return PlatformLink(platform, person, study, hit=hit)
-    raise BrokenLink("the link names nobody")
+        return PlatformLink("mturk", study)
+    if PROLIFIC.person in parameters:
+        return PlatformLink("prolific", study, ids_in(parameters, PROLIFIC))
+    ids = ids_in(parameters, MTURK)
+    if (hit := Hit.read(parameters)) is None:
+        raise BrokenLink("the link names no HIT, or a site that is not MTurk's")
+    return PlatformLink("mturk", study, ids, hit)
+
+
+def ids_in(
+    parameters: Mapping[str, str], panel: Panel, needed: Sequence[str] = ("person",)
+) -> dict[str, str]:
+    names = panel.parameters()
+    ids = {each: parameters[name] for each, name in names.items() if name in parameters}
+    if not ids.keys() >= set(needed):
+        raise BrokenLink("the link names nobody, or lacks an id")
+    if not all(map(PLATFORM_ID.fullmatch, ids.values())):
+        raise BrokenLink("an id in the link is not valid")
+    return ids
+
+
+def panel_named(session: Session, study: str | None) -> Panel | None:
+    """The panel of the study that a link names, if it has one of its own."""
+    named = find_study(session, study) if study else None
+    return config_of(named).recruitment.panel if named else None
 
 
 def study_of(session: Session, link: PlatformLink) -> Study | None:
@@ -280,8 +307,8 @@ def study_of(session: Session, link: PlatformLink) -> Study | None:
         and config_of(study).recruitment.mode == link.platform
         and link.study in (None, study.name)
     ]
-    if link.platform_study is not None and candidates:
-        candidates = bound_or_unbound(candidates, link.platform_study)
+    if link.prolific_study is not None and candidates:
+        candidates = bound_or_unbound(candidates, link.prolific_study)
     candidates = [study for study in candidates if study.status == "open"] or candidates
     if len(candidates) > 1:
         candidates = [study for study in candidates if knows(session, study, link.person)]
@@ -342,25 +369,27 @@ def add_personal_links(app: FastAPI, services: Services) -> None:
 
 
 def add_platform_links(app: FastAPI, services: Services) -> None:
-    """The link to which Prolific and MTurk add their ids."""
+    """The link to which platforms add their ids."""
     app.add_exception_handler(OtherPlatformStudy, other_study)
 
     @app.api_route("/start", methods=["GET", "POST"])
     def platform_link(request: Request) -> Response:
+        with services.database.reading() as session:
+            panel = panel_named(session, request.query_params.get("study"))
         try:
-            link = read_platform_link(request.query_params)
+            link = read_platform_link(request.query_params, panel)
         except BrokenLink as error:
-            return unknown_link(request, error.status)
+            return unknown_link(request, error.status, panel)
         with services.database.reading() as session:
             study = study_of(session, link)
             if study is None:
                 return unknown_link(request, 404)
             is_known = knows(session, study, link.person)
-        if link.platform == "mturk" or link.person is None:
+        if link.platform == "mturk":
             return from_mturk(request, services, study.id, link, is_known=is_known)
         with services.database.reading() as session:
             signature = request.query_params.get("signature", "")
-            require_signed(services.signer, study, link.person, signature)
+            require_signed(services.signer, study, link.ids["person"], signature)
             if replaced := replaced_by_link(session, request, services, link):
                 row = StudyRow.of(study)
                 texts = study_texts(session, row, language_in(row.config, request.headers))
@@ -373,12 +402,14 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
                     now=datetime.now(UTC),
                     source=link.platform,
                     external_id=link.person,
-                    platform_study_id=link.platform_study,
+                    platform_study_id=link.prolific_study,
                     language=language_in(config_of(study), request.headers),
                     client=client_of(request, services.signer, study.id),
                 )
+                if panel is not None:
+                    keep_visit(session, participant, panel, link.ids)
         except NotOpen:
-            return not_open(request, services, study.id)
+            return not_open(request, services, study.id, link.ids)
         return redirect_to_study(request, services, participant.token_hash, "study/")
 
 
@@ -420,12 +451,14 @@ def question_link(
     return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
 
-def not_open(request: Request, services: Services, study_id: int) -> Response:
-    """What somebody is told whom a study cannot take although they were sent to it."""
+def not_open(
+    request: Request, services: Services, study_id: int, ids: Mapping[str, str] | None = None
+) -> Response:
+    """What somebody is told whom a study cannot take although a link with `ids` sent them to it."""
     with services.database.reading() as session:
         study = StudyRow.of(session.get_one(Study, study_id))
         language = language_in(study.config, request.headers)
-        page = not_open_page(session, study, language, was_sent=True)
+        page = not_open_page(session, study, language, ids or {}, was_sent=True)
     return HTMLResponse(page, status_code=NotOpen.status)
 
 
@@ -434,5 +467,8 @@ def other_study(request: Request, _error: Exception) -> Response:
     return HTMLResponse(page, status_code=OtherPlatformStudy.status)
 
 
-def unknown_link(request: Request, status: int) -> Response:
-    return HTMLResponse(unknown_link_page(language_for(request.headers)), status_code=status)
+def unknown_link(request: Request, status: int, panel: Panel | None = None) -> Response:
+    """The page for a link that leads nowhere; of a study with a panel, it names that."""
+    language = language_for(request.headers)
+    page = on_platform_page(language, panel.name) if panel else unknown_link_page(language)
+    return HTMLResponse(page, status_code=status)

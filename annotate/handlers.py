@@ -71,6 +71,7 @@ from hsfiq.db.tables import Participant
 from hsfiq.errors import Forbidden, HsfiqError, Refused, SetBack
 from hsfiq.kinds import KINDS
 from hsfiq.live.client import Answered
+from hsfiq.study.recruiting import platform_name
 
 Cookies = Mapping[str, str]
 
@@ -338,6 +339,7 @@ def withdrawal(services: Services, cookies: Cookies) -> WithdrawalView:
                 for release in exports_with(session, participant.id)
             ],
             "payment": payment_of(participant),
+            "platform": platform_name(participant.study.config.recruitment),
             "assignment": assignment.signed(services.signer, participant.token_hash),
         }
 

@@ -149,8 +149,10 @@ def offer_of(session: Session, study: StudyRow, language: str, *, is_full: bool)
     }
 
 
-def not_open_page(session: Session, study: StudyRow, language: str, *, was_sent: bool) -> str:
-    """For somebody whom the study cannot take now.
+def not_open_page(
+    session: Session, study: StudyRow, language: str, ids: Mapping[str, str], *, was_sent: bool
+) -> str:
+    """For somebody whom the study cannot take now; `ids` are those of a platform's link.
 
     A code is due to somebody who `was_sent` by the owner or a platform; others get one only if
     the owner has set it for them.
@@ -167,7 +169,7 @@ def not_open_page(session: Session, study: StudyRow, language: str, *, was_sent:
         text["full" if study.status == "open" else "places_taken"],
         code_label=text["completion_code"],
         code=completion_code(recruitment, "full") if is_due else "",
-        link=completion_url(recruitment, "full") if is_due else "",
+        link=completion_url(recruitment, "full", ids) if is_due else "",
         link_text=text["finish"],
     )
 
@@ -206,6 +208,13 @@ def other_participation_page(current: StudyTexts, other: StudyTexts, root: str) 
 def unknown_link_page(language: str) -> str:
     text = entry_texts(language)
     return message_page(text["welcome"], language, text["unknown_link_title"], text["unknown_link"])
+
+
+def on_platform_page(language: str, platform: str) -> str:
+    """For a platform's link that does not say who somebody is."""
+    text = entry_texts(language)
+    shown = (text[each].format(platform=platform) for each in ("on_platform_title", "on_platform"))
+    return message_page(text["welcome"], language, *shown)
 
 
 def not_invited_page(language: str) -> str:

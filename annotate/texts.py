@@ -45,6 +45,7 @@ from hsfiq.study.languages import (
     translated_questionnaire,
     worded_texts,
 )
+from hsfiq.study.recruiting import PLATFORMS, Recruitment
 
 # They are Markdown, whose HTML `html_of` sanitises.
 GUIDELINES = Environment(  # noqa: S701
@@ -59,9 +60,6 @@ TAGS = {
     *("strong", "em", "a", "table", "thead", "tbody", "tr", "th", "td"),
 }
 """What guidelines and consent may consist of."""
-
-
-PLATFORMS = ("prolific", "mturk")
 
 
 def entry_texts(language: str) -> dict[str, str]:
@@ -163,11 +161,21 @@ def standard_consent(
         further_questions=bool(asked.after_each or asked.at_end),
         is_live=KINDS[config.design.kind].is_live,
         platform=mode if mode in PLATFORMS else "",
+        ids_stored=plain(stored_ids(config.recruitment, entry)),
         institution=plain(config.study.institution),
         contact=plain(config.study.contact),
         ethics=plain(config.study.ethics),
     )
     return consent.rstrip()
+
+
+def stored_ids(recruitment: Recruitment, entry: Mapping[str, str]) -> str:
+    """Which of a platform's ids are stored, "" without a platform."""
+    text, panel = entry.get(f"{recruitment.mode}_id_stored", ""), recruitment.panel
+    if panel is None:
+        return text
+    ids = [entry[f"panel_{each}_id"] for each in panel.kept_ids()]
+    return text.format(platform=panel.name, ids=", ".join(ids))
 
 
 def complete(language: str) -> str:
@@ -280,7 +288,7 @@ def consent_text(session: Session, participant: ParticipantRow, n_questions: int
     if texts.own_consent:
         facts += kept_data(texts)
         if participant.source in PLATFORMS:
-            facts.append(texts.entry[f"{participant.source}_id_stored"])
+            facts.append(plain(stored_ids(participant.study.config.recruitment, texts.entry)))
     if participant.source != "invitation":
         facts += kept_of_address(participant.study, texts)
     lines = "\n".join(f"- {fact}" for fact in facts)

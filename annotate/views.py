@@ -68,6 +68,7 @@ from hsfiq.study.config import expected_at_practice, query_form, rules_of, shows
 from hsfiq.study.instrument import ExtraQuestion
 from hsfiq.study.languages import direction
 from hsfiq.study.practice import practice_pair, sets_of
+from hsfiq.study.recruiting import PLATFORMS, Platform
 from hsfiq.text import shown
 
 MIN_ANSWERS_FOR_PACE = 3
@@ -311,12 +312,11 @@ class ViewBuilder:
         return [self.address_of(session, participant, image) for image in question.images]
 
 
-def payment_of(participant: ParticipantRow) -> Literal["prolific", "mturk", "code"] | None:
+def payment_of(participant: ParticipantRow) -> Platform | Literal["code"] | None:
     """Where a participant is paid, as far as the study knows."""
-    if participant.source == "prolific":
-        return "prolific"
-    if participant.source == "mturk":
-        return "mturk"
+    for platform in PLATFORMS:
+        if participant.source == platform:
+            return platform
     return "code" if participant.study.config.recruitment.completion_code else None
 
 

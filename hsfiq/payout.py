@@ -1,8 +1,8 @@
-"""Who of a study's participants from Prolific or Mechanical Turk is to be paid, as lists.
+"""Who of a study's participants from a platform is to be paid, as lists.
 
-For Prolific, `approve.csv` has an id a line and `bonus.csv` an id and an amount, both without a
-header, as its bulk actions take them. `reject.csv` has a header: rejections are entered one at a
-time. For Mechanical Turk, the ids to approve and reject are those of assignments.
+For Prolific and panels, `approve.csv` has an id a line and `bonus.csv` an id and an amount, both
+without a header, as Prolific's bulk actions take them. `reject.csv` has a header: rejections are
+entered one at a time. For Mechanical Turk, the ids to approve and reject are those of assignments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
-from typing import Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -27,18 +26,17 @@ from hsfiq.collect.progress import ParticipantProgress, participants_of
 from hsfiq.db.tables import Participant, Study, WorkedHit
 from hsfiq.errors import UnreadableInput
 from hsfiq.study.config import config_of
-from hsfiq.study.recruiting import PRODUCTION
+from hsfiq.study.recruiting import PRODUCTION, Platform
 
 CENT = Decimal("0.01")
 PAYOUT_FILES = ("approve.csv", "reject.csv", "bonus.csv", "payout.json")
 """A folder that holds nothing else is a payout, and may be replaced."""
 
-Platform = Literal["prolific", "mturk"]
-
 LEFT_OUT = {
     "no platform id": "have no platform id",
     "not from prolific": "did not come from Prolific",
     "not from mturk": "did not come from Mechanical Turk",
+    "not from panel": "did not come from the panel",
     "no hit": "have no assignment on Mechanical Turk",
     "sandbox": "came from Mechanical Turk's sandbox",
     "unfinished": "have not answered all their questions",
@@ -52,6 +50,7 @@ LEFT_OUT = {
 OF_PLATFORM: dict[Platform, tuple[str, ...]] = {
     "prolific": ("not from prolific",),
     "mturk": ("not from mturk", "no hit", "sandbox"),
+    "panel": ("not from panel",),
 }
 """The reasons that only one platform has."""
 

@@ -295,7 +295,9 @@ def rehearse(
         config,
         study=replace(config.study, name=f"{config.study.name[: 80 - len(SUFFIX)]}{SUFFIX}"),
         questionnaire=Questionnaire(),
-        recruitment=replace(config.recruitment, mode="open", quotas={}, platform_study_id=""),
+        recruitment=replace(
+            config.recruitment, mode="open", quotas={}, platform_study_id="", panel=None
+        ),
     )
     with target.reading() as session:
         queries = chosen_queries(session, config)

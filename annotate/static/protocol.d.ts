@@ -345,7 +345,8 @@ export interface WithdrawalView {
   name: string;
   answers: number;
   releases: ReleaseView[];
-  payment: "prolific" | "mturk" | "code" | null;
+  payment: "prolific" | "mturk" | "panel" | "code" | null;
+  platform: string;
   assignment: string;
 }
 

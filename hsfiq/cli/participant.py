@@ -227,6 +227,7 @@ class PayoutPlatform(StrEnum):
 
     PROLIFIC = "prolific"
     MTURK = "mturk"
+    PANEL = "panel"
 
 
 @app.command(
@@ -257,7 +258,7 @@ def payout(
 ) -> None:
     """Write whom to approve, to reject and to pay a bonus.
 
-    For Prolific or MTurk; with the reasons for rejections.
+    For Prolific, MTurk or a panel; with the reasons for rejections.
     """
     from hsfiq.payout import LEFT_OUT, payout_of, require_free_payout, rule_of, write_payout
 

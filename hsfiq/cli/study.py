@@ -204,10 +204,14 @@ def create(
     languages = fallback_warnings(fallbacks, str(config))
     unbound = [] if draft else unbound_warnings(opened, wanted.study.name)
     missed = [] if simulated else missed_later(wanted)
-    warnings = [*capacity.warnings(), *images.warnings(), *languages, *unbound, *missed]
+    closed = [MTURK_CLOSED] if wanted.recruitment.mode == "mturk" else []
+    warnings = [*capacity.warnings(), *images.warnings(), *languages, *unbound, *missed, *closed]
     warn(warnings)
     result = row | {"places": capacity.places, "fallbacks": fallbacks, "warnings": warnings}
     print_result(result, line, as_json=as_json)
+
+
+MTURK_CLOSED = "Mechanical Turk has taken no new requesters since 2026-07-30; older accounts go on"
 
 
 def unbound_warnings(opened: Database, name: str) -> list[str]:
@@ -384,6 +388,8 @@ def invite(
 
 def link_warnings(root: str, mode: str) -> list[str]:
     """What is wrong with personal links at this address to a study that recruits in this mode."""
+    from hsfiq.study.recruiting import PLATFORMS
+
     warnings = []
     if is_local(root):
         warnings.append(f"the links lead to {root}, which is this machine only: name --url")
@@ -392,7 +398,7 @@ def link_warnings(root: str, mode: str) -> list[str]:
             "everybody who knows the address can take part beside the invited: set "
             'recruitment.mode = "invitation" in study.toml'
         )
-    if mode in ("prolific", "mturk"):
+    if mode in PLATFORMS:
         warnings.append("who comes by a personal link is in no payment list of the platform")
     return warnings
 

@@ -207,7 +207,8 @@ def forget(session: Session, participant: Participant) -> Deleted:
     study.design = without_answers_of(study.design, participant.name)
     releases = forget_exports(session, participant)
     participant.status = "returned"
-    participant.external_id = participant.platform_study_id = participant.language = None
+    participant.external_id = participant.language = None
+    participant.platform_study_id = participant.platform_session_id = None
     participant.token_hash = digest_of(new_token())
     participant.consented_at = participant.practised_at = None
     participant.created_at = participant.enrolled_at = participant.seen_at = None

@@ -52,6 +52,8 @@ class ParticipantRow:
     status: str
     language: str | None
     external_id: str | None = None
+    platform_study_id: str | None = None
+    platform_session_id: str | None = None
     enrolled_at: datetime | None = None
     consented_at: datetime | None = None
     practised_at: datetime | None = None
@@ -66,6 +68,15 @@ class ParticipantRow:
 
     def __post_init__(self) -> None:
         self._stored = self._changeable()
+
+    def platform_ids(self) -> dict[str, str]:
+        """Those that are stored of a platform's link, as `Panel` names them."""
+        ids = {
+            "person": self.external_id,
+            "study": self.platform_study_id,
+            "session": self.platform_session_id,
+        }
+        return {name: value for name, value in ids.items() if value}
 
     def store(self, session: Session) -> None:
         """Write the columns that have changed, and no others: the row may not be locked."""
@@ -124,6 +135,7 @@ def _row() -> Select[*tuple[Any, ...]]:
             *(*CONFIG_COLUMNS, *STUDY_COLUMNS),
             *(Participant.id, Participant.token_hash, Participant.name, Participant.source),
             *(Participant.status, Participant.language, Participant.external_id),
+            *(Participant.platform_study_id, Participant.platform_session_id),
             *(Participant.enrolled_at, Participant.consented_at, Participant.practised_at),
             *(Participant.seen_at, Participant.n_painted, Participant.n_not_painted),
             *(Participant.n_painting_unknown, Participant.n_skipped, Participant.n_revisions),

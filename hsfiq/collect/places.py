@@ -30,7 +30,7 @@ from hsfiq.readers.files import read_text
 from hsfiq.signals import repeated
 from hsfiq.study.capacity import require_enough_forms
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
-from hsfiq.study.recruiting import PLATFORM_ID
+from hsfiq.study.recruiting import PLATFORM_ID, PLATFORMS
 
 # A limit on how many enrol from one address in an hour: a script cannot take all places.
 #
@@ -110,8 +110,6 @@ def regular_forgetting(
 
 # Which people of a recruitment platform may enrol: those on the owner's list, if there is one.
 
-PLATFORMS = ("prolific", "mturk")
-
 
 class NotInvited(Forbidden):
     """The platform's id is not on the study's list, or its link is not signed."""
@@ -188,7 +186,7 @@ def require_signable(study: Study) -> None:
     if config_of(study).recruitment.mode != "prolific":
         raise Refused(
             f"study {study.name} does not recruit on Prolific, so it has no signed links; "
-            "Mechanical Turk shows all workers the same address"
+            "other platforms show everybody the same address"
         )
 
 

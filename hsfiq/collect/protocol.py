@@ -430,13 +430,14 @@ class WithdrawalView(TypedDict):
     """GET /withdrawal: what withdrawing deletes, and what it cannot change.
 
     `payment` says where the participant is paid, if they are; `code` is a completion code that the
-    page shows at the end.
+    page shows at the end. `platform` is the name of the study's platform, "" if it has none.
     """
 
     name: str
     answers: int
     releases: list[ReleaseView]
-    payment: Literal["prolific", "mturk", "code"] | None
+    payment: Literal["prolific", "mturk", "panel", "code"] | None
+    platform: str
     assignment: str
 
 

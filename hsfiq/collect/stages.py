@@ -28,9 +28,11 @@ from hsfiq.study.recruiting import (
     SUBMIT_PATH,
     Hit,
     Outcome,
+    Panel,
     completion_code,
     completion_url,
     has_failed,
+    own_end,
 )
 
 # What a participant's page sends to Mechanical Turk at the end.
@@ -303,18 +305,18 @@ def completion_of(
     is_due = (
         stage in ("done", "closed")
         or (stage == "reassigned" and answered > 0)
-        or (stage == "checks-paused" and bool(recruitment.failed_checks_code))
+        or (stage == "checks-paused" and any(own_end(recruitment, "failed-checks")))
         or (
             stage in ("ended", "excluded", "checks-excluded")
             and answered > 0
             and participant.status != "returned"
         )
-        or (is_out and bool(recruitment.declined_code))
+        or (is_out and any(own_end(recruitment, "declined")))
     )
     works_on_hit = participant.source == "mturk" and stage not in UNFINISHED_STAGES
     if not is_due:
         return {"hit": None} if works_on_hit else {}
-    outcome: Outcome = "declined" if is_out and recruitment.declined_code else "done"
+    outcome: Outcome = "declined" if is_out and any(own_end(recruitment, "declined")) else "done"
     if outcome == "done" and recruitment.max_failed_checks >= 0:
         checks = question_checks(session, participant.study, Participant.id == participant.id)
         if has_failed(recruitment, sum(not check.passed for check in checks)):
@@ -324,7 +326,7 @@ def completion_of(
         return {"hit": form}
     return {
         "code": code,
-        "url": completion_url(recruitment, outcome),
+        "url": completion_url(recruitment, outcome, participant.platform_ids()),
     }
 
 
@@ -338,6 +340,20 @@ def asks_reason(config: StudyConfig, form_position: int | None, place: int) -> b
         return False
     size = config.design.questions_per_form + config.checks.gold + config.checks.repeated
     return ((form_position - 1) * size + place + 1) % every == 0
+
+
+def keep_visit(
+    session: Session, participant: Participant, panel: Panel, ids: Mapping[str, str]
+) -> None:
+    """Store the ids of somebody's link from a panel with which they will return to it.
+
+    Whoever has finished returns as they came then: a panel may pay for each visit.
+    """
+    if has_ended(session, read_row(session, participant.token_hash)):
+        return
+    kept = {name: ids[name] for name in panel.kept_ids()}
+    participant.platform_study_id = kept.get("study")
+    participant.platform_session_id = kept.get("session")
 
 
 # Which HIT of Mechanical Turk a participant works on.

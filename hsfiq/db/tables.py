@@ -377,7 +377,8 @@ class Participant(WithToken, CountsAnswers):
 
     `name` is the pseudonym in releases. `seen_at` is the time of the last activity: the lease
     on unanswered questions runs from it. `external_id` is the platform's id of the person,
-    `platform_study_id` that of the platform's study through which they came, if it is known.
+    `platform_study_id` that of the platform's study through which they came, if it is known, and
+    `platform_session_id` that of their visit, if the address to which they return has it.
     `language` is the language chosen, None for the study's first one.
     """
 
@@ -389,7 +390,8 @@ class Participant(WithToken, CountsAnswers):
             "status in ('active', 'paused', 'returned', 'screened-out', 'excluded')", name="status"
         ),
         CheckConstraint(
-            "source in ('open', 'invitation', 'prolific', 'mturk', 'imported')", name="source"
+            "source in ('open', 'invitation', 'prolific', 'mturk', 'panel', 'imported')",
+            name="source",
         ),
         Index("ix_participants_study_id_seen_at", "study_id", "seen_at"),
         partial_index(
@@ -405,6 +407,7 @@ class Participant(WithToken, CountsAnswers):
     source: Mapped[str] = mapped_column(String(20), default="open")
     external_id: Mapped[str | None] = mapped_column(String(200))
     platform_study_id: Mapped[str | None] = mapped_column(String(64))
+    platform_session_id: Mapped[str | None] = mapped_column(String(64))
     created_at: Mapped[datetime | None]
     consented_at: Mapped[datetime | None]
     practised_at: Mapped[datetime | None]

@@ -89,6 +89,7 @@ def study_facts(study: Study) -> dict[str, Any]:
             "image_order": design.image_order,
             "seed": design.seed,
             "recruitment": config.recruitment.mode,
+            **({"panel": panel.name} if (panel := config.recruitment.panel) else {}),
         }
     }
 
@@ -227,6 +228,7 @@ RECRUITED = {
     "invitation": "They were invited.",
     "prolific": "They were recruited on Prolific.",
     "mturk": "They were recruited on Mechanical Turk.",
+    "panel": "They were recruited on {panel}.",
 }
 
 
@@ -290,9 +292,10 @@ def judges_section(manifest: Mapping[str, Any]) -> str:
         judges = f"{count_text(counts['participants'], 'simulated annotator')}, not people"
     else:
         judges = f"{count_text(counts['participants'], 'person', 'people')}"
-    recruited = (
-        f" {RECRUITED[design['recruitment']]}" if design and not manifest["simulated"] else ""
-    )
+    recruited = ""
+    if design and not manifest["simulated"]:
+        text = RECRUITED[design["recruitment"]]
+        recruited = f" {text.format(panel=design.get('panel', 'a panel'))}"
     mean = counts["questions"] / counts["participants"]
     return (
         f"## Who judged\n\n{judges}, with {mean:,.1f} kept questions each on average.{recruited} "

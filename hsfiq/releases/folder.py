@@ -368,6 +368,7 @@ SHAPE = record(
         image_order=Place.text,
         seed=Place.integer,
         recruitment=one_of(*get_args(Mode)),
+        panel=Place.text,
     ),
     source_sha256=Place.text,
     datasets=each(Place.text),

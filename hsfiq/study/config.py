@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache, lru_cache
+from types import UnionType
 from typing import Any, Literal, TypeVar, cast, get_args, get_type_hints
 
 from sqlalchemy import select
@@ -333,14 +334,20 @@ def stored_presentation(values: Mapping[str, Any]) -> dict[str, Any]:
 def _from_json(table: type[T], values: Mapping[str, Any]) -> T:
     """A table of the stored config; its lists are of texts or of tables, in tuples until stored."""
     hints = hints_of(cast("type", table))
-    return table(
-        **{
-            key: tuple(_part_from_json(get_args(hints[key])[0], part) for part in value)
-            if isinstance(value, list | tuple)
-            else value
-            for key, value in values.items()
-        }
-    )
+    return table(**{key: _value_from_json(hints[key], value) for key, value in values.items()})
+
+
+def _value_from_json(hint: Any, value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_part_from_json(get_args(hint)[0], part) for part in value)
+    inner = table_of(hint)
+    return _from_json(inner, value) if inner and value is not None else value
+
+
+def table_of(hint: Any) -> Any:
+    """The dataclass of a key that may have a table of its own, such as `Panel | None`."""
+    parts = get_args(hint) if isinstance(hint, UnionType) else ()
+    return next(filter(is_dataclass, parts), None)
 
 
 @cache

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qsl
 
 from hsfiq.errors import ConfigError, ConfigErrors, Refused, UnreadableInput
 from hsfiq.kinds import KINDS
@@ -26,6 +27,7 @@ from hsfiq.study.config import (
     is_study_name,
     n_sets_of,
     questionnaire_errors,
+    table_of,
 )
 from hsfiq.study.filters import parse_filters
 from hsfiq.study.instrument import LONGEST_PROMPT, is_line, wording_errors
@@ -36,7 +38,7 @@ from hsfiq.study.publication import (
     plan_errors,
     publication_errors,
 )
-from hsfiq.study.recruiting import PLATFORM_ID, Recruitment
+from hsfiq.study.recruiting import PLACEHOLDER, PLATFORM_ID, Panel, Recruitment
 
 # Read `[release]` from a TOML file of its own, for studies whose file did not have it.
 
@@ -207,6 +209,64 @@ def mturk_errors(recruitment: Recruitment) -> Errors:
         yield "recruitment.full_code", f'cannot be used with mode = "mturk": {what}'
 
 
+LONGEST_NAME = 80
+PARAMETER = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
+OWN_PARAMETERS = ("study", "signature", "ticket")
+"""Those that our links have, beside a panel's."""
+
+REDIRECT = re.compile(
+    r"https://[a-z0-9-]+(\.[a-z0-9-]+)*(:\d{1,5})?([/?][\w.~:/?#@!$&'()*+,;=%{}-]*)?",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+def panel_errors(recruitment: Recruitment) -> Errors:
+    panel = recruitment.panel
+    if panel is None or recruitment.mode != "panel":
+        if panel is not None or recruitment.mode == "panel":
+            yield "recruitment.panel", 'belongs to mode = "panel"; have both or neither'
+        return
+    if not is_line(panel.name, LONGEST_NAME):
+        yield "recruitment.panel.name", f"must be one line of at most {LONGEST_NAME} characters"
+    for key, what in (*parameter_errors(panel), *redirect_errors(panel)):
+        yield f"recruitment.panel.{key}", what
+    if panel.failed_checks and recruitment.max_failed_checks < 0:
+        yield "recruitment.panel.failed_checks", "needs max_failed_checks"
+    if not (panel.complete or recruitment.completion_code):
+        yield "recruitment.panel.complete", "is missing; so is recruitment.completion_code"
+    if recruitment.completion_url:
+        yield "recruitment.completion_url", 'cannot be used with mode = "panel"; use panel.complete'
+
+
+def parameter_errors(panel: Panel) -> Errors:
+    """What is wrong with the names of the ids in the panel's links, and with the owner's link."""
+    parameters = panel.parameters()
+    for key, name in parameters.items():
+        if not PARAMETER.fullmatch(name) or name in OWN_PARAMETERS:
+            what = f"{name!r} cannot be the name of a panel's parameter"
+            yield key, f"{what}; our own links have {', '.join(OWN_PARAMETERS)}"
+        elif list(parameters.values()).count(name) > 1:
+            yield key, f"{name!r} is the name of two ids"
+    given = [name for name, _ in parse_qsl(panel.link, keep_blank_values=True)]
+    is_complete = sorted(given) == sorted(parameters.values())
+    if panel.link and not (is_complete and re.fullmatch(r"[!-~]+", panel.link.replace("#", " "))):
+        form = "&".join(f"{name}=..." for name in parameters.values())
+        yield "link", f"{panel.link!r} must have the form {form}"
+
+
+def redirect_errors(panel: Panel) -> Errors:
+    """What is wrong with the addresses; nothing in a link can choose their host."""
+    known = panel.parameters()
+    for key, address in panel.addresses().items():
+        left = PLACEHOLDER.sub(lambda found: "" if found[1] in known else found[0], address)
+        if address and not REDIRECT.fullmatch(address):
+            what = f"{address!r} is not an https address with ids only in its path or query"
+            yield key, f"{what}; percent-encode other signs"
+        elif "{" in left or "}" in left:
+            ids = " and ".join(f"{{{each}}}" for each in known)
+            yield key, f"{address!r} has braces that are not of {ids}, the ids that are named here"
+
+
 def recruitment_errors(config: StudyConfig) -> Errors:
     recruitment = config.recruitment
     url = recruitment.completion_url
@@ -216,6 +276,7 @@ def recruitment_errors(config: StudyConfig) -> Errors:
         yield "recruitment.completion_code", "is missing; prolific needs it"
     if recruitment.mode == "mturk":
         yield from mturk_errors(recruitment)
+    yield from panel_errors(recruitment)
     if recruitment.quotas and config.design.categories == "mixed":
         what = "cannot be used with design.categories"
         yield "recruitment.quotas", f'{what} = "mixed": its forms have no category'
@@ -448,6 +509,8 @@ class _Reader:
             return self.list_of_texts(key, value) if part is str else self.tables(key, part, value)
         if get_origin(hint) is Mapping:
             return self.numbers(key, value)
+        if inner := table_of(hint):
+            return self.table(key, inner, value)
         allowed = (int, float) if hint is float else (hint,)
         if not isinstance(value, allowed) or (isinstance(value, bool) and hint is not bool):
             self.wrong(key, f"{value!r} is not {_NAMES[hint]}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
@@ -14,10 +14,14 @@ from hsfiq.public_url import PublicUrl
 PLATFORM_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 """The form of the platforms' ids; nothing else is accepted."""
 
-Mode = Literal["open", "invitation", "prolific", "mturk"]
-
-PLATFORMS = ("prolific", "mturk")
+Platform = Literal["prolific", "mturk", "panel"]
+PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 """The modes in which a platform sends people by a link with their ids."""
+
+Mode = Literal["open", "invitation", Platform]
+
+PLACEHOLDER = re.compile(r"\{(person|study|session)\}")
+"""Stands for an id in an address to which a panel takes people back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Panel:
 
     The other keys are https addresses to which people return, by outcome ("": none). `{person}`,
     `{study}` and `{session}` in them stand for the ids. Who fails too many checks goes to
-    `complete` if `failed_checks` is "".
+    `complete` if there is neither an address nor a code for that.
     """
 
     name: str
@@ -48,6 +52,15 @@ class Panel:
         """The parameters of a link, by the id that they have."""
         named = {"person": self.person, "study": self.study, "session": self.session}
         return {each: parameter for each, parameter in named.items() if parameter}
+
+    def addresses(self) -> dict[str, str]:
+        """The addresses to which people return, by their keys."""
+        return {key: getattr(self, key) for _, key in ENDS.values()}
+
+    def kept_ids(self) -> Sequence[str]:
+        """The ids that are stored: that of the person, and what the addresses contain."""
+        used = {name for each in self.addresses().values() for name in PLACEHOLDER.findall(each)}
+        return [each for each in self.parameters() if each == "person" or each in used]
 
 
 PROLIFIC = Panel(
@@ -78,6 +91,7 @@ class Recruitment:
     Other outcomes may have codes of their own. Who fails more than `max_failed_checks` gold and
     repeated questions (-1: no limit) gets `failed_checks_code`, who arrives too late `full_code`
     (both "": the usual code), and who declines or is screened out `declined_code` ("": none).
+    `panel` is only for `mode = "panel"`.
     """
 
     mode: Mode = "open"
@@ -93,11 +107,12 @@ class Recruitment:
     failed_checks_code: str = ""
     full_code: str = ""
     declined_code: str = ""
+    panel: Panel | None = None
 
 
 def panel_of(recruitment: Recruitment) -> Panel | None:
     """The panel from which a study takes people, None if it takes them otherwise."""
-    return PROLIFIC if recruitment.mode == "prolific" else None
+    return PROLIFIC if recruitment.mode == "prolific" else recruitment.panel
 
 
 def platform_name(recruitment: Recruitment) -> str:
@@ -117,32 +132,57 @@ def panel_link(panel: Panel, root: str, study: str = "") -> str:
 Outcome = Literal["done", "failed-checks", "full", "declined"]
 
 
+ENDS: dict[Outcome, tuple[str, str]] = {
+    "done": ("completion_code", "complete"),
+    "failed-checks": ("failed_checks_code", "failed_checks"),
+    "full": ("full_code", "quota_full"),
+    "declined": ("declined_code", "screen_out"),
+}
+"""The key of an outcome's code, and that of its address at a panel."""
+
+
+def own_end(recruitment: Recruitment, outcome: Outcome) -> tuple[str, str]:
+    """The code and the address at a panel that belong to this outcome, "" if there is none."""
+    code, address = ENDS[outcome]
+    return getattr(recruitment, code), getattr(recruitment.panel, address, "")
+
+
 def completion_code(recruitment: Recruitment, outcome: Outcome) -> str:
     """The code of an outcome; the usual one if it has none of its own.
 
-    Nobody who has declined gets the usual code.
+    Nobody who has declined gets the usual code, nor who comes too late from a panel: there, it may
+    stand for complete answers.
     """
-    if outcome == "declined":
-        return recruitment.declined_code
-    own = {
-        "done": "",
-        "failed-checks": recruitment.failed_checks_code,
-        "full": recruitment.full_code,
-    }
-    return own[outcome] or recruitment.completion_code
+    code, _ = own_end(recruitment, outcome)
+    if outcome == "declined" or (outcome == "full" and recruitment.panel):
+        return code
+    return code or recruitment.completion_code
 
 
-def completion_url(recruitment: Recruitment, outcome: Outcome) -> str:
-    """The address with the outcome's code in the place of the usual one.
+def completion_url(recruitment: Recruitment, outcome: Outcome, ids: Mapping[str, str]) -> str:
+    """The address of an outcome for somebody whom a panel has sent with these ids.
 
-    An address without the usual code is that of the usual outcome only.
+    Without a panel, it is the usual address with the outcome's code in the place of the usual one;
+    an address without the usual code is that of the usual outcome only.
     """
+    if recruitment.panel:
+        code, address = own_end(recruitment, outcome)
+        if outcome == "failed-checks" and not code:
+            address = address or recruitment.panel.complete
+        return with_ids(address, ids)
     usual, code = recruitment.completion_code, completion_code(recruitment, outcome)
     if code == usual:
         return recruitment.completion_url
     if not usual or not code or quote(usual, safe="") not in recruitment.completion_url:
         return ""
     return recruitment.completion_url.replace(quote(usual, safe=""), quote(code, safe=""))
+
+
+def with_ids(address: str, ids: Mapping[str, str]) -> str:
+    """The address with the ids in it, percent-encoded; "" if one of them is missing."""
+    if not ids.keys() >= set(PLACEHOLDER.findall(address)):
+        return ""
+    return PLACEHOLDER.sub(lambda found: quote(ids[found[1]], safe=""), address)
 
 
 def has_failed(recruitment: Recruitment, n_failed: int) -> bool:

@@ -41,6 +41,8 @@ EDITABLE = (
     *("study.translations", "wording", "practice.explanation", "questionnaire.note"),
     *("recruitment.completion_code", "recruitment.completion_url"),
     *("recruitment.failed_checks_code", "recruitment.full_code", "recruitment.declined_code"),
+    *("recruitment.panel.complete", "recruitment.panel.failed_checks"),
+    *("recruitment.panel.screen_out", "recruitment.panel.quota_full"),
 )
 """The keys of CONFIG.toml that may change, each with all keys below it."""
 
@@ -348,9 +350,9 @@ def is_used(config: StudyConfig, key: str, value: Any) -> bool:
         return bool(value)
     if key == "practice.explanation":
         return bool(config.practice.query)
-    if key == "recruitment.failed_checks_code":
+    if key in ("recruitment.failed_checks_code", "recruitment.panel.failed_checks"):
         return config.recruitment.max_failed_checks >= 0
-    return True
+    return key != "recruitment.completion_url" or config.recruitment.panel is None
 
 
 def type_of(key: str, value: Any) -> FieldType:

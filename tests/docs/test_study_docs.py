@@ -18,6 +18,7 @@ from hsfiq.db.engine import open_database
 from hsfiq.db.tables import Participant
 from hsfiq.study.config import Presentation, StudyConfig
 from hsfiq.study.config_file import FROM_FILES, read_config
+from hsfiq.study.recruiting import completion_url, panel_link, panel_of
 from tests.hsfiq.samples import hsfiq
 from tests.studies import NOW, ROOT, Seat
 
@@ -51,7 +52,7 @@ def test_the_reference_has_every_key_and_marks_changed_defaults(tmp_path: Path) 
         default = asdict(kind(**required) if kind is Presentation else kind())
         values = asdict(getattr(config, table.name))
         for key, value in ((key, values[key]) for key in keys):
-            begins = rf"{key} *=|\[\[{table.name}\.{key}\]\]"
+            begins = rf"{key} *=|\[{{1,2}}{table.name}\.{key}\]"
             # A table of an array is described where it first occurs.
             line = next(line for line in table_of(table.name) if re.match(begins, line))
             comment = line.partition("  #")[2]
@@ -73,6 +74,26 @@ def table_of(name: str) -> list[str]:
     """The lines of one table of the file."""
     after = re.split(rf"(?m)^(?=\[{{1,2}}{name}[].])", CONFIG, maxsplit=1)[1]
     return re.split(rf"\n(?=\[{{1,2}}(?!\[?{name}[].]))", after)[0].splitlines()
+
+
+SONA_CREDIT = "https://example.sona-systems.com/webstudy_credit.aspx"
+
+
+@pytest.mark.parametrize(("name", "link", "returns_to"), [
+    ("CloudResearch Connect", "https://s.test/start?study=autumn",
+     "https://connect.cloudresearch.com/participant/project/570B52049B/complete"),
+    ("SONA", "https://s.test/start?survey_code=%SURVEY_CODE%&study=autumn",
+     f"{SONA_CREDIT}?experiment_id=123&credit_token=4e48f9b6&survey_code=1234"),
+])  # fmt: skip
+def test_the_recipes_of_panels(tmp_path: Path, name: str, link: str, returns_to: str) -> None:
+    (recipe,) = [each for each in blocks("how-to.md", "toml") if f'name = "{name}"' in each]
+    path = tmp_path / "study.toml"
+    path.write_text(f'[study]\nname = "autumn"\ntitle = "T"\n\n{recipe}', encoding="utf-8")
+    recruitment = read_config(path).recruitment
+    panel = panel_of(recruitment)
+    assert panel is not None
+    assert panel_link(panel, "https://s.test", "autumn") == link
+    assert completion_url(recruitment, "done", {"person": "1234"}) == returns_to
 
 
 def test_commands_run_in_order_of_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from hsfiq.collect import participants
 from hsfiq.collect.stages import store_answers, work_on
@@ -163,6 +163,23 @@ def test_a_bonus_is_an_amount_of_money(paid_study: Database) -> None:
         refused = payout("--out", "out", "--bonus-per-question", amount)
         assert (refused.code, "is not an amount" in refused.err) == (2, True)
     assert not Path("out").exists()
+
+
+@on_sqlite
+def test_the_lists_for_a_panel_name_people(paid_study: Database) -> None:
+    with paid_study.writing() as session:
+        session.execute(
+            update(Participant).where(Participant.source == "prolific").values(source="panel")
+        )
+    words = ("--study", "small", "--platform", "panel", "--bonus-per-question", "0.05")
+    command = hsfiq("participant", "payout", *words, "--out", "out")
+    assert command.code == 0
+    assert "1 in no list: they did not come from the panel" in command.out
+    files = contents()
+    assert files["approve.csv"] == "a-careful\nb-careful\ncareless\n"
+    assert files["bonus.csv"].startswith("a-careful,0.30\n")
+    facts = json.loads(files["payout.json"])
+    assert (facts["platform"], facts["left_out"]["not from panel"]) == ("panel", 1)
 
 
 # ------------------------------------------------------------------------------- Mechanical Turk

@@ -329,6 +329,7 @@ const fieldOf = (name) => find(`.questionnaire [data-field="${extraField(name)}"
 const PAYMENT = /** @type {const} */ ({
   prolific: "withdraw_prolific",
   mturk: "withdraw_mturk",
+  panel: "withdraw_panel",
   code: "withdraw_code",
 });
 
@@ -355,7 +356,7 @@ export function openWithdrawal() {
 }
 
 /** @param {WithdrawalView} view */
-function linesOf({ name, answers, releases, payment }) {
+function linesOf({ name, answers, releases, payment, platform }) {
   const lines = [t("withdraw_deletes", { answers }), t("withdraw_keeps", { name }), t("withdraw_files")];
   const made = make("p", "", t(releases.length ? "withdraw_releases" : "withdraw_no_release"));
   const list = make("ul");
@@ -364,7 +365,7 @@ function linesOf({ name, answers, releases, payment }) {
     ...lines.map((line) => make("p", "", line)),
     made,
     ...(releases.length ? [list] : []),
-    ...(payment ? [make("p", "withdrawal-payment", t(PAYMENT[payment]))] : []),
+    ...(payment ? [make("p", "withdrawal-payment", t(PAYMENT[payment], { platform }))] : []),
   ];
 }
 

@@ -34,6 +34,7 @@ from hsfiq.annotate.serving.monitoring import (
 )
 from hsfiq.db.engine import Database, connect
 from hsfiq.http_server import accept_connections, listening
+from hsfiq.study.recruiting import Panel
 from tests.annotate.page_requests import answer_body, view
 from tests.annotate.served_studies import Place, Server, browser_of, enrol, make_study, newcomer
 from tests.annotate.serving.test_health import newcomer_of
@@ -316,3 +317,13 @@ def test_a_server_says_where_it_is_once_it_can_be_reached(place: Place) -> None:
     first, second = server.log.read_text().splitlines()[:2]
     assert first == f"serving at {server.url}; Ctrl-C stops it"
     assert second.startswith(f"study telltale-study on Prolific: {server.url}/start?PROLIFIC_PID=")
+
+
+def test_a_server_prints_the_link_to_enter_at_a_panel(place: Place) -> None:
+    panel = Panel("Our pool", "who", link="who=%ID%", complete="https://pool.test/{who}")
+    make_study(place, recruitment={"mode": "panel", "panel": panel}).close()
+    server = Server(place)
+    server.start()
+    server.kill()
+    line = f"study telltale-study on Our pool: {server.url}/start?who=%ID%&study=telltale-study"
+    assert server.log.read_text().splitlines()[1] == line

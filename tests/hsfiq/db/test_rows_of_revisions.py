@@ -265,6 +265,19 @@ def test_tables_come_and_go_with_their_revisions_and_everything_else_stays(
     assert differences(database.engine) == []
 
 
+def test_participants_outlive_the_revision_of_panels_but_not_who_came_from_one(
+    database: Database,
+) -> None:
+    answered(database)
+    require_unchanged(database, "0037")
+    with database.writing() as session:
+        session.execute(update(Participant).values(source="panel", platform_session_id="visit"))
+    before = all_rows(database.engine)
+    with pytest.raises(IntegrityError):
+        downgrade(database.engine, "0037")
+    assert all_rows(database.engine) == before
+
+
 def test_the_owner_keeps_the_password_through_the_table_of_accounts(database: Database) -> None:
     scrypt, argon2 = "scrypt$1$1$1$00$00", "$argon2id$v=19$m=1,t=1,p=1$AA$AA"
     stored = select(Setting.value).where(Setting.key == "owner_password")

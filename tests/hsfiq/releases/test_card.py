@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
 from hsfiq.releases.card import scalar, size_category, yaml_lines
 from hsfiq.study.filters import Filters
 from hsfiq.study.publication import Publication, publication_errors
+from tests.hsfiq.releases.small_releases import (
+    imported,
+    only_study,
+    small_pair_study,
+    write_release,
+)
 from tests.hsfiq.samples import hsfiq, import_hpfiq, on_sqlite, release_of
 
 ABOUT = """
@@ -47,6 +54,27 @@ def test_the_published_file_says_what_the_file_lacks(database: Database) -> None
     dropped = {step["rule"]: step["dropped"] for step in manifest["funnel"]["steps"]}
     assert dropped["irrelevant"] is None
     assert any("no license" in warning for warning in release.warnings)
+
+
+@on_sqlite
+def test_a_panel_is_named_also_after_an_import(database: Database, tmp_path: Path) -> None:
+    study = small_pair_study(database)
+    panel = {"name": "SONA pool", "person": "id", "complete": "https://secret.test/{person}"}
+    with database.writing() as session:
+        row = session.get_one(Study, study)
+        row.design = row.design | {"recruitment": {"mode": "panel", "panel": panel}}
+    folder = write_release(database, study, "hs", tmp_path / "first")
+    again = imported(folder, tmp_path / "again.db")
+    write_release(again, only_study(again), "hs", tmp_path / "second")
+    for name in ("first", "second"):
+        files = [path.read_bytes() for path in (tmp_path / name).rglob("*") if path.is_file()]
+        assert not any(b"secret.test" in content for content in files)
+        assert "They were recruited on SONA pool." in text(
+            tmp_path.joinpath(name, "README.md").read_bytes()
+        )
+        manifest = json.loads(tmp_path.joinpath(name, "manifest.json").read_bytes())
+        design = manifest["design"]
+        assert (design["recruitment"], design["panel"]) == ("panel", "SONA pool")
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)

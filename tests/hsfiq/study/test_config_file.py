@@ -26,10 +26,10 @@ from hsfiq.study.config import (
     Translation,
     config_of,
 )
-from hsfiq.study.config_file import FROM_FILES, RANGES, read_config
+from hsfiq.study.config_file import FROM_FILES, RANGES, config_errors, read_config
 from hsfiq.study.design import draw_study
 from hsfiq.study.publication import AnalysisPlan
-from hsfiq.study.recruiting import Recruitment
+from hsfiq.study.recruiting import Panel, Recruitment
 from tests.hsfiq.study.every_key import EVERY_KEY, OF_OTHER_KINDS
 from tests.studies import make_queries
 
@@ -73,7 +73,9 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     content = tomllib.loads(EVERY_KEY)
     for table in fields(StudyConfig):
         kind = get_type_hints(StudyConfig)[table.name]
-        assert set(content[table.name]) == {key.name for key in fields(kind)} - FROM_FILES
+        # A panel excludes the keys of Prolific; a test of the reference reads its table.
+        left_out = {*FROM_FILES, "panel"}
+        assert set(content[table.name]) == {key.name for key in fields(kind)} - left_out
         default = asdict(kind(name="", title="") if kind is Presentation else kind())
         read = asdict(getattr(config, table.name))
         for key, value in content[table.name].items():
@@ -201,6 +203,37 @@ exclusions = ['slow']
 """
 
 
+WRONG_PANEL = """[recruitment.panel]
+name = ' '
+person = 'study'
+study = 'x y'
+link = 'study=a#b&other=1'
+complete = 'http://a.test/'
+failed_checks = 'https://a.test/'
+screen_out = 'https://{person}.test/'
+quota_full = 'https://a.test/{session}'
+places = 3
+"""
+
+
+@pytest.mark.parametrize("address", [
+    "http://a.test/", "javascript:alert(1)", "//a.test/", "https://", "https:/a.test/",
+    "https://user@a.test/", "https://a.test:x/", "https://a.test\\@b.test/", "https://{person}/",
+    "https://a.test{person}/", "https://a.test:{person}/", "https://a..test/", "https://a.test/ b",
+    "https://a.test/\N{DRESS}", "https://a.test/\n", "https://a.test/<script>", "https://a.test/\"x",
+    "https://a.test/{}", "https://a.test/{0}", "https://a.test/{person", "https://a.test/person}",
+    "https://a.test/{{person}}", "https://a.test/{session}", "https://a.test/{person!r}",
+    "https://a.test/{person.__class__}",
+])  # fmt: skip
+def test_no_address_of_a_panel_lets_a_link_choose_the_host(address: str) -> None:
+    config = StudyConfig(
+        Presentation("a", "T"),
+        recruitment=Recruitment(mode="panel", panel=Panel("Pool", "who", complete=address)),
+    )
+    ((key, _),) = config_errors(config)
+    assert key == "recruitment.panel.complete"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -220,6 +253,34 @@ exclusions = ['slow']
             [
                 "line 6: recruitment.full_code: cannot be used with mode",
                 "line 7: recruitment.completion_url: cannot be used with mode",
+            ],
+        ),
+        (f"{SHORTEST}[recruitment]\nmode = 'panel'", ["line 4: recruitment.panel: belongs"]),
+        (
+            f"{SHORTEST}[recruitment]\n[recruitment.panel]\nname = 'a'\nperson = 'b'",
+            ["line 5: recruitment.panel: belongs to mode"],
+        ),
+        (
+            f"{SHORTEST}[recruitment]\nmode = 'panel'\ncompletion_url = 'https://a/'\n{WRONG_PANEL}",
+            [
+                "line 6: recruitment.completion_url: cannot be used with mode",
+                "line 8: recruitment.panel.name: must be one line of at most 80",
+                "line 9: recruitment.panel.person: 'study' cannot be the name of a",
+                "line 10: recruitment.panel.study: 'x y' cannot be the name of a",
+                "line 11: recruitment.panel.link: 'study=a#b&other=1' must have the form study",
+                "line 12: recruitment.panel.complete: 'http://a.test/' is not an https",
+                "line 13: recruitment.panel.failed_checks: needs max_failed_checks",
+                "line 14: recruitment.panel.screen_out: 'https://{person}.test/' is not an https",
+                "line 15: recruitment.panel.quota_full: 'https://a.test/{session}' has braces that",
+                "line 16: recruitment.panel.places: is not a key here; there are",
+            ],
+        ),
+        (
+            f"{SHORTEST}[recruitment]\nmode = 'panel'\n[recruitment.panel]\nname = 3",
+            [
+                "line 6: recruitment.panel.complete: is missing; so is recruitment.completion_code",
+                "line 6: recruitment.panel.person: is missing",
+                "line 7: recruitment.panel.name: 3 is not text",
             ],
         ),
         (f"{SHORTEST}set_names = ['A', ' ']", ["line 4: study.set_names: must be two different"]),
@@ -287,6 +348,7 @@ def test_every_number_has_its_range() -> None:
 
 # ----------------------------------------------------------------------------------- round trips
 
+ASCII = st.characters(codec="ascii")
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 configs = st.builds(
     StudyConfig,
@@ -340,6 +402,21 @@ configs = st.builds(
         participants=st.integers(0),
         completion_code=texts,
         completion_url=texts,
+    )
+    | st.builds(
+        Recruitment,
+        mode=st.just("panel"),
+        panel=st.builds(
+            Panel,
+            name=st.just("Pool"),
+            person=st.from_regex(r"p[\w.-]{0,63}", fullmatch=True, alphabet=ASCII),
+            session=st.sampled_from(["", "session"]),
+            complete=st.from_regex(
+                r"https://[a-z]+(/(\{person\}|[\w.~:@!$&'()*+,;=%-]){0,9})?(\?\w*)?",
+                fullmatch=True,
+                alphabet=ASCII,
+            ),
+        ),
     ),
 )
 
@@ -378,13 +455,16 @@ def as_toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return f"[{', '.join(map(as_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {as_toml(each)}' for key, each in value.items())}}}"
     if isinstance(value, str):
         return '"' + "".join(f"\\U{ord(letter):08x}" for letter in value) + '"'
     return repr(value)
 
 
 def keys_as_toml(values: dict[str, Any]) -> Iterator[str]:
-    return (f"{key} = {as_toml(v)}\n" for key, v in values.items() if key not in FROM_FILES)
+    given = {key: value for key, value in values.items() if value is not None}
+    return (f"{key} = {as_toml(v)}\n" for key, v in given.items() if key not in FROM_FILES)
 
 
 def test_a_config_round_trips_through_a_file(tmp_path: Path) -> None:
