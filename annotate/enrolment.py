@@ -57,7 +57,7 @@ from hsfiq.collect.studies import OtherPlatformStudy, find_study, list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import Forbidden, NotOpen, Refused
-from hsfiq.study.config import config_of
+from hsfiq.study.config import config_of, is_study_name
 from hsfiq.study.recruiting import (
     PLATFORM_ID,
     PREVIEW,
@@ -285,7 +285,7 @@ def ids_in(
 
 def panel_named(session: Session, study: str | None) -> Panel | None:
     """The panel of the study that a link names, if it has one of its own."""
-    named = find_study(session, study) if study else None
+    named = find_study(session, study) if study and is_study_name(study) else None
     return config_of(named).recruitment.panel if named else None
 
 

@@ -124,7 +124,7 @@ def test_other_links_do_not_enter_a_study_with_a_panel(visit: Visit) -> None:
         (MTURK, 404),
         (PROLIFIC | {"study": "telltale-study"}, 400),
         (LINK | {"study": "other"}, 400),
-        (LINK | {"study": "../x"}, 400),
+        *((LINK | {"study": each}, 400) for each in ("../x", "a\0b", "a" * 500, "\N{DRESS}")),
     ):
         assert client.get("/start", params=link).status_code == status, link
     assert f"Begin on {PANEL.name.split()[0]}" in client.get("/").text
@@ -134,6 +134,28 @@ def test_other_links_do_not_enter_a_study_with_a_panel(visit: Visit) -> None:
         allow_people(session, session.scalars(select(Study)).one(), ["another"])
     assert client.get("/start", params=LINK).status_code == 403
     arrive(client, ANOTHER)
+
+
+@pytest.mark.parametrize(("mode", "link"), [("prolific", PROLIFIC), ("panel", LINK)])
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_nothing_is_said_of_other_platforms(
+    visit: Visit, mode: str, link: dict[str, str], language: str
+) -> None:
+    """Also beside the owner's own consent."""
+    presentation = {"languages": (language,), "consent": "I take part."}
+    recruitment = {"mode": mode, "panel": PANEL if mode == "panel" else None, "participants": 1}
+    client, _ = visit(recruitment=recruitment, presentation=presentation)
+    pages = [client.get("/").text]
+    arrive(client, link)
+    pages.append(view(client)["text"])
+    client.cookies.clear()
+    person = {"PROLIFIC_PID": "another", "participantId": "another"}
+    pages.append(client.get("/start", params=link | person).text)
+    name = {"prolific": "Prolific", "panel": "CloudResearch &lt;Connect&gt;"}[mode]
+    others = {"prolific": "CloudResearch", "panel": "Prolific"}[mode]
+    assert all(name in page for page in pages[:2])
+    for word in ("HIT", "Mechanical Turk", others):
+        assert not any(word in page for page in pages)
 
 
 def test_who_declines_or_is_screened_out_goes_back_with_the_id(visit: Visit) -> None:

@@ -220,6 +220,29 @@ def test_an_unbound_study_on_prolific_is_warned_of_until_it_is_bound() -> None:
 
 
 @on_sqlite
+def test_a_new_study_on_mechanical_turk_is_made_with_a_warning() -> None:
+    Path("study.toml").write_text(f'{CONFIG}\n[recruitment]\nmode = "mturk"\n')
+    made = hsfiq("study", "create", "study.toml", "--json")
+    words = "no new requesters since 2026-07-30"
+    assert (made.code, words in made.err) == (0, True)
+    assert any(words in warning for warning in json.loads(made.out)["warnings"])
+
+
+@on_sqlite
+def test_a_study_with_a_panel_is_made_from_its_file() -> None:
+    panel = '[recruitment]\nmode = "panel"\n[recruitment.panel]\nname = "Pool"\nperson = "who"\n'
+    Path("study.toml").write_text(f'{CONFIG}\n{panel}complete = "https://{{person}}.test/"\n')
+    line = complaint(hsfiq("study", "create", "study.toml"))
+    assert "recruitment.panel.complete: 'https://{person}.test/' is not an https address" in line
+    assert "holds no study" in complaint(hsfiq("study", "open", "--study", "autumn"), 1)
+    Path("study.toml").write_text(f'{CONFIG}\n{panel}complete = "https://pool.test/{{person}}"\n')
+    assert "2026-07-30" not in hsfiq("study", "create", "study.toml").err
+    assert "does not recruit on Prolific" in complaint(hsfiq("study", "bind", "64ab"))
+    invited = hsfiq("study", "invite", "autumn", "--count", "1", "--url", "https://study.test")
+    assert "in no payment list" in invited.err
+
+
+@on_sqlite
 def test_a_study_that_recruits_elsewhere_is_on_no_platform() -> None:
     output_of("study", "create", "study.toml")
     assert "does not recruit on Prolific" in complaint(hsfiq("study", "bind", "64ab"))
@@ -326,7 +349,7 @@ NAMESPACE = (
 def test_the_external_question_of_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("study.toml").open("a", encoding="utf-8") as file:
         file.write('\n[recruitment]\nmode = "mturk"\n')
-    output_of("study", "create", "study.toml")
+    assert hsfiq("study", "create", "study.toml").code == 0
     words = ("study", "hit", "autumn", "--height", "900")
     root = ET.fromstring(output_of(*words, "--url", "https://example.org/hsfiq/"))
     assert root.tag == f"{{{NAMESPACE}}}ExternalQuestion"

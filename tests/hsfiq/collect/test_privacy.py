@@ -28,6 +28,7 @@ def test_no_personal_data_are_stored() -> None:
         "id", "study_id", "name", "token_hash", "category", "status", "source", "external_id",
         "platform_study_id", "created_at", "consented_at", "practised_at", "enrolled_at", "seen_at",
         "language", "n_painted", "n_not_painted", "n_painting_unknown", "n_skipped", "n_revisions",
+        "platform_session_id",
     }  # fmt: skip
     assert columns[Response] == {
         "id", "question_id", "revision", "submit_key", "score_1", "score_2", "preferred",

@@ -8,7 +8,7 @@ import pytest
 
 from hsfiq.study.config import Design, Presentation, Questionnaire, StudyConfig, Translation
 from hsfiq.study.instrument import ExtraQuestion, Wording
-from hsfiq.study.recruiting import Recruitment
+from hsfiq.study.recruiting import Panel, Recruitment
 from hsfiq.study.texts import WrongTexts, changes_between, corrected, text_fields, texts_of
 
 STUDY = StudyConfig(
@@ -54,6 +54,20 @@ def test_a_form_that_is_sent_back_changes_nothing() -> None:
         sent = {key: value.replace("\n", "\r\n") for key, value in fields(config).items()}
         assert corrected(config, sent) == config
         assert corrected(config, {}) == config
+
+
+def test_the_addresses_of_a_panel_may_change_and_nothing_else_of_it() -> None:
+    panel = Panel("Pool", "who", complete="https://pool.test/{person}")
+    config = replace(STUDY, recruitment=Recruitment(mode="panel", panel=panel))
+    keys = {key for key in fields(config) if key.startswith("recruitment.panel.")}
+    ends = ("complete", "screen_out", "quota_full")
+    assert keys == {f"recruitment.panel.{end}" for end in ends}
+    assert "recruitment.completion_url" not in fields(config)
+    assert not any(key.startswith("recruitment.panel") for key in fields(STUDY))
+    given = {"recruitment__panel__quota_full": "https://pool.test/full"}
+    assert changed(config, **given) == {"recruitment.panel.quota_full": "https://pool.test/full"}
+    wrong = faults(config, recruitment__panel__complete="http://pool.test/")
+    assert wrong[0].startswith("recruitment.panel.complete: 'http://pool.test/' is not an https")
 
 
 def test_fields_are_those_that_the_study_uses() -> None:
