@@ -21,6 +21,7 @@ from hsfiq.cli.common import (
     record_command,
     requires,
     root_of_links,
+    table_text,
 )
 from hsfiq.errors import UnreadableInput
 
@@ -48,9 +49,9 @@ def list_accounts(
             {"name": each.name, "role": each.role, "state": state_of(each, now)}
             for each in accounts(session)
         ]
-    lines = [f"{each['name']}: {each['role']}, {each['state']}" for each in facts]
-    text = "\n".join(lines) or "no account yet: set the owner's password, hsfiq account password"
-    print_result({"accounts": facts}, text, as_json=as_json)
+    text = table_text(("name", "role", "state"), [tuple(each.values()) for each in facts])
+    empty = "no account yet: set the owner's password, hsfiq account password"
+    print_result({"accounts": facts}, text or empty, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq account invite kim --role analyst")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 from urllib.parse import urlsplit
@@ -261,6 +262,9 @@ def requires(extra: str) -> Iterator[None]:
 MOST_RESAMPLES = 100_000
 """Of intervals: more would take hours and gigabytes, and change no digit that is shown."""
 
+MOST_COLUMNS = 10_000
+"""Characters of a line of a table that is not printed on a terminal."""
+
 INDENTED = 3
 """So many levels of JSON are indented."""
 
@@ -273,6 +277,31 @@ def print_text(text: str, *, to_stderr: bool = False) -> None:
 def print_result(result: dict[str, Any], text: str, *, as_json: bool) -> None:
     """Print the text, or the result as JSON."""
     print_text(indented_json(result) if as_json else text)
+
+
+def table_text(columns: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
+    """The rows below the names of their columns, numbers to the right; "" without rows.
+
+    On a terminal, cells are as wide as it allows; in a file or a pipe, no cell has a line break.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        return ""
+    table = Table(box=None, pad_edge=False, header_style="")
+    for name, cell in zip(columns, rows[0], strict=True):
+        table.add_column(name, justify="right" if isinstance(cell, int) else "left")
+    for row in rows:
+        cells = (f"{cell:,}" if isinstance(cell, int) else one_line(cell) for cell in row)
+        table.add_row(*map(Text, cells))
+    console = Console(
+        file=StringIO(), color_system=None, width=None if sys.stdout.isatty() else MOST_COLUMNS
+    )
+    with console.capture() as printed:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in printed.get().splitlines())
 
 
 def indented_json(value: object, depth: int = 0) -> str:

@@ -28,6 +28,7 @@ from hsfiq.cli.common import (
     releases_folder,
     requires,
     root_of_links,
+    table_text,
 )
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
@@ -131,15 +132,19 @@ def list_(
 
     with open_chosen(ctx, database, create=False).reading() as session:
         rows = participants_of(session, chosen_study(session, study))
-    lines = [
-        f"{participant_label(row.participant, row.platform_id)}: {status_of(row)}, "
-        f"{row.answered} of {row.questions} answered, "
-        f"{row.failed_checks} of {row.checks} checks failed"
-        for row in rows
-    ]
+    text = table_text(
+        ("participant", "platform id", "status", "answered", "questions", "failed", "checks"),
+        [
+            (
+                *(row.participant, row.platform_id or "", status_of(row)),
+                *(row.answered, row.questions, row.failed_checks, row.checks),
+            )
+            for row in rows
+        ],
+    )
     result = {"participants": [row.facts() for row in rows]}
     empty = "no participant yet: hsfiq serve prints the links to send"
-    print_result(result, "\n".join(lines) or empty, as_json=as_json)
+    print_result(result, text or empty, as_json=as_json)
 
 
 def status_of(row: ParticipantProgress) -> str:

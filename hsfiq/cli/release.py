@@ -18,6 +18,7 @@ from hsfiq.cli.common import (
     open_chosen,
     print_result,
     requires,
+    table_text,
 )
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text, one_line
@@ -126,26 +127,27 @@ def list_(
             rows = list_studies(session) if study is None else [chosen_study(session, study)]
             records = [record for row in rows for record in records_of(session, row)]
     results = [record.facts() for record in records]
-    lines = [list_text(record) for record in records]
+    columns = ["release", "version", "exported (UTC)", "filters", "answers", "since then"]
+    lines = [list_row(record) for record in records]
     for place, answer in enumerate(answers):
         results[place]["answer"] = answer._asdict()
-        lines[place] += f"; {'has' if answer.is_kept else 'dropped'} revision {answer.revision}"
-    print_result({"releases": results}, "\n".join(lines) or empty, as_json=as_json)
+        lines[place] += (f"{'has' if answer.is_kept else 'dropped'} revision {answer.revision}",)
+    text = table_text([*columns, "answer"] if answers else columns, lines)
+    print_result({"releases": results}, text or empty, as_json=as_json)
 
 
-def list_text(record: ReleaseRecord) -> str:
+def list_row(record: ReleaseRecord) -> tuple[str | int, ...]:
     """The release with its filters, and what has changed since it was written."""
     from hsfiq.text import count_text
 
-    filters = f" ({', '.join(map(filter_text, record.filters))})" if record.filters else ""
-    line = (
-        f"{record.name} {record.version}{filters}, {record.last_exported_at:%Y-%m-%d %H:%M} UTC: "
-        f"{count_text(record.n_answers, 'answer')}; since then {record.since}"
-    )
+    since = record.since
     if record.n_forgotten:
         people = count_text(record.n_forgotten, "participant")
-        line += f"; has answers of {people} whose data were deleted"
-    return line
+        since += f"; has answers of {people} whose data were deleted"
+    return (
+        *(record.name, record.version, f"{record.last_exported_at:%Y-%m-%d %H:%M}"),
+        *(", ".join(map(filter_text, record.filters)), record.n_answers, since),
+    )
 
 
 def filter_text(filter_: dict[str, Any]) -> str:

@@ -33,6 +33,7 @@ from hsfiq.cli.common import (
     record_command,
     requires,
     root_of_links,
+    table_text,
     warn,
     with_option_groups,
 )
@@ -68,14 +69,10 @@ def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOpti
 
     with open_chosen(ctx, database, create=False).reading() as session:
         rows = [progress_of(session, study).facts() for study in list_studies(session)]
-    lines = [
-        f"{row['study']}: {row['status']}, {row['origin']}, {row['answered']:,} of "
-        f"{count_text(row['questions'], 'question')} answered by "
-        f"{count_text(row['participants'], 'participant')}"
-        for row in rows
-    ]
+    names = ("study", "status", "origin", "participants", "answered", "questions")
+    text = table_text(names, [[row[name] for name in names] for row in rows])
     empty = "no study yet: make one of your own data with hsfiq init, or hsfiq study create FILE"
-    print_result({"studies": rows}, "\n".join(lines) or empty, as_json=as_json)
+    print_result({"studies": rows}, text or empty, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study status hpfiq")

@@ -143,7 +143,7 @@ def test_five_commands_from_own_images_to_a_verdict(
     assert (verdict["a"], verdict["b"], verdict["verdict"]) == ("mine", "clip4cir", "better")
     assert verdict["simulated"] is False
     monkeypatch.chdir(tmp_path / "my-study" / "releases")  # deeper in the project
-    assert hsfiq("study", "list").out.startswith("my-study: closed")
+    assert hsfiq("study", "list").out.splitlines()[1].split()[:2] == ["my-study", "closed"]
     assert "my-study-hp-1.0.0" in hsfiq("analyze", "--resamples", "50").err
 
 

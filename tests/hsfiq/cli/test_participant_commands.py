@@ -63,9 +63,10 @@ def test_participants_are_listed_and_platform_ids_accepted(database: Database) -
     assert output_of("participant", "list").startswith("no participant yet: hsfiq serve")
     Seat.taken(database, the_study(database).id).answer_until(4)
     assert platform_participant(database, "5f8e0c1d") == "p2"
-    first, second = output_of("participant", "list").splitlines()
-    assert first.startswith("p1: active, 3 of 4 answered")
-    assert second.startswith("p2 (5f8e0c1d): ")
+    names, first, second = output_of("participant", "list").splitlines()
+    assert names.split()[:2] == ["participant", "platform"]
+    assert first.split()[:4] == ["p1", "active", "3", "4"]
+    assert second.split()[:2] == ["p2", "5f8e0c1d"]
     rows = json.loads(output_of("participant", "list", "--json"))["participants"]
     assert [row["platform_id"] for row in rows] == [None, "5f8e0c1d"]
     assert [rows[0][key] for key in ("participant", "status", "answered")] == ["p1", "active", 3]

@@ -313,22 +313,23 @@ def test_releases_are_listed(
     assert hsfiq("export", "--release", "hs", "--filter", "too-fast(seconds=0)").code == 0
     second.submit(second.question_ids[2])
     assert hsfiq("export", "--release", "hp", "--filter-invalid", "--split", "triplet").code == 0
-    for line, filters, n_new in zip(
-        listed().out.splitlines(), ("hs 1.0.0 (too-fast(seconds=0))", "hp 1.0.0 (invalid)"),
+    for line, kind, filters, n_new in zip(
+        listed().out.splitlines()[1:], ("hs", "hp"), ("too-fast(seconds=0)", "invalid"),
         ("1 new answer", "0 new answers"), strict=True,
     ):  # fmt: skip
-        assert line.startswith(f"small-{filters}, 2")
-        assert line.endswith(f" UTC: 5 answers; since then {n_new} and 0 changes")
+        assert line.split()[:2] == [f"small-{kind}", "1.0.0"]
+        assert line.split()[4:6] == [filters, "5"]
+        assert line.endswith(f"  {n_new} and 0 changes")
     results = listed("--study", "small", "--json").result["releases"]
     assert [each["n_new"] for each in results] == [1, 0]
     assert results[1]["options"] == {"split": {"by": "triplet", "seed": 0, "test_share": 0.2}}
     of_question = listed("--question", "p1.form_1.1").out.splitlines()
-    assert [line.rpartition("; ")[2] for line in of_question] == [
-        "has revision 2", "dropped revision 2",
+    assert [line.rpartition("  ")[2] for line in of_question] == [
+        "answer", "has revision 2", "dropped revision 2",
     ]  # fmt: skip
     (only,) = listed("--question", "p2.form_2.0", "--json").result["releases"]
     assert only["name"] == "small-hp"
-    assert listed("--participant", "p2").out.count("\n") == 2
+    assert listed("--participant", "p2").out.count("\n") == 3
     assert hsfiq("participant", "forget", "p2", "--yes").code == 0
     assert listed("--participant", "p2").out == "no release of study small has answers of p2\n"
     assert "has an answer to p2.form_2.1\n" in listed("--question", "p2.form_2.1").out
