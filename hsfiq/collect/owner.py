@@ -38,6 +38,7 @@ from hsfiq.db.tables import (
     Message,
     MessageRecipient,
     Participant,
+    Payment,
     Question,
     QuestionnaireAnswers,
     Response,
@@ -163,7 +164,7 @@ def forget_searches(session: Session, questions: Select[int]) -> None:
 
 PERSONAL_TABLES = (
     *(Participant, Question, Response, QuestionnaireAnswers, CheckAnswer, StatusChange),
-    *(Message, MessageRecipient, Study, WorkedHit, *SEARCH_TABLES, ExportedForm),
+    *(Message, MessageRecipient, Study, WorkedHit, *SEARCH_TABLES, ExportedForm, Payment),
 )
 """The tables in which `forget` deletes or empties rows."""
 
@@ -183,7 +184,7 @@ def forget(session: Session, participant: Participant) -> Deleted:
     too. So is what an imported study keeps of answers that were dropped before.
 
     An empty row under the pseudonym remains, so that nobody else is ever given it. It still says
-    that somebody has withdrawn.
+    that somebody has withdrawn. What was paid stays, too, without the platform's id.
     """
     lock_participant(session, participant)
     own_questions = select(Question.id).join(Form).where(Form.participant_id == participant.id)
@@ -198,6 +199,8 @@ def forget(session: Session, participant: Participant) -> Deleted:
     session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
     for table in (QuestionnaireAnswers, WorkedHit):
         session.execute(delete(table).where(table.participant_id == participant.id))
+    payments = update(Payment).where(Payment.participant_id == participant.id)
+    session.execute(payments.values(submission_id=None))
     is_withdrawal = func.coalesce(StatusChange.reason, "") == WITHDREW
     changes = delete(StatusChange).where(StatusChange.participant_id == participant.id)
     session.execute(changes.where(~is_withdrawal))

@@ -244,6 +244,34 @@ class WorkedHit(Base):
     submit_to: Mapped[str] = mapped_column(String(40))
 
 
+class Payment(KeyedBase):
+    """What Prolific is told about a submission, recorded before it is sent.
+
+    `cents` are hundredths of the currency. `state` is `sent` while nobody knows whether Prolific
+    has it, and `confirmed` once it has agreed. Of a person who was forgotten, `submission_id` is
+    None.
+    """
+
+    __tablename__ = "payments"
+    __table_args__ = (
+        UniqueConstraint("participant_id", "kind"),
+        CheckConstraint("kind in ('approve', 'reject', 'screen-out', 'bonus')", name="kind"),
+        CheckConstraint("state in ('recorded', 'sent', 'confirmed')", name="state"),
+        CheckConstraint("cents >= 0", name="cents"),
+    )
+
+    participant_id: Mapped[int] = mapped_column(ForeignKey("participants.id"))
+    kind: Mapped[str] = mapped_column(String(10))
+    submission_id: Mapped[str | None] = mapped_column(String(64))
+    cents: Mapped[int]
+    currency: Mapped[str] = mapped_column(String(3))
+    state: Mapped[str] = mapped_column(String(10))
+    bulk_id: Mapped[str | None] = mapped_column(String(64))
+    recorded_at: Mapped[datetime]
+    sent_at: Mapped[datetime | None]
+    confirmed_at: Mapped[datetime | None]
+
+
 class Study(KeyedBase):
     """Queries, pairs, guidelines and design under one name.
 

@@ -35,6 +35,7 @@ from hsfiq.db.tables import (
     AllowedPerson,
     EnrolmentByAddress,
     Participant,
+    Payment,
     Question,
     Response,
     Study,
@@ -222,6 +223,7 @@ def test_digests_of_images_imported_before_are_unknown(database: Database) -> No
 
 
 TABLES = {
+    "0037": ["payments"],
     "0030": ["login_attempts"],
     "0029": ["audit_entries"],
     "0028": ["worked_hits"],
@@ -252,6 +254,10 @@ def test_tables_come_and_go_with_their_revisions_and_everything_else_stays(
         session.add(WorkedHit(
             participant_id=person, assignment_id="3XYZ", hit_id="30H4",
             submit_to="https://www.mturk.com",
+        ))  # fmt: skip
+        session.add(Payment(
+            participant_id=person, kind="bonus", submission_id="s1", cents=30, currency="GBP",
+            state="recorded", recorded_at=NOW,
         ))  # fmt: skip
         record(session, OWNER, Action.STUDY_OPEN, study="a study", about="p1")
     filled, new = all_rows(database.engine), {name for names in TABLES.values() for name in names}
