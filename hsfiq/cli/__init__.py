@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "serve": ("serve:app", "Serve the studies of a database in the browser."),
         "study": ("running_study:app", "Create, open, change and close studies."),
         "participant": ("participant:app", "Invite, pause, exclude and pay participants."),
+        "prolific": ("prolific:app", "Draft, publish, compare and pay a study on Prolific."),
         "account": ("account:app", "Say who may log in to the dashboard, and how."),
         "import": ("imports:app", "Import datasets, ranked lists and releases."),
         "images": ("images:app", "Check images, and make thumbnails in advance."),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
+from decimal import Decimal
 from functools import wraps
 from inspect import Parameter
 from io import StringIO
@@ -378,6 +380,13 @@ def newest_hp_release() -> Path:
             f"{releases}/", "holds no hp release", "name a release, or run `hsfiq export` first"
         )
     return folder
+
+
+def amount(option: str, given: str) -> Decimal:
+    """Read an amount of money, such as 0.05."""
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", given, re.ASCII):
+        raise UnreadableInput(option, f"{given!r} is not an amount", "write one like 0.05")
+    return Decimal(given)
 
 
 # Options that several commands share, as the fields of a dataclass.

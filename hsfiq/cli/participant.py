@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +16,7 @@ from hsfiq.cli.common import (
     JsonOption,
     StudyOption,
     UrlOption,
+    amount,
     chosen_study,
     open_chosen,
     participant_label,
@@ -267,7 +266,7 @@ def payout(
     """
     from hsfiq.payout import LEFT_OUT, payout_of, require_free_payout, rule_of, write_payout
 
-    bonus = amount(bonus_per_question)
+    bonus = amount("--bonus-per-question", bonus_per_question)
     require_free_payout(out, force=force)
     opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
@@ -289,15 +288,6 @@ def payout(
         if count
     ]
     print_result(facts | {"folder": str(out)}, "\n".join([summary, *left_out]), as_json=as_json)
-
-
-def amount(given: str) -> Decimal:
-    """Read an amount of money, such as 0.05."""
-    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", given, re.ASCII):
-        raise UnreadableInput(
-            "--bonus-per-question", f"{given!r} is not an amount", "write one like 0.05"
-        )
-    return Decimal(given)
 
 
 @app.command(epilog="Example: hsfiq participant forget p7")

@@ -22,10 +22,12 @@ from hsfiq.collect import participants
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
+from hsfiq.study.recruiting import Recruitment
 from tests.arenas import TEXT, Voter, draw_arena
 from tests.hsfiq.cli.owner_commands import CONFIG
 from tests.hsfiq.samples import CIRR, FASHIONIQ, HPFIQ, RUNS, hsfiq, on_sqlite
-from tests.studies import NOW, Seat, small_study
+from tests.prolific_server import TOKEN, prolific_server
+from tests.studies import NOW, Seat, draw, make_queries, small_study
 
 READING = {
     "account list", "audit list", "db check", "db current", "doctor", "images warm",
@@ -106,6 +108,16 @@ PEOPLE: list[Line] = [
 STRIKE: Line = ("study strike p1.form_1.0 1 --study arena", "study.strike", "arena",
                 "p1.form_1.0 turn 1")  # fmt: skip
 
+PROLIFIC: list[Line] = [
+    ("prolific draft --pay-per-hour 12 --url https://study.example.org", "prolific.draft",
+     "small", ""),
+    ("prolific publish --yes", "prolific.publish", "small", ""),
+    ("prolific pause", "prolific.pause", "small", ""),
+    ("prolific sync", "participant.return", "small", "p2"),
+    ("prolific approve --yes", "prolific.approve", "small", "p1: 1.00 GBP"),
+    ("prolific bonus --bonus-per-question 0.05 --yes", "prolific.bonus", "small", "p1: 0.20 GBP"),
+]  # fmt: skip
+
 WHOLE: list[Line] = [
     ("account invite Kim --role analyst", "account.invite", None, "kim: analyst"),
     ("account role kim helper", "account.role", None, "kim: helper"),
@@ -153,7 +165,7 @@ def name_of(line: str, names: Sequence[str]) -> str:
 
 
 def test_every_command_is_listed() -> None:
-    recorded = [*IMPORTS, *STUDIES, *PEOPLE, STRIKE, *WHOLE, *ELSEWHERE.values()]
+    recorded = [*IMPORTS, *STUDIES, *PEOPLE, STRIKE, *PROLIFIC, *WHOLE, *ELSEWHERE.values()]
     names = list(leaves(get_command(app)))
     listed = {name_of(line, names) for line, *_ in recorded}
     assert sorted(names) == sorted(listed | READING | WITHOUT_DATABASE)
@@ -248,6 +260,31 @@ def test_a_struck_text_is_recorded_without_the_text(
     assert TEXT not in json.dumps(log(database))
     run(STRIKE[0], database)
     assert len(log(database)) == 1  # it changed nothing
+
+
+@on_sqlite
+def test_what_is_sent_to_prolific_is_recorded_without_ids(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
+    recruitment = Recruitment(mode="prolific", completion_code="C")
+    study = draw(database, make_queries(database), recruitment=recruitment)
+    with prolific_server() as prolific:
+        monkeypatch.setenv("HSFIQ_PROLIFIC_URL", prolific.url)
+        monkeypatch.setenv("HSFIQ_PROLIFIC_TOKEN", TOKEN)
+        require_recorded(PROLIFIC[:1], database)
+        for person in ("stays", "leaves"):
+            with database.writing() as session:
+                who = participants.enrol(
+                    session, study, now=NOW, source="prolific", external_id=person
+                )
+                participants.consent(who, now=NOW)
+            prolific.add(person, "AWAITING REVIEW" if person == "stays" else "RETURNED", "0" * 24)
+            if person == "stays":
+                Seat(database, who.id).answer_all()
+        require_recorded(PROLIFIC[1:], database)
+    text = json.dumps(log(database))
+    assert not [private for private in ("stays", "leaves", TOKEN, "0" * 24) if private in text]
 
 
 @on_sqlite

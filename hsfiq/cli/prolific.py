@@ -1,0 +1,276 @@
+"""`hsfiq prolific`: a study's draft on Prolific, its publication, its submissions and payments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hsfiq.actors import command_line
+from hsfiq.cli.common import (
+    DatabaseOption,
+    JsonOption,
+    StudyArgument,
+    UrlOption,
+    amount,
+    chosen_study,
+    is_local,
+    open_chosen,
+    print_result,
+    print_text,
+    root_of_links,
+)
+from hsfiq.errors import UnreadableInput
+from hsfiq.text import first_few
+
+if TYPE_CHECKING:
+    from hsfiq.prolific import Counterpart
+    from hsfiq.prolific_api import StudyReply
+    from hsfiq.prolific_payments import Plan
+
+app = typer.Typer(help="Draft, publish, compare and pay a study on Prolific.", no_args_is_help=True)
+
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+@contextmanager
+def opened_for(ctx: typer.Context, database: str | None, name: str | None) -> Iterator[Counterpart]:
+    """The study, and a client with the token of the environment."""
+    from hsfiq.prolific import Counterpart
+    from hsfiq.prolific_api import Access, Prolific
+
+    access = Access.required()
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        chosen = chosen_study(session, name).name
+    with Prolific(access) as client:
+        yield Counterpart(opened, client, chosen, command_line())
+
+
+@app.command(epilog="Example: hsfiq prolific draft autumn --pay-per-hour 12 --dry-run")
+def draft(
+    ctx: typer.Context,
+    pay_per_hour: Annotated[
+        str, typer.Option(metavar="AMOUNT", help="The reward for an hour, by the study's minutes.")
+    ],
+    name: StudyArgument = None,
+    description: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What people read on Prolific; else title and length."),
+    ] = None,
+    url: UrlOption = None,
+    dry_run: DryRunOption = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a draft on Prolific, and bind the study to it.
+
+    It costs nothing until it is published, and can be changed on Prolific before.
+    """
+    from hsfiq.prolific import draft_of, drafted, make_draft, money
+    from hsfiq.readers.files import read_text
+
+    pay, root = amount("--pay-per-hour", pay_per_hour), root_of_links(url)
+    if is_local(root):
+        what = f"{root} is this machine only, where nobody from Prolific could begin"
+        raise UnreadableInput("--url", what, "name the server's public address")
+    text = read_text(description).strip() if description else ""
+    with opened_for(ctx, database, name) as at:
+        if (known := drafted(at)) is not None:
+            line = f"study {at.name}: {known.id} exists on Prolific; it is {known.status}"
+            result = {"study": at.name, "platform_study_id": known.id, "created": False}
+            print_result(result, line, as_json=as_json)
+            return
+        with at.database.reading() as session:
+            wanted = draft_of(session, chosen_study(session, at.name), root, pay, text)
+        places, reward = wanted["total_available_places"], wanted["reward"]
+        cost, minutes = money(reward * places, ""), wanted["estimated_completion_time"]
+        parts = f"{places:,} places of {money(reward, '')} for {minutes} minutes"
+        lines = [f"study {at.name}: {parts}: {cost} in total, without Prolific's fees"]
+        lines += [
+            f"code {each['code']}: {each['code_type']}" for each in wanted["completion_codes"]
+        ]
+        lines.append(f"address: {wanted['external_study_url']}")
+        made = None if dry_run else make_draft(at, wanted)
+    made_id = made.id if made else None
+    lines.append(f"drafted as {made_id}" if made_id else "nothing was sent (--dry-run)")
+    result = {"study": at.name, "platform_study_id": made_id, "created": not dry_run}
+    print_result(result | {"total": cost, "draft": wanted}, "\n".join(lines), as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq prolific publish autumn --dry-run")
+def publish(
+    ctx: typer.Context,
+    name: StudyArgument = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish the draft, or start the paused study again.
+
+    Prolific then reserves the cost of all places.
+    """
+    from hsfiq.prolific import cost_of
+    from hsfiq.prolific import publish as publish_study
+
+    totals: list[str] = []
+
+    def agreed(reply: StudyReply) -> bool:
+        total, parts = cost_of(reply)
+        totals.append(total)
+        print_text(f"{parts}: {total}", to_stderr=True)
+        return not dry_run and confirmed(total, yes=yes)
+
+    with opened_for(ctx, database, name) as at:
+        done = publish_study(at, agreed)
+    end = "would be published (--dry-run)" if totals and not done else "takes people on Prolific"
+    result = {"study": at.name, "published": done, "total": totals[0] if totals else None}
+    print_result(result, f"study {at.name}: {end}", as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq prolific pause autumn")
+def pause(
+    ctx: typer.Context,
+    name: StudyArgument = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let nobody else begin; whoever has begun can go on."""
+    from hsfiq.prolific import pause as pause_study
+
+    with opened_for(ctx, database, name) as at:
+        done = pause_study(at)
+    line = f"study {at.name}: {'paused' if done else 'was paused already'} on Prolific"
+    print_result({"study": at.name, "paused": done}, line, as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq prolific sync autumn")
+def sync(
+    ctx: typer.Context,
+    name: StudyArgument = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare submissions with participants.
+
+    Places of returned and timed-out submissions go back. A running `hsfiq serve` with a token does
+    this every 30 seconds.
+    """
+    from hsfiq.prolific import sync as compare
+
+    with opened_for(ctx, database, name) as at:
+        synced = compare(at)
+    counts = ", ".join(f"{n:,} {status}" for status, n in synced.by_status.items())
+    lines = [f"study {at.name}: {counts or 'no submission'}"]
+    for people, what in (
+        (synced.given_back, "left on Prolific; their places are free"),
+        (synced.unknown_here, "on Prolific are not among the participants"),
+        (synced.unknown_there, "came from Prolific and have no submission"),
+    ):
+        if people:
+            lines.append(f"{len(people):,} {what}: {first_few(people, 10)}")
+    print_result(asdict(synced), "\n".join(lines), as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq prolific approve autumn --reject --dry-run")
+def approve(
+    ctx: typer.Context,
+    name: StudyArgument = None,
+    reject: Annotated[
+        bool,
+        typer.Option("--reject", help="Also reject who failed more checks than study.toml allows."),
+    ] = False,
+    screen_out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AMOUNT",
+            help="Also screen out, with this payment, who declined or was screened out here.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Approve the submissions of who has finished.
+
+    `hsfiq participant payout` decides by the same rules. Exit code 1 if something was not done.
+    """
+    from hsfiq.prolific_payments import review
+
+    cents = None if screen_out is None else int(100 * amount("--screen-out", screen_out))
+    ask = asking(dry_run=dry_run, yes=yes)
+    with opened_for(ctx, database, name) as at:
+        plan = review(at, ask, rejects=reject, screen_out_cents=cents)
+    finish(plan, dry_run=dry_run, as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq prolific bonus autumn --bonus-per-question 0.05 --dry-run")
+def bonus(
+    ctx: typer.Context,
+    bonus_per_question: Annotated[
+        str, typer.Option(metavar="AMOUNT", help="The bonus for each answered question.")
+    ],
+    name: StudyArgument = None,
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="MINUTES",
+            min=0.01,
+            help="Then send a bonus again that got no answer and that Prolific does not show.",
+        ),
+    ] = 30,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Pay a bonus to who is approved on Prolific and has none there.
+
+    Exit code 1 if something was not done.
+    """
+    from hsfiq.prolific_payments import pay_bonuses
+
+    pay = amount("--bonus-per-question", bonus_per_question)
+    ask, patience = asking(dry_run=dry_run, yes=yes), timedelta(minutes=wait)
+    with opened_for(ctx, database, name) as at:
+        plan = pay_bonuses(at, ask, pay, patience)
+    finish(plan, dry_run=dry_run, as_json=as_json)
+
+
+def asking(*, dry_run: bool, yes: bool) -> Callable[[Plan], bool]:
+    """Show a plan, and ask whether to send it."""
+
+    def ask(plan: Plan) -> bool:
+        for line in plan.lines():
+            print_text(line, to_stderr=True)
+        return not dry_run and (not plan.due or confirmed(plan.total, yes=yes))
+
+    return ask
+
+
+def confirmed(total: str, *, yes: bool) -> bool:
+    """Whether the owner has typed the total; `UnreadableInput` if it is another one."""
+    if not yes and typer.prompt(f"type {total} to agree", err=True).strip() != total:
+        raise UnreadableInput("hsfiq prolific", "not confirmed, nothing was sent")
+    return True
+
+
+def finish(plan: Plan, *, dry_run: bool, as_json: bool) -> None:
+    """Print what was sent; exit code 1 if something was not, or nobody knows."""
+    done = ", ".join(f"{n:,} {kind}" for kind, n in plan.done.items()) or "nothing"
+    end = "nothing was sent (--dry-run)" if dry_run else f"done: {done}"
+    print_result(plan.facts(), f"study {plan.study}: {end}", as_json=as_json)
+    for problem in plan.problems:
+        print_text(f"hsfiq: {problem}", to_stderr=True)
+    if plan.problems or (plan.waiting and not dry_run):
+        raise typer.Exit(1)
