@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from socket import socket
@@ -71,6 +71,8 @@ from hsfiq.db.engine import Database, open_database, regular_checkpoints
 from hsfiq.db.postgres import limit_waiting
 from hsfiq.errors import InvalidRecord, Refused, SetBack, Unavailable
 from hsfiq.http_server import accept_connections, listening, server_settings, stop
+from hsfiq.prolific import regular_sync
+from hsfiq.prolific_api import Access
 from hsfiq.public_url import PublicUrl
 from hsfiq.signals import Signals
 from hsfiq.study.languages import standard_texts
@@ -143,8 +145,10 @@ def serve(
 ) -> None:
     """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails.
 
-    `tell` is called as soon as connections are accepted.
+    `tell` is called as soon as connections are accepted. With a token of Prolific, places are given
+    back whose people left there.
     """
+    prolific = Access.of_environment()
     with (
         suppress(KeyboardInterrupt),
         Signals() as signals,
@@ -153,6 +157,7 @@ def serve(
         regular_checkpoints(database),
         regular_forgetting(database),
         regular_erasure(database),
+        regular_sync(database, prolific) if prolific else nullcontext(),
     ):
         accept_connections(listener)
         tell()

@@ -41,7 +41,7 @@ from hsfiq.prolific_api import (
 from hsfiq.signals import repeated
 from hsfiq.study.capacity import budget_of
 from hsfiq.study.config import config_of
-from hsfiq.study.recruiting import Outcome, completion_code, prolific_link
+from hsfiq.study.recruiting import PROLIFIC, Outcome, completion_code, panel_link
 
 logger = getLogger(__name__)
 
@@ -174,7 +174,7 @@ def draft_of(
         "name": config.study.title,
         "internal_name": f"hsfiq: {study.name}",
         "description": description or usual,
-        "external_study_url": prolific_link(root, study.name),
+        "external_study_url": panel_link(PROLIFIC, root, study.name),
         "prolific_id_option": "url_parameters",
         "completion_codes": list(codes.values()),
         "total_available_places": budget.participants,

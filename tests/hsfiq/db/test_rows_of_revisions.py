@@ -223,7 +223,7 @@ def test_digests_of_images_imported_before_are_unknown(database: Database) -> No
 
 
 TABLES = {
-    "0037": ["payments"],
+    "0038": ["payments"],
     "0030": ["login_attempts"],
     "0029": ["audit_entries"],
     "0028": ["worked_hits"],
