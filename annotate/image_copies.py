@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
@@ -37,7 +37,21 @@ from hsfiq.images.check import change_of, sha256_of
 from hsfiq.images.decode import UndecodableImage, decoded
 from hsfiq.images.display import displayable
 from hsfiq.images.folder import CHANGED, Fault, ImageFolder
-from hsfiq.images.stored_copies import SUFFIX, clear_abandoned, read_copy, write_copy
+from hsfiq.images.store import (
+    AWAY,
+    Images,
+    Original,
+    StoreFolder,
+    open_images,
+    root_named,
+)
+from hsfiq.images.stored_copies import (
+    SUFFIX,
+    BoundedFolder,
+    clear_abandoned,
+    read_copy,
+    write_copy,
+)
 from hsfiq.study.images import dataset_of, root_of, shown_pairs
 
 # Images whose files were found changed: stored, so that the owner sees them.
@@ -125,7 +139,7 @@ FULL_AT_ONCE = 2
 VERSION = 2
 """Increased when copies look different, so that those on the disk are made again."""
 
-Stamp = tuple[int, int, int]
+Stamp = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +167,9 @@ class WebCopies:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[tuple[Path, ImageSize], KnownCopy] = {}
-        self._digests: dict[Path, tuple[Stamp, str]] = {}
-        self._in_progress: set[tuple[Path, ImageSize]] = set()
+        self._known: dict[tuple[Original, ImageSize], KnownCopy] = {}
+        self._digests: dict[Original, tuple[Stamp, str]] = {}
+        self._in_progress: set[tuple[Original, ImageSize]] = set()
         self._finished = Condition()
         self._full_slots = BoundedSemaphore(FULL_AT_ONCE)
         self.n_made = 0
@@ -167,13 +181,14 @@ class WebCopies:
         except OSError:  # not writable: keep the copies for the life of this process
             self._folder = Path(mkdtemp(prefix="hsfiq-thumbnails-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._bounded = BoundedFolder(self._folder)
 
     @property
     def folder(self) -> Path:
         """The folder of the copies; a temporary one if the chosen one is not writable."""
         return self._folder
 
-    def has(self, source: Path, size: ImageSize, recorded: str | None = None) -> bool:
+    def has(self, source: Original, size: ImageSize, recorded: str | None = None) -> bool:
         """Whether the copy of a file as it is now exists already, undamaged; see `of`."""
         digest = self.digest_of(source) if recorded is None else recorded
         return not isinstance(digest, Fault) and read_copy(self._path(size, digest)) is not None
@@ -187,7 +202,7 @@ class WebCopies:
                     self._known.pop(key, None)
         return content
 
-    def digest_of(self, source: Path) -> str | Fault:
+    def digest_of(self, source: Original) -> str | Fault:
         """The SHA-256 of a file's bytes, which are read again when the file has a new stamp."""
         stamp = stamp_of(source)
         if isinstance(stamp, Fault):
@@ -200,7 +215,7 @@ class WebCopies:
             self._digests[source] = stamp, digest
         return digest
 
-    def of(self, source: Path, size: ImageSize, recorded: str | None = None) -> Path | Fault:
+    def of(self, source: Original, size: ImageSize, recorded: str | None = None) -> Path | Fault:
         """The copy's file, made if needed; a fault if the source cannot be displayed.
 
         `recorded` is the digest of the bytes that the source should have; a source with other bytes
@@ -221,6 +236,8 @@ class WebCopies:
             self._in_progress.add(key)
         try:
             copy = self._made(source, size, recorded)
+            if copy == AWAY and recorded is not None:
+                return self._kept(size, recorded)
             if not (isinstance(copy, Fault) and copy.kind == "unreadable"):
                 self._known[key] = KnownCopy(stamp, recorded, copy)
             return copy
@@ -232,7 +249,14 @@ class WebCopies:
     def _path(self, size: ImageSize, digest: str) -> Path:
         return self._folder / f"{copy_name(size, digest)}{SUFFIX}"
 
-    def _made(self, source: Path, size: ImageSize, recorded: str | None) -> Path | Fault:
+    def known_fault(self, source: Original, size: ImageSize, recorded: str | None) -> Fault | None:
+        """The fault that `of` has found in the source as it is now, which is not read for this."""
+        known, stamp = self._known.get((source, size)), stamp_of(source)
+        if known is None or isinstance(stamp, Fault) or not known.is_valid(stamp, recorded):
+            return None
+        return known.copy if isinstance(known.copy, Fault) else None
+
+    def _made(self, source: Original, size: ImageSize, recorded: str | None) -> Path | Fault:
         digest = self.digest_of(source)
         if isinstance(digest, Fault):
             return digest
@@ -251,15 +275,24 @@ class WebCopies:
             return error.fault
         with self._finished:
             self.n_made += 1
+        with suppress(OSError):
+            self._bounded.has_grown(path.stat().st_size)
         return path
 
+    def _kept(self, size: ImageSize, recorded: str) -> Path | Fault:
+        """The copy of what was recorded, to show while the store does not answer."""
+        path = self._path(size, recorded)
+        return AWAY if read_copy(path) is None else path
 
-def stamp_of(source: Path) -> Stamp | Fault:
-    """What changes when a file is changed or replaced.
+
+def stamp_of(source: Original) -> Stamp | Fault:
+    """What changes when a file is changed or replaced; of a store's object, as last listed.
 
     No program can set the time of the last status change, so a file that is replaced by one of the
     same size and date is noticed, too.
     """
+    if not isinstance(source, Path):
+        return source.size, source.version
     try:
         status = source.stat()
     except FileNotFoundError:
@@ -275,7 +308,7 @@ def copy_name(size: ImageSize, digest: str) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:40]
 
 
-def make_copy(path: Path, source: Path, size: ImageSize, digest: str) -> None:
+def make_copy(path: Path, source: Original, size: ImageSize, digest: str) -> None:
     """Make the copy of a file.
 
     `UndecodableImage` also if the source no longer has the bytes with this digest: it may have been
@@ -290,7 +323,7 @@ def make_copy(path: Path, source: Path, size: ImageSize, digest: str) -> None:
     write_copy(path, content.getvalue())
 
 
-def reduced(source: Path, size: ImageSize) -> tuple[Image, dict[str, Any]]:
+def reduced(source: Original, size: ImageSize) -> tuple[Image, dict[str, Any]]:
     """The picture of a copy without metadata, and the options of its encoding."""
     side = LONGEST_SIDE[size]
     with decoded(source, at_least=2 * side) as image:
@@ -349,7 +382,7 @@ class ImageStore:
         self.changes = FoundChanges()
         self.known: dict[str, ShownImage] = {}
         self._roots: dict[int, str | None] = {}
-        self._folders: dict[str, ImageFolder] = {}
+        self._folders: dict[str, Images] = {}
         self._lock = Lock()
 
     def file_of(
@@ -363,6 +396,18 @@ class ImageStore:
             if root != known:
                 return self._copy_below(root, image, size)
         return copy
+
+    def is_missing(self, session: Session, image: StoredImage) -> bool:
+        """Whether pages show an image as missing. A store is not read for this: the page asks."""
+        root = self._roots.get(image.dataset_id) or self._find_root(session, image.dataset_id)
+        folder = None if root is None else self.folder_at(root)
+        if not isinstance(folder, StoreFolder):
+            return isinstance(self.file_of(session, image), Fault)
+        source = folder.find(image.name)
+        if source is None:
+            folder.refresh()
+            return folder.is_listed
+        return self.copies.known_fault(source, "thumbnail", image.sha256) is not None
 
     def content_where_known(self, image: StoredImage, size: ImageSize) -> bytes | Fault:
         """What to send, where the dataset's folder was when it was last looked for.
@@ -403,12 +448,12 @@ class ImageStore:
         digest = None if source is None else self.copies.digest_of(source)
         return None if isinstance(digest, Fault) else digest
 
-    def source_of(self, image: StoredImage) -> Path | None:
+    def source_of(self, image: StoredImage) -> Original | None:
         """The image's own file, where it was last looked for; None if there is none."""
         root = self._roots.get(image.dataset_id)
-        return None if root is None else self._folder(root).find(image.name)
+        return None if root is None else self.folder_at(root).find(image.name)
 
-    def copy_of(self, source: Path, image: ImageContent, size: ImageSize) -> Path | Fault:
+    def copy_of(self, source: Original, image: ImageContent, size: ImageSize) -> Path | Fault:
         """The copy of an image whose file is known, made if needed."""
         copy = self.copies.of(source, size, image.sha256)
         if isinstance(copy, Fault) and copy.kind == "changed" and image.sha256 is not None:
@@ -425,22 +470,28 @@ class ImageStore:
         """The copy of an image in this folder, made if needed."""
         if root is None:
             return Fault("missing", "its dataset has no image folder")
-        folder = self._folder(root)
+        folder = self.folder_at(root)
         copy = self._copy_in(folder, image, size)
         if isinstance(copy, Fault) and folder.refresh():
             copy = self._copy_in(folder, image, size)
         return copy
 
-    def _copy_in(self, folder: ImageFolder, image: StoredImage, size: ImageSize) -> Path | Fault:
+    def _copy_in(self, folder: Images, image: StoredImage, size: ImageSize) -> Path | Fault:
         source = folder.find(image.name)
         if source is None:
             return Fault("missing", "no file has this name")
         return self.copy_of(source, image, size)
 
-    def _folder(self, root: str) -> ImageFolder:
+    def folder_at(self, root: str) -> Images:
+        """The images of a folder or of a store."""
         with self._lock:
             if root not in self._folders:
-                self._folders[root] = ImageFolder(Path(root))
+                place = root_named(root)
+                self._folders[root] = (
+                    ImageFolder(place)
+                    if isinstance(place, Path)
+                    else StoreFolder(place, waits=False)
+                )
             return self._folders[root]
 
 
@@ -478,7 +529,7 @@ class Warmed:
 class ImageFile:
     """An image's file, with the image's address and the digest that is recorded, if any."""
 
-    path: Path
+    path: Original
     token: str
     sha256: str | None
 
@@ -486,8 +537,13 @@ class ImageFile:
 Track = Callable[[Sequence[ImageFile]], Iterable[ImageFile]]
 
 
-def image_files_of(session: Session, study: Study) -> tuple[list[ImageFile], int]:
-    """The files of the images that a study shows, first shown first, and how many are missing."""
+def image_files_of(
+    session: Session, study: Study, images: ImageStore | None = None
+) -> tuple[list[ImageFile], int]:
+    """The files of the images that a study shows, first shown first, and how many are missing.
+
+    `images` are those of a server; a command lists the folder or the store itself.
+    """
     names = dict.fromkeys(chain.from_iterable(
         sorted(pair.images) for pair in shown_pairs(session, study)
     ))  # fmt: skip
@@ -495,7 +551,7 @@ def image_files_of(session: Session, study: Study) -> tuple[list[ImageFile], int
     root = root_of(dataset)
     if dataset is None or root is None:
         return [], len(names)
-    folder = ImageFolder(root)
+    folder = open_images(root) if images is None else images.folder_at(str(root))
     rows = session.execute(
         select(
             source_tables.Image.name, source_tables.Image.token, source_tables.Image.sha256
@@ -564,13 +620,15 @@ def keep_warm(database: Database, images: ImageStore, ended: Event) -> None:
                     file
                     for key, study in studies.items()
                     if key not in done and study.origin != "imported" and study.status != "closed"
-                    for file in image_files_of(session, study)[0]
+                    for file in image_files_of(session, study, images)[0]
                 ]
+            is_away = False
             for file in files:
                 if ended.is_set():
                     return
-                images.copy_of(file.path, file, "thumbnail")
-            done.update(studies)
+                is_away |= images.copy_of(file.path, file, "thumbnail") == AWAY
+            if not is_away:
+                done.update(studies)
         except (Unavailable, SQLAlchemyError, OSError):
             pass  # the database or the disk is busy, full or away: pages make what they show
         ended.wait(LOOK_AGAIN)

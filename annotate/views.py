@@ -62,7 +62,6 @@ from hsfiq.collect.stages import (
     may_reconsider,
 )
 from hsfiq.db.tables import Check, Form, Question, Response
-from hsfiq.images.folder import Fault
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import expected_at_practice, query_form, rules_of, shows_garments
 from hsfiq.study.instrument import ExtraQuestion
@@ -299,7 +298,7 @@ class ViewBuilder:
     def image_view(
         self, session: Session, participant: ParticipantRow, image: StoredImage
     ) -> ImageView:
-        is_missing = isinstance(self.images.file_of(session, image), Fault)
+        is_missing = self.images.is_missing(session, image)
         return {"token": self.address_of(session, participant, image), "missing": is_missing}
 
     def address_of(self, session: Session, participant: ParticipantRow, image: StoredImage) -> str:

@@ -23,6 +23,7 @@ from hsfiq.ids import REVERSED, split_query_id
 from hsfiq.images.decode import UndecodableImage, decoded
 from hsfiq.images.display import displayable
 from hsfiq.images.folder import usual_folder
+from hsfiq.images.store import Original, Root, root_named
 from hsfiq.importing import CIRCO_DATASETS, chunks
 from hsfiq.readers.datasets import canonical, dataset_of, read_folder
 from hsfiq.readers.runs import PlacedList, read_run
@@ -66,7 +67,7 @@ class SheetContent:
 
     query: SheetQuery
     rows: list[SheetRow]
-    image_root: Path | None
+    image_root: Root | None
 
 
 def content_from_folder(
@@ -594,7 +595,7 @@ def draw_sheet(
     query: SheetQuery,
     rows: Sequence[SheetRow],
     k: int,
-    find: Callable[[str], Path | None],
+    find: Callable[[str], Original | None],
     font: Path | None = None,
 ) -> Sheet:
     """Draw a query with the first `k` images of each list.
@@ -628,7 +629,7 @@ def draw_sheet(
 
 
 def load_pictures(
-    names: Iterable[str], find: Callable[[str], Path | None], width: int
+    names: Iterable[str], find: Callable[[str], Original | None], width: int
 ) -> tuple[dict[str, Image.Image], dict[str, str]]:
     """Return the pictures by id, no larger than cells, and the reasons why others are missing."""
     pictures, reasons = {}, {}
@@ -746,12 +747,12 @@ def image_names(session: Session, keys: Sequence[int]) -> tuple[str, ...]:
     return tuple(names[key] for key in keys)
 
 
-def stored_image_root(session: Session, query: SheetQuery) -> Path | None:
+def stored_image_root(session: Session, query: SheetQuery) -> Root | None:
     """Return the folder of the dataset's images; None if it is unknown."""
     root = session.scalars(
         select(Dataset.image_root).where(Dataset.name == query.dataset)
     ).one_or_none()
-    return None if root is None else Path(root)
+    return None if root is None else root_named(root)
 
 
 # What a contact sheet shows and what it could not show.
@@ -792,7 +793,7 @@ def describe(path: Path, content: SheetContent, sheet: Sheet) -> str:
     return f"{path}: {systems}{without}, {size}"
 
 
-def shortcomings(content: SheetContent, sheet: Sheet, root: Path | None) -> list[str]:
+def shortcomings(content: SheetContent, sheet: Sheet, root: Root | None) -> list[str]:
     """Describe what the sheet could not show; `root` is the folder of the images, if known."""
     lines = []
     if not content.rows:

@@ -39,9 +39,10 @@ from hsfiq.db.sqlite import LOG_SUFFIXES, file_of, is_archive, is_fresh_sqlite
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import UnreadableInput
 from hsfiq.images.check import FindFault
+from hsfiq.images.store import StoreAddress, StoreFolder
 from hsfiq.images.stored_copies import damaged_copies
 from hsfiq.public_url import OPTION, PublicUrl
-from hsfiq.study.images import check_shown, shown_images
+from hsfiq.study.images import ShownImages, check_shown, shown_images
 from hsfiq.text import count_text, first_few
 
 # What a check of the doctor has found.
@@ -284,7 +285,10 @@ def examine_images(database: Database) -> Iterator[Finding]:
 
 def examine_study(session: Session, study: Study) -> Finding:
     """Open each image and compare it with its digest, without decoding it."""
-    checked = check_shown(shown_images(session, study), header_reader())
+    shown = shown_images(session, study)
+    if isinstance(shown.root, StoreAddress):
+        return examine_store(shown, shown.root)
+    checked = check_shown(shown, header_reader())
     number = count_text(checked.images, "image")
     if checked.passed:
         return Finding("images", "ok", f"study {study.name}: {number} there and readable")
@@ -293,6 +297,25 @@ def examine_study(session: Session, study: Study) -> Finding:
     is_none_there = len(checked.faulty) == checked.images
     fix = f"hsfiq images check --study {quoted(study.name)}"
     return Finding("images", "problem" if is_none_there else "warning", what, fix)
+
+
+def examine_store(shown: ShownImages, address: StoreAddress) -> Finding:
+    """List the store; its images are not read, which may take long."""
+    try:
+        images = StoreFolder(address)
+    except UnreadableInput as error:
+        what = f"study {shown.study}: {error.where}: {error.what}"
+        return Finding("images", "problem", what, error.remedy)
+    if not images.answers:
+        what = f"study {shown.study}: {address}: the store does not answer"
+        return Finding("images", "problem", what, "check the address and the network")
+    missing = sum(images.find(name) is None for name in shown.names)
+    listed = f"study {shown.study}: {address} answers and has {count_text(len(images), 'image')}"
+    if missing:
+        what = f"{listed}; of {len(shown.names):,} of the study, {missing:,} are missing"
+        fix = f"hsfiq images check --study {quoted(shown.study)}"
+        return Finding("images", "warning", what, fix)
+    return Finding("images", "ok", listed)
 
 
 def header_reader() -> FindFault | None:

@@ -34,6 +34,7 @@ from hsfiq.db.tables import Form, Participant, Response, RetrievedSet, Study
 from hsfiq.errors import InvalidRecord, UnreadableInput
 from hsfiq.ids import REVERSED, query_suffix, split_query_id
 from hsfiq.images.folder import OwnImages, UnknownName
+from hsfiq.images.store import Root, open_images, root_named
 from hsfiq.kinds.pair import PAIR
 from hsfiq.readers.datasets import canonical
 from hsfiq.readers.files import ErrorList, Place
@@ -64,13 +65,14 @@ class Imported:
     replaced: int = 0
 
 
-def dataset_named(session: Session, name: str, image_root: Path | None = None) -> Dataset:
+def dataset_named(session: Session, name: str, image_root: Root | None = None) -> Dataset:
     """The dataset of this name, created if new; `image_root` replaces its image folder."""
     dataset = session.scalars(select(Dataset).where(Dataset.name == name)).one_or_none()
     if dataset is None:
         dataset = added(session, Dataset(name=name, image_root=None))
     if image_root is not None:
-        dataset.image_root = str(image_root.resolve())
+        root = image_root.resolve() if isinstance(image_root, Path) else image_root
+        dataset.image_root = str(root)
     return dataset
 
 
@@ -626,7 +628,9 @@ def import_runs(session: Session, dataset: Dataset, lists: PlacedLists) -> Impor
                 session, dataset, images_of_lists(lists) - known_images.keys()
             )
     if dataset.name not in KNOWN_DATASETS and dataset.image_root:
-        lists = with_own_ids(lists, known_images, OwnImages(Path(dataset.image_root)))
+        lists = with_own_ids(
+            lists, known_images, OwnImages(open_images(root_named(dataset.image_root)))
+        )
         known_images |= image_keys(session, dataset, images_of_lists(lists) - known_images.keys())
     before = {
         (system, query): image_ids

@@ -27,6 +27,7 @@ from hsfiq.db.tables import (
 )
 from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.images.check import Track
+from hsfiq.images.store import Root, root_named
 from hsfiq.kinds import KINDS
 from hsfiq.releases.folder import read_preferences, read_queries
 from hsfiq.releases.splits import split_by, verify_no_leak
@@ -253,7 +254,7 @@ class Possible:
     """What the study could ask, and its image folder, if the database knows it."""
 
     candidates: Candidates
-    images: Path | None
+    images: Root | None
 
 
 def from_file(path: Path, name: str | None, origin: str) -> Wanted:
@@ -324,7 +325,7 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
     root = session.scalars(
         select(Dataset.image_root).where(Dataset.name == config.queries.dataset)
     ).one_or_none()
-    return Possible(pairs, Path(root) if root else None)
+    return Possible(pairs, root_named(root) if root else None)
 
 
 def require_pairs(config: StudyConfig) -> None:

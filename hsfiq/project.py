@@ -37,6 +37,7 @@ from hsfiq.db.tables import Extension, Participant, Study
 from hsfiq.errors import ConfigError, HsfiqError, NothingToDo, UnreadableInput
 from hsfiq.images.check import Track
 from hsfiq.images.folder import OwnImages
+from hsfiq.images.store import Images, Root, root_named
 from hsfiq.importing import dataset_named, ids_of_images, import_queries, import_runs
 from hsfiq.readers import own_queries, runs
 from hsfiq.readers.files import ErrorList, read_text
@@ -97,8 +98,8 @@ class Project:
     def study_file(self) -> Path:
         return self.folder / STUDY_FILE
 
-    def images(self) -> Path:
-        """The image folder of its dataset; `UnreadableInput` if the dataset is gone."""
+    def images(self) -> Root:
+        """Where its dataset's images are; `UnreadableInput` if the dataset is gone."""
         _, name = self.names()
         database = open_database(self.database_url, create=False)
         try:
@@ -108,7 +109,7 @@ class Project:
             database.close()
         if root is None:
             raise UnreadableInput(str(self.folder), f"has no dataset {name!r} with images")
-        return Path(root)
+        return root_named(root)
 
     def names(self) -> tuple[str, str]:
         """The names of its study and of its dataset, as study.toml has them."""
@@ -142,7 +143,7 @@ def project_in(folder: Path) -> Project:
 class Sources:
     """Own data that was read without an error; nothing is stored yet."""
 
-    images: Path
+    images: Root
     n_images: int
     queries: Sequence[own_queries.PlacedQuery]
     lists: Sequence[PlacedList]
@@ -193,7 +194,7 @@ class Sources:
 
 
 def read_sources(
-    images: Path, queries: Path, run_files: Sequence[tuple[str | None, Path]]
+    images: Images, queries: Path, run_files: Sequence[tuple[str | None, Path]]
 ) -> Sources:
     """Read all files; `FileErrors` lists the mistakes of all of them.
 
@@ -217,7 +218,7 @@ def read_sources(
         except HsfiqError as error:
             errors.add(error)
     errors.require_none()
-    sources = Sources(images, own.n_images, placed, lists)
+    sources = Sources(images.root, own.n_images, placed, lists)
     if len(sources.systems) < 2:
         raise UnreadableInput(
             "--run",

@@ -30,6 +30,7 @@ from hsfiq.db.source_tables import Image, ImageChange, System
 from hsfiq.db.tables import Pair, Question, Study
 from hsfiq.errors import NothingToDo
 from hsfiq.images.folder import Fault
+from hsfiq.images.store import StoreObject
 from hsfiq.kinds import KINDS, release_kinds_of
 from hsfiq.kinds.search import MOST_POINTS
 from hsfiq.releases.content import FIRST_VERSION, Source, write_files
@@ -709,7 +710,7 @@ def changed_images_card(session: Session, study: Study, images: ImageStore) -> C
 
 def changed_files(
     session: Session, study: Study, images: ImageStore
-) -> tuple[list[tuple[str, Path | None]], int]:
+) -> tuple[list[tuple[str, Path | str | None]], int]:
     """The first changed images with their paths, and the number of further ones.
 
     A file that has been restored is left out.
@@ -723,11 +724,14 @@ def changed_files(
         .where(Image.dataset_id == dataset.id)
         .order_by(Image.name)
     ).all()
-    listed: list[tuple[str, Path | None]] = []
+    listed: list[tuple[str, Path | str | None]] = []
     for number, image in enumerate(rows):
         if len(listed) == IMAGES_LISTED:
             return listed, len(rows) - number
         copy = images.file_of(session, image)
         if isinstance(copy, Fault) and copy.kind == "changed":
-            listed.append((image.name, images.source_of(image)))
+            source = images.source_of(image)
+            listed.append(
+                (image.name, "in its store" if isinstance(source, StoreObject) else source)
+            )
     return listed, 0

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hsfiq.collect.owner import OwnerAction
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Participant, Study
+    from hsfiq.images.store import Images, Root
     from hsfiq.project import Project
 
 
@@ -354,9 +355,38 @@ def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
 
 def existing_folder(path: Path) -> Path:
     """Return the path, or raise `UnreadableInput` if it is not a folder."""
+    on_this_disk(path)
     if not path.is_dir():
         raise UnreadableInput(str(path), "there is no such folder")
     return path
+
+
+def images_root(text: str) -> Root:
+    """The folder or the store of `--images`; a folder has to exist."""
+    from hsfiq.images.store import root_named
+
+    root = root_named(text)
+    return existing_folder(root) if isinstance(root, Path) else root
+
+
+def opened_images(text: str) -> Images:
+    """The images of `--images`; of a store there has to be at least one."""
+    from hsfiq.images.store import open_images
+
+    images = open_images(images_root(text))
+    if not isinstance(images.root, Path) and not len(images):
+        raise UnreadableInput(text, "holds no image", "check the address of the folder in it")
+    return images
+
+
+def on_this_disk(root: Root) -> Path:
+    """The folder, or `UnreadableInput` where the images are in a store and must not be."""
+    from hsfiq.images.store import is_address
+
+    if isinstance(root, Path) and not is_address(str(root)):
+        return root
+    what = "is a store, and this needs a folder on this machine"
+    raise UnreadableInput(str(root), what, "copy the images, and name their folder with --images")
 
 
 def named_run(given: str) -> tuple[str | None, str]:

@@ -18,6 +18,7 @@ from hsfiq.cli.common import (
     JsonOption,
     chosen_study,
     existing_folder,
+    images_root,
     note,
     one_name,
     open_chosen,
@@ -32,8 +33,11 @@ from hsfiq.signals import Signals
 from hsfiq.text import count_text, first_few
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hsfiq.db.engine import Database
     from hsfiq.images.check import BrokenImage, ImageCheck
+    from hsfiq.images.store import Original
     from hsfiq.study.images import StudyImages
 
 app = typer.Typer(
@@ -67,8 +71,10 @@ def check(
         ),
     ] = None,
     images: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The image folder; else images/ in DIR, or DIR."),
+        str | None,
+        typer.Option(
+            metavar="DIR|URL", help="The image folder or store; else images/ in DIR, or DIR."
+        ),
     ] = None,
     category: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this category.")
@@ -170,13 +176,13 @@ def warm(
 
 
 def check_dataset(
-    folder: Path, images: Path | None, category: list[str], split: list[str], *, as_json: bool
+    folder: Path, images: str | None, category: list[str], split: list[str], *, as_json: bool
 ) -> None:
     from hsfiq.images.check import check_images, decoder
     from hsfiq.readers.datasets import dataset_of, read_folder
 
     splits = read_folder(existing_folder(folder), category, split)
-    root = existing_folder(images) if images else image_root(folder)
+    root = images_root(images) if images else image_root(folder)
     with warnings.catch_warnings(action="ignore"):  # Pillow's, of unusual but complete files
         result = check_images(splits, root, decoder(), progress("images"))
     dataset = dataset_of(folder)
@@ -351,8 +357,11 @@ def show(
         typer.Option(metavar="NAME", help="Needed if several splits of DIR have the query."),
     ] = None,
     images: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The images' folder; absent images are drawn as such."),
+        str | None,
+        typer.Option(
+            metavar="DIR|URL",
+            help="The images' folder or store; absent images are drawn as such.",
+        ),
     ] = None,
     run: Annotated[
         list[Path] | None,
@@ -384,7 +393,7 @@ def show(
         from hsfiq.contact_sheet import describe, draw_sheet, shortcomings, summarize
     from hsfiq.atomic_files import write_whole
     from hsfiq.contact_sheet import content_from_database, content_from_folder
-    from hsfiq.images.folder import ImageFolder
+    from hsfiq.images.store import open_images
 
     path = out or Path(f"show-{file_name(query)}.png")
     if path.suffix.lower() != ".png":
@@ -402,8 +411,8 @@ def show(
             content = content_from_database(session, query, runs)
     else:
         raise UnreadableInput("--split", "is for a dataset's folder", "name it with --data")
-    root = existing_folder(images) if images else content.image_root
-    find = ImageFolder(root).find if root else lambda _: None
+    root = images_root(images) if images else content.image_root
+    find: Callable[[str], Original | None] = open_images(root).find if root else lambda _: None
     with warnings.catch_warnings(action="ignore"):  # Pillow's, about odd but complete files
         sheet = draw_sheet(content.query, content.rows, k, find, font)
     write_whole(path, sheet.png())

@@ -16,6 +16,7 @@ from hsfiq.cli.common import (
     existing_folder,
     note,
     open_chosen,
+    opened_images,
     print_result,
     progress,
     record_command,
@@ -35,8 +36,12 @@ app = typer.Typer(
 )
 
 ImagesOption = Annotated[
-    Path | None,
-    typer.Option("--images", metavar="DIR", help="The image folder; images may be missing."),
+    str | None,
+    typer.Option(
+        "--images",
+        metavar="DIR|URL",
+        help="The image folder, or the address of a store; images may be missing.",
+    ),
 ]
 SplitOption = Annotated[
     list[str] | None,
@@ -168,7 +173,12 @@ def queries(
         ),
     ],
     images: Annotated[
-        Path, typer.Option(metavar="DIR", help="The image folder; images may be in subfolders.")
+        str,
+        typer.Option(
+            metavar="DIR|URL",
+            help="The image folder, or a store: s3://, gs://, az://, hf://datasets/ or https://; "
+            "images may be in subfolders.",
+        ),
     ],
     dataset: Annotated[str, typer.Option(metavar="NAME", help="The dataset's name.")],
     database: DatabaseOption = None,
@@ -180,8 +190,8 @@ def queries(
     from hsfiq.readers import own_queries as reader
 
     require_own_name(dataset)
-    root = existing_folder(images)
-    rows = reader.read(file, ids_of_images(OwnImages(root)))
+    opened_root = opened_images(images)
+    rows = reader.read(file, ids_of_images(OwnImages(opened_root)))
     has_errors = any(isinstance(row, reader.WrongRow) for row in rows)
     try:
         opened = open_chosen(ctx, database, create=not has_errors)
@@ -189,7 +199,7 @@ def queries(
         reader.require_sound(rows)
         raise
     with opened.writing() as session:
-        own = dataset_named(session, dataset, root)
+        own = dataset_named(session, dataset, opened_root.root)
         done = import_queries(session, own, rows)
         record_command(session, Action.DATA_IMPORT, about=f"queries of dataset {dataset}")
     report({f"dataset {dataset}": done}, ("query", "queries"), as_json=as_json)
@@ -278,7 +288,7 @@ def import_sources(
     database: str | None,
     sources: list[tuple[str, Source]],
     folder: Path,
-    images: Path | None,
+    images: str | None,
     *,
     as_json: bool,
 ) -> None:
@@ -286,7 +296,9 @@ def import_sources(
     from hsfiq.images.folder import ImageFolder, usual_folder
     from hsfiq.importing import dataset_named, import_source
 
-    root = existing_folder(images) if images else usual_folder(folder)
+    usual = None if images else usual_folder(folder)
+    files = opened_images(images) if images else ImageFolder(usual) if usual else None
+    root = files.root if files else None
     with open_chosen(ctx, database).writing() as session:
         done = {
             source.corpus: import_source(session, dataset_named(session, name, root), source)
@@ -295,7 +307,6 @@ def import_sources(
         datasets = ", ".join(dict.fromkeys(name for name, _ in sources))
         record_command(session, Action.DATA_IMPORT, about=f"triplets of dataset {datasets}")
     report(done, ("triplet", "triplets"), as_json=as_json)
-    files = ImageFolder(root) if root else None
     names = {name for _, source in sources for name in source.all_images()}
     missing = sum(files is None or files.find(name) is None for name in names)
     if missing:

@@ -13,8 +13,8 @@ import typer
 from hsfiq.cli.common import (
     RELEASES,
     JsonOption,
-    existing_folder,
     named_run,
+    opened_images,
     print_result,
     print_text,
     progress,
@@ -43,7 +43,10 @@ def init(
         typer.Argument(metavar="FOLDER", help="The new folder; its name is also the study's."),
     ],
     images: Annotated[
-        Path, typer.Option(metavar="DIR", help="The images; they may be in subfolders.")
+        str,
+        typer.Option(
+            metavar="DIR|URL", help="The images, in a folder or a store; they may be in subfolders."
+        ),
     ],
     queries: Annotated[
         Path,
@@ -112,7 +115,7 @@ def init(
     require_new_folder(folder)
     require_study_name(folder.resolve().name, "FOLDER")
     run_files = [(name, Path(file)) for name, file in map(named_run, run)]
-    sources = read_sources(existing_folder(images), queries, run_files)
+    sources = read_sources(opened_images(images), queries, run_files)
     if not as_json:
         print_text("\n".join(sources.lines()))
     asking = Asking(is_asking=not yes)
@@ -352,6 +355,7 @@ def rehearse(
     from hsfiq.db.engine import open_database
     from hsfiq.db.sqlite import sqlite_url
     from hsfiq.images.folder import OwnImages
+    from hsfiq.images.store import open_images
     from hsfiq.importing import ids_of_images
     from hsfiq.project import DATABASE_FILE, pay_list, project_in
     from hsfiq.rehearsal import read_fits, stated_strengths, systems_of
@@ -366,7 +370,7 @@ def rehearse(
         raise UnreadableInput("--scores", "takes the place of --strength", "give one of them")
     fits = None
     if scores is not None:
-        fits = read_fits(scores, ids_of_images(OwnImages(project.images())))
+        fits = read_fits(scores, ids_of_images(OwnImages(open_images(project.images()))))
     strengths = stated_strengths(systems_of(source, config), strengths_in(strength or []), seed)
     with draft_folder(out) as draft:
         target = open_database(sqlite_url(draft / DATABASE_FILE))

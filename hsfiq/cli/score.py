@@ -16,6 +16,7 @@ from hsfiq.cli.common import (
     JsonOption,
     existing_folder,
     note,
+    on_this_disk,
     print_result,
     requires,
     with_option_groups,
@@ -26,6 +27,7 @@ from hsfiq.text import first_few
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hsfiq.images.store import Root
     from hsfiq.model.judges.judge import Judge
     from hsfiq.model.judges.judged_sets import Run
     from hsfiq.model.scorer.loading import ScorerPaths
@@ -148,12 +150,13 @@ class ScorerOptions:
         str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
     ] = None
 
-    def paths(self, checkpoint: Path | None, images: Path | None) -> ScorerPaths:
+    def paths(self, checkpoint: Path | None, images: Root | None) -> ScorerPaths:
         """The paths, with the default cache."""
         from hsfiq.model.image_tokens import default_root
         from hsfiq.model.scorer.loading import ScorerPaths
 
-        return ScorerPaths(checkpoint, images, self.weights, self.cache or default_root())
+        folder = None if images is None else on_this_disk(images)
+        return ScorerPaths(checkpoint, folder, self.weights, self.cache or default_root())
 
 
 @app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --checkpoint runs/cirqrs")

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from hsfiq.analysis.sequential import WatchedPreference
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Study
+    from hsfiq.images.store import Root
     from hsfiq.model.informative_pairs import Uncertainty
     from hsfiq.next_study import Candidates
     from hsfiq.study.capacity import Budget
@@ -807,7 +808,7 @@ def uncertainty_of(
     candidates: Candidates,
     design: Design,
     seed: int,
-    images: Path | None,
+    images: Root | None,
     options: ScorerOptions,
 ) -> Uncertainty:
     with requires("model"):

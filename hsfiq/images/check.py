@@ -5,8 +5,7 @@ The caller passes the decoder: missing and empty files are found without Pillow,
 
 from __future__ import annotations
 
-import filecmp
-import os
+import hashlib
 import stat
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,15 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hsfiq import atomic_files
-from hsfiq.images.folder import (
-    CHANGED,
-    NOT_REGULAR,
-    Fault,
-    FaultKind,
-    ImageFolder,
-    image_files,
-    stems,
-)
+from hsfiq.images.folder import CHANGED, NOT_REGULAR, Fault, FaultKind, stems
+from hsfiq.images.store import Images, Original, Root, open_images
 from hsfiq.records import Source
 
 NOT_DECODED = "decoding was not checked: that needs Pillow (pip install 'hsfiq[annotate]')"
@@ -32,8 +24,10 @@ NOT_DECODED = "decoding was not checked: that needs Pillow (pip install 'hsfiq[a
 AHEAD = 8
 """The most files per thread that are being decoded or wait for it: it bounds memory."""
 
+EMPTY = Fault("empty", "has zero bytes")
+
 T = TypeVar("T")
-FindFault = Callable[[Path], Fault | None]
+FindFault = Callable[[Original], Fault | None]
 Track = Callable[[Sequence[str]], Iterable[str]]
 Lists = defaultdict[str, list[str]]
 
@@ -102,7 +96,7 @@ class ImageCheck:
 
 
 def check_images(
-    splits: Sequence[Source], root: Path, find_fault: FindFault | None = None, track: Track = iter
+    splits: Sequence[Source], root: Root, find_fault: FindFault | None = None, track: Track = iter
 ) -> ImageCheck:
     """Check every image that a dataset's splits name.
 
@@ -111,10 +105,10 @@ def check_images(
     """
     images_of = {split.corpus: split.all_images() for split in splits}
     names = list(dict.fromkeys(name for images in images_of.values() for name in images))
-    folder = ImageFolder(root)
-    files = files_by_name(root, names)
+    folder = open_images(root)
+    files = files_by_name(folder, names)
     faults = {
-        name: with_other_case(fault, root, files[name.casefold()])
+        name: with_other_case(fault, folder, files[name.casefold()])
         for name, fault in find_faults(names, folder, find_fault, track)
     }
     return ImageCheck(
@@ -130,11 +124,11 @@ def check_images(
 
 
 def find_faults(
-    names: Sequence[str], folder: ImageFolder, find_fault: FindFault | None, track: Track
+    names: Sequence[str], folder: Images, find_fault: FindFault | None, track: Track
 ) -> Iterator[tuple[str, Fault]]:
-    """The faulty images, in order; files are decoded by as many threads as there are cores."""
+    """The faulty images, in order; files are decoded by several threads."""
 
-    def fault(_name: str, path: Path | None) -> Fault | None:
+    def fault(_name: str, path: Original | None) -> Fault | None:
         return fault_of(path, find_fault)
 
     for name, fault_of_image in inspect_files(names, folder, fault, track):
@@ -144,12 +138,15 @@ def find_faults(
 
 def inspect_files(
     names: Sequence[str],
-    folder: ImageFolder,
-    inspect: Callable[[str, Path | None], T],
+    folder: Images,
+    inspect: Callable[[str, Original | None], T],
     track: Track,
 ) -> Iterator[tuple[str, T]]:
-    """Each image with what `inspect` returns for it and its file, in as many threads as cores."""
-    threads = os.cpu_count() or 1
+    """Each image with what `inspect` returns for it and its file.
+
+    There are as many threads as cores, and more where they wait for a store.
+    """
+    threads = folder.n_readers
     pending: deque[tuple[str, Future[T]]] = deque()
 
     def oldest() -> tuple[str, T]:
@@ -177,50 +174,53 @@ def decoder() -> FindFault | None:
     return find_fault
 
 
-def fault_of(path: Path | None, find_fault: FindFault | None) -> Fault | None:
+def fault_of(path: Original | None, find_fault: FindFault | None) -> Fault | None:
     if path is None:
         return Fault("missing", "none has this name")
+    fault = file_fault(path) if isinstance(path, Path) else EMPTY if path.size == 0 else None
+    return fault or (find_fault(path) if find_fault else None)
+
+
+def file_fault(path: Path) -> Fault | None:
+    """What is wrong with a file, without opening it."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             return NOT_REGULAR
         if status.st_size == 0:
-            return Fault("empty", "has zero bytes")
+            return EMPTY
     except FileNotFoundError:
         return Fault("missing", "is a link to a file that does not exist")
     except OSError as error:
         return Fault("unreadable", f"cannot be read ({error.strerror})")
-    return find_fault(path) if find_fault else None
+    return None
 
 
-def files_by_name(root: Path, names: Iterable[str]) -> defaultdict[str, list[Path]]:
+def files_by_name(folder: Images, names: Iterable[str]) -> defaultdict[str, list[Original]]:
     """The files that match each image's name if case is ignored."""
     key_of = {stem.casefold(): name.casefold() for name in names for stem in stems(name)}
     files = defaultdict(list)
-    for path in image_files(root):
+    for path in folder.files():
         key = key_of.get(path.stem.casefold())
         if key is not None:
             files[key].append(path)
     return files
 
 
-def with_other_case(fault: Fault, root: Path, files: Sequence[Path]) -> Fault:
+def with_other_case(fault: Fault, folder: Images, files: Sequence[Original]) -> Fault:
     """A missing image's fault, naming a file that matches except for case."""
     if fault.kind != "missing" or not files:
         return fault
-    return Fault("missing", f"{files[0].relative_to(root)} differs in upper and lower case")
+    return Fault("missing", f"{folder.name_of(files[0])} differs in upper and lower case")
 
 
-def twins(files: Sequence[Path], folder: ImageFolder) -> Twins:
+def twins(files: Sequence[Original], folder: Images) -> Twins:
     used = [path for path in files if folder.find(path.stem) == path]
-    try:
-        same = all(filecmp.cmp(files[0], other, shallow=False) for other in files[1:])
-    except OSError:
-        same = False
+    first, *others = map(sha256_of, files)
     return Twins(
-        tuple(str(path.relative_to(folder.root)) for path in files),
-        tuple(str(path.relative_to(folder.root)) for path in used),
-        same,
+        tuple(map(folder.name_of, files)),
+        tuple(map(folder.name_of, used)),
+        isinstance(first, str) and all(other == first for other in others),
     )
 
 
@@ -237,7 +237,7 @@ def describe(
     splits: Sequence[Source],
     images_of: Mapping[str, Sequence[str]],
     faults: Mapping[str, Fault],
-    folder: ImageFolder,
+    folder: Images,
 ) -> tuple[BrokenImage, ...]:
     """The broken images with the splits that name them and the triplets that need them."""
     named_by, reference_of, target_of, truth_of = (Lists(list) for _ in range(4))
@@ -253,9 +253,7 @@ def describe(
             image=name,
             kind=fault.kind,
             why=fault.why,
-            file=None
-            if (path := folder.find(name)) is None
-            else str(path.relative_to(folder.root)),
+            file=None if (path := folder.find(name)) is None else folder.name_of(path),
             splits=tuple(named_by[name]),
             reference_of=tuple(reference_of.get(name, ())),
             target_of=tuple(target_of.get(name, ())),
@@ -268,9 +266,11 @@ def describe(
 # Digests of files: whether one still has the bytes that it had.
 
 
-def sha256_of(path: Path) -> str | Fault:
+def sha256_of(path: Original) -> str | Fault:
     """The SHA-256 of a file's bytes in hexadecimal; a fault if the file cannot be read."""
     try:
+        if not isinstance(path, Path):
+            return hashlib.sha256(path.read_bytes()).hexdigest()
         if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for its writer
             return NOT_REGULAR
         return atomic_files.sha256_of(path)
@@ -280,7 +280,7 @@ def sha256_of(path: Path) -> str | Fault:
         return Fault("unreadable", f"cannot be read ({error.strerror})")
 
 
-def change_of(path: Path, recorded: str) -> Fault | None:
+def change_of(path: Original, recorded: str) -> Fault | None:
     """`CHANGED` if the file has other bytes than the recorded ones; a fault if it is unreadable."""
     digest = sha256_of(path)
     if isinstance(digest, Fault):

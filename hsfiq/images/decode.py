@@ -14,6 +14,7 @@ from PIL import Image, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
 from hsfiq.images.folder import Fault
+from hsfiq.images.store import Original
 
 # A limit on the pixels that are in memory at the same time, whatever the number of threads.
 
@@ -88,7 +89,7 @@ class UndecodableImage(Exception):
 
 @contextmanager
 def decoded(
-    source: Path | bytes, at_least: int | None = None, max_pixels: int = MAX_PIXELS
+    source: Original | bytes, at_least: int | None = None, max_pixels: int = MAX_PIXELS
 ) -> Iterator[Image.Image]:
     """Decode an image, a file or its content; of an animation, the first picture.
 
@@ -96,7 +97,7 @@ def decoded(
     threads may wait for its memory, so keep the block short and decode nothing else in it.
 
     Args:
-        source: the file or its content.
+        source: the file, the object of a store, or the content.
         at_least: the size that is needed; a JPEG with longer sides may be decoded at a half, a
             quarter or an eighth of its size.
         max_pixels: of a larger image, only the header is read.
@@ -155,7 +156,7 @@ def too_large(max_pixels: int) -> Fault:
     return Fault("too-large", f"has more than {max_pixels:,} pixels")
 
 
-def header_fault(path: Path) -> Fault | None:
+def header_fault(path: Original) -> Fault | None:
     """What the first bytes of a file show to be wrong; `decoded` also finds damage after them."""
     try:
         with _opened(path) as stream, _refusals(stream):
@@ -166,9 +167,13 @@ def header_fault(path: Path) -> Fault | None:
 
 
 @contextmanager
-def _opened(source: Path | bytes) -> Iterator[BinaryIO]:
-    if isinstance(source, bytes):
-        yield BytesIO(source)
+def _opened(source: Original | bytes) -> Iterator[BinaryIO]:
+    if not isinstance(source, Path):
+        try:
+            content = source if isinstance(source, bytes) else source.read_bytes()
+        except OSError as error:
+            raise UndecodableImage(_unreadable(error)) from error
+        yield BytesIO(content)
         return
     if not source.is_file():
         raise UndecodableImage(Fault("undecodable", "is not a file"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import Final
 
 from PIL import Image, ImageCms, ImageOps
@@ -12,6 +11,7 @@ from PIL.Image import Resampling
 
 from hsfiq.images.decode import UndecodableImage, decoded, one_line
 from hsfiq.images.folder import Fault
+from hsfiq.images.store import Original
 
 GROUND: Final = (217, 217, 217)
 """Behind transparent parts, in light and dark mode alike: white and black garments both show."""
@@ -40,7 +40,7 @@ def displayable(image: Image.Image) -> Image.Image:
         raise UndecodableImage(fault) from error
 
 
-def find_fault(path: Path) -> Fault | None:
+def find_fault(path: Original) -> Fault | None:
     """Decode a file completely and return what is wrong with it, None if it can be displayed."""
     try:
         with decoded(path) as image:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import Literal
+from typing import Literal, Protocol
 
 from hsfiq.text import first_few, is_storable_text
 
@@ -93,6 +93,22 @@ class ImageFolder:
             self._paths = {path.relative_to(self.root).as_posix(): path for path in files}
             self._files = {path.stem: path for path in files}
             return True
+
+    def files(self) -> list[Path]:
+        """All image files, sorted."""
+        return files_in(self._listings)
+
+    def names(self) -> list[str]:
+        """Their paths below the folder."""
+        return [path.relative_to(self.root).as_posix() for path in self.files()]
+
+    def name_of(self, file: object) -> str:
+        return str(Path(str(file)).relative_to(self.root))
+
+    @property
+    def n_readers(self) -> int:
+        """How many threads read files at the same time."""
+        return os.cpu_count() or 1
 
     def __len__(self) -> int:
         return len(self._files)
@@ -181,18 +197,25 @@ class UnknownName(ValueError):
         self.what, self.remedy = what, remedy
 
 
-class OwnImages:
-    """The ids of the image files below a folder, which is listed once."""
+class NamedImages(Protocol):
+    """The images of a folder or of a store."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    @property
+    def root(self) -> object: ...
+    def names(self) -> list[str]: ...
+
+
+class OwnImages:
+    """The ids of the images of a folder or of a store."""
+
+    def __init__(self, images: NamedImages) -> None:
+        self.root = images.root
         self._ids: tuple[defaultdict[str, list[str]], ...] = tuple(
             defaultdict(list) for _ in range(4)
         )
         self.n_images = 0
-        for path in image_files(root):
+        for image in images.names():
             self.n_images += 1
-            image = path.relative_to(root).as_posix()
             if is_storable_text(image):
                 for ids, spelling in zip(self._ids, spellings(image), strict=True):
                     ids[spelling].append(image)
@@ -218,6 +241,8 @@ class OwnImages:
     def _others(self) -> dict[str, tuple[str, str]]:
         """What is wrong with the files and folders that are no images, and the remedy."""
         others: dict[str, tuple[str, str]] = {}
+        if not isinstance(self.root, Path):
+            return others
         for path in sorted(self.root.rglob("*")):
             image = path.relative_to(self.root).as_posix()
             if path.suffix.lower() in SUFFIXES:

@@ -30,6 +30,7 @@ from hsfiq.collect.stages import answers_by_participant
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Form, Question, Study
 from hsfiq.errors import NothingToDo
+from hsfiq.images.store import root_named
 from hsfiq.kinds import RELEASE_KINDS, ReleaseKind
 from hsfiq.kinds.rows import FormName, Part, QueryRow, Questions, Run, TableRows
 from hsfiq.kinds.search import RECORDS_FILE
@@ -195,7 +196,7 @@ class Source:
         rows = self.session.execute(
             select(Dataset.name, Dataset.image_root).where(Dataset.name.in_(datasets))
         )
-        return Pictures({name: Path(root) for name, root in rows if root is not None})
+        return Pictures({name: root_named(root) for name, root in rows if root is not None})
 
     def sieve(self) -> Sieve:
         sieve = Sieve(self.kind, self.filters)

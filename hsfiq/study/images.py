@@ -6,7 +6,6 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import bindparam, delete, or_, select, update
@@ -17,7 +16,8 @@ from hsfiq.db.source_tables import Dataset, Image, ImageChange, Query, Triplet
 from hsfiq.db.tables import METADATA, FurtherSet, Pair, RetrievedImage, Study
 from hsfiq.errors import FileErrors
 from hsfiq.images.check import NOT_DECODED, FindFault, Track, fault_of, inspect_files, sha256_of
-from hsfiq.images.folder import CHANGED, Fault, FaultKind, ImageFolder
+from hsfiq.images.folder import CHANGED, Fault, FaultKind
+from hsfiq.images.store import Original, Root, open_images, root_named
 from hsfiq.kinds import KINDS
 from hsfiq.text import count_text, first_few
 
@@ -148,7 +148,7 @@ class StudyImages:
 class InspectedFile:
     """An image's file; `sha256` is None if the file cannot be shown or read."""
 
-    path: Path | None
+    path: Original | None
     fault: Fault | None
     sha256: str | None = None
 
@@ -175,7 +175,7 @@ class ShownImages:
 
     study: str
     dataset_id: int | None
-    root: Path | None
+    root: Root | None
     recorded: Mapping[str, str]
     pairs: tuple[ShownPair, ...]
     searched: frozenset[str]
@@ -215,10 +215,10 @@ def check_shown(
         files = dict.fromkeys(names, InspectedFile(None, NO_FOLDER))
     else:
 
-        def inspect(name: str, path: Path | None) -> InspectedFile:
+        def inspect(name: str, path: Original | None) -> InspectedFile:
             return inspected(path, find_fault, recorded.get(name))
 
-        files = dict(inspect_files(names, ImageFolder(root), inspect, track))
+        files = dict(inspect_files(names, open_images(root), inspect, track))
     faults = {name: file.fault for name, file in files.items() if file.fault is not None}
     touched = [pair for pair in pairs if not pair.images.isdisjoint(faults)]
     queries = queries_by_image(touched)
@@ -270,7 +270,7 @@ def queries_by_image(pairs: Iterable[ShownPair]) -> dict[str, list[str]]:
 
 
 def inspected(
-    path: Path | None, find_fault: FindFault | None, recorded: str | None
+    path: Original | None, find_fault: FindFault | None, recorded: str | None
 ) -> InspectedFile:
     """An image's file compared with the recorded digest, if there is one."""
     fault = fault_of(path, find_fault)
@@ -292,9 +292,9 @@ def recorded_digests(session: Session, dataset: Dataset) -> dict[str, str]:
     return {name: sha256 for name, sha256 in rows if sha256 is not None}
 
 
-def root_of(dataset: Dataset | None) -> Path | None:
-    """The image folder of a dataset, None if it has none."""
-    return None if dataset is None or dataset.image_root is None else Path(dataset.image_root)
+def root_of(dataset: Dataset | None) -> Root | None:
+    """Where the images of a dataset are, None if it has none."""
+    return None if dataset is None or dataset.image_root is None else root_named(dataset.image_root)
 
 
 def dataset_of(session: Session, study: Study) -> Dataset | None:

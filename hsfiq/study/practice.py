@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
@@ -13,7 +12,7 @@ from hsfiq.db.source_tables import Dataset, Query, RankedList, System, Triplet
 from hsfiq.db.tables import FurtherSet, Pair, PracticeQuestion, RetrievedImage, RetrievedSet, Study
 from hsfiq.errors import ConfigError
 from hsfiq.images.check import find_faults
-from hsfiq.images.folder import ImageFolder
+from hsfiq.images.store import open_images, root_named
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import StudyConfig, n_sets_of
 
@@ -110,7 +109,7 @@ def require_images(pair: Pair) -> None:
     root = triplet.dataset.image_root
     if root is None:
         raise ConfigError("practice.query", "the dataset has no image folder", "import it with one")
-    for name, fault in find_faults(names, ImageFolder(Path(root)), None, iter):
+    for name, fault in find_faults(names, open_images(root_named(root)), None, iter):
         raise ConfigError("practice.query", f"image {name} is {fault.kind} ({fault.why})", REMEDY)
 
 

@@ -441,18 +441,18 @@ NAMES = {
 
 def test_ways_to_write_a_name(photos: Path) -> None:
     for name, image in NAMES.items():
-        assert OwnImages(photos).id_of(name) == image
+        assert OwnImages(ImageFolder(photos)).id_of(name) == image
         assert ImageFolder(photos).find(image) == photos / image
     for name in ("1", "1.jpg", "nowhere", "", "/red.png", "photos/red.png", "ed"):
         with pytest.raises(UnknownName):
-            OwnImages(photos).id_of(name)
+            OwnImages(ImageFolder(photos)).id_of(name)
 
 
 def test_other_formats_are_named(photos: Path) -> None:
     (photos / "cars" / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
     for name in ("phone.HEIC", "cars/phone", "phone"):
         with pytest.raises(UnknownName, match=r"phone\.HEIC: format not supported") as refused:
-            OwnImages(photos).id_of(name)
+            OwnImages(ImageFolder(photos)).id_of(name)
         assert refused.value.remedy == "convert it to JPEG or PNG"
 
 
@@ -461,7 +461,7 @@ def test_an_image_is_a_regular_file_or_a_link_to_one(photos: Path) -> None:
     (photos / "folder.png").mkdir()
     (photos / "device.png").symlink_to("/dev/zero")
     (photos / "link.png").symlink_to(photos / "red.png")
-    images = OwnImages(photos)
+    images = OwnImages(ImageFolder(photos))
     assert images.id_of("link") == "link.png"
     for name in ("pipe.png", "folder.png", "device"):
         with pytest.raises(UnknownName, match="is not a regular file"):
@@ -470,11 +470,11 @@ def test_an_image_is_a_regular_file_or_a_link_to_one(photos: Path) -> None:
 
 def test_a_file_in_the_folder_itself_is_named_by_its_name_alone(photos: Path) -> None:
     Picture.new("RGB", (6, 8)).save(photos / "1.jpg")
-    assert OwnImages(photos).id_of("1.jpg") == "1.jpg"
-    assert OwnImages(photos).id_of("1") == "1.jpg"
+    assert OwnImages(ImageFolder(photos)).id_of("1.jpg") == "1.jpg"
+    assert OwnImages(ImageFolder(photos)).id_of("1") == "1.jpg"
     Picture.new("RGB", (6, 8)).save(photos / "1.png")
     with pytest.raises(UnknownName, match=r"can be 1\.jpg, 1\.png"):
-        OwnImages(photos).id_of("1")
+        OwnImages(ImageFolder(photos)).id_of("1")
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
@@ -483,5 +483,5 @@ def test_accents_and_korean_letters_in_either_form(photos: Path, form: str) -> N
     file = photos / unicodedata.normalize(form, name)  # type: ignore[arg-type]
     Picture.new("RGB", (6, 8)).save(file)
     for written in ("NFC", "NFD"):
-        image = OwnImages(photos).id_of(unicodedata.normalize(written, name))  # type: ignore[arg-type]
+        image = OwnImages(ImageFolder(photos)).id_of(unicodedata.normalize(written, name))  # type: ignore[arg-type]
         assert ImageFolder(photos).find(image) == file

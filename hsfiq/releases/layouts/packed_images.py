@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hsfiq.errors import NothingToDo
-from hsfiq.images.folder import ImageFolder
+from hsfiq.errors import NothingToDo, UnreadableInput
+from hsfiq.images.store import Root, open_images
 from hsfiq.kinds.rows import Part
 from hsfiq.kinds.tables import IMAGES
 from hsfiq.releases.folder import read_parts, read_rows
@@ -110,10 +110,10 @@ class Picture:
 
 
 class Pictures:
-    """The image files of the datasets that have a folder."""
+    """The image files of the datasets that have a folder or a store."""
 
-    def __init__(self, roots: Mapping[str, Path]) -> None:
-        self._folders = {dataset: ImageFolder(root) for dataset, root in roots.items()}
+    def __init__(self, roots: Mapping[str, Root]) -> None:
+        self._folders = {dataset: open_images(root) for dataset, root in roots.items()}
 
     def read(self, dataset: str, image_id: str) -> Picture | None:
         """None if the file is absent or cannot be decoded."""
@@ -123,7 +123,12 @@ class Pictures:
         path = None if folder is None else folder.find(image_id)
         if path is None:
             return None
-        content = path.read_bytes()
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UnreadableInput(str(path), f"cannot be read ({error.strerror})") from error
         try:
             with decoded(content) as image:
                 width, height = image.size
