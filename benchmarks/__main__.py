@@ -20,6 +20,7 @@ NAMES = (
     "load",
     "people",
     "images",
+    "stores",
     "mining",
     "train-step",
     "agreement",

@@ -58,9 +58,10 @@ def make_study(
     *,
     checks: bool = False,
     studies: int = 1,
+    n_garments: int = GARMENTS,
 ) -> list[str]:
     """Studies in each of which so many people judge the same queries; all invitations' tokens."""
-    garments = catalogue(generator(seed, "catalogue"), GARMENTS)
+    garments = catalogue(generator(seed, "catalogue"), n_garments)
     garments = corpus(garments, CATEGORY)
     write_images(garments, place.folder / IMAGE_FOLDER)
     triplets = draw_split(generator(seed, "triplets"), garments, CATEGORY, "val", n_questions)

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from typing import Any
 
 import boto3
 from PIL import Image
 
-from benchmarks.browsing import answers, free_port, wait_until
+from benchmarks.stores import KEY, SECRET, s3, variables
 from benchmarks.tcp_proxy import TcpProxy
 
-KEY, SECRET = "telltale-key", "telltale-secret"
 BUCKET = "photos"
-
-
-def environment(port: int) -> dict[str, str]:
-    """The variables of an S3 client for this server."""
-    return {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +26,9 @@ class S3:
 
     @property
     def environment(self) -> dict[str, str]:
-        return environment(self.proxy.port)
+        return variables(self.proxy.port)
 
-    def client(self):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    def client(self) -> Any:
         """A client that does not go through the proxy."""
         return boto3.client(
             "s3",
@@ -59,19 +47,8 @@ class S3:
 
 @contextmanager
 def s3_server() -> Iterator[S3]:
-    port = free_port()
-    command = f"from moto.server import main; main(['-p', '{port}'])"
-    process = subprocess.Popen(
-        [sys.executable, "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    proxy = TcpProxy("127.0.0.1", port)
-    try:
-        wait_until(lambda: answers(port, "/moto-api/"), "moto's server")
+    with s3() as (port, proxy):
         yield S3(port, proxy)
-    finally:
-        proxy.reset()
-        process.terminate()
-        process.wait()
 
 
 def picture(shade: int, side: int = 64) -> bytes:

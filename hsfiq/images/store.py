@@ -415,7 +415,7 @@ RELIST_MISSING_AFTER = 60.0
 """The same, where an image is missing."""
 
 UNVERSIONED = 3600.0
-"""Seconds for which an object without a version counts as unchanged."""
+"""Seconds for which a server takes an object without a version as unchanged."""
 
 
 class StoreFolder:
@@ -473,7 +473,8 @@ class StoreFolder:
         """Begin to list again, if the last time is long enough ago: the result comes later."""
         with self._lock:
             now = time.monotonic()
-            if self._is_listing or now - self._tried < RELIST_MISSING_AFTER:
+            least = RELIST_MISSING_AFTER if self.is_listed else PROBE_EVERY
+            if self._is_listing or now - self._tried < least:
                 return False
             self._tried, self._is_listing = now, True
         Thread(target=self._list_again, daemon=True).start()
@@ -518,7 +519,7 @@ class StoreFolder:
         self, path: str, location: str, size: int | None, version: str | None
     ) -> StoreObject:
         if version is None:
-            known = self._paths.get(path)
+            known = None if self._waits else self._paths.get(path)
             is_recent = known is not None and time.time() - float(known.version) < UNVERSIONED
             version = known.version if known is not None and is_recent else str(time.time())
         return StoreObject(self.root, path, location, size, version, self._store)

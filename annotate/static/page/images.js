@@ -38,6 +38,9 @@ import {
 /** While no further image loads for this long, the page offers to load the rest again. */
 const SLOW_AFTER_MS = 20_000;
 
+/** A failed image is asked for again after this long: the store that has it may be away. */
+const RETRY_AFTER_MS = 10_000;
+
 /** By side, 0 for the reference, and the index in it. @type {QuestionImage[][]} */
 let sides = [];
 let isSlow = false;
@@ -111,9 +114,25 @@ async function load(image) {
   box.classList.remove("loading");
   box.classList.toggle("failed", image.hasFailed);
   box.dataset.note = t("image_failed");
+  if (image.hasFailed) retryLater(image);
   startTimer();
   markShown();
   onChange();
+}
+
+/**
+ * Load an image again as soon as the server has it; until then, its box says that it has failed.
+ * @param {QuestionImage} image
+ */
+function retryLater(image) {
+  const { attempts, view } = image;
+  window.setTimeout(async () => {
+    if (attempts !== image.attempts || !sides.flat().includes(image)) return;
+    const reply = await fetch(`${imageAddress(view.token)}?attempt=${attempts + 1}`).catch(() => null);
+    if (attempts !== image.attempts) return;
+    if (reply?.ok) load(image);
+    else retryLater(image);
+  }, RETRY_AFTER_MS);
 }
 
 function startTimer() {
