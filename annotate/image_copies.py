@@ -36,22 +36,9 @@ from hsfiq.errors import Unavailable
 from hsfiq.images.check import change_of, sha256_of
 from hsfiq.images.decode import UndecodableImage, decoded
 from hsfiq.images.display import displayable
-from hsfiq.images.folder import CHANGED, Fault, ImageFolder
-from hsfiq.images.store import (
-    AWAY,
-    Images,
-    Original,
-    StoreFolder,
-    open_images,
-    root_named,
-)
-from hsfiq.images.stored_copies import (
-    SUFFIX,
-    BoundedFolder,
-    clear_abandoned,
-    read_copy,
-    write_copy,
-)
+from hsfiq.images.folder import CHANGED, Fault
+from hsfiq.images.store import AWAY, Images, Original, StoreFolder, open_images, root_named
+from hsfiq.images.stored_copies import BoundedFolder, clear_abandoned, read_copy, write_copy
 from hsfiq.study.images import dataset_of, root_of, shown_pairs
 
 # Images whose files were found changed: stored, so that the owner sees them.
@@ -237,7 +224,9 @@ class WebCopies:
         try:
             copy = self._made(source, size, recorded)
             if copy == AWAY and recorded is not None:
-                return self._kept(size, recorded)
+                # What was recorded is shown while the store does not answer.
+                kept = self._path(size, recorded)
+                return AWAY if read_copy(kept) is None else kept
             if not (isinstance(copy, Fault) and copy.kind == "unreadable"):
                 self._known[key] = KnownCopy(stamp, recorded, copy)
             return copy
@@ -247,7 +236,7 @@ class WebCopies:
                 self._finished.notify_all()
 
     def _path(self, size: ImageSize, digest: str) -> Path:
-        return self._folder / f"{copy_name(size, digest)}{SUFFIX}"
+        return self._folder / f"{copy_name(size, digest)}.webp"
 
     def known_fault(self, source: Original, size: ImageSize, recorded: str | None) -> Fault | None:
         """The fault that `of` has found in the source as it is now, which is not read for this."""
@@ -278,11 +267,6 @@ class WebCopies:
         with suppress(OSError):
             self._bounded.has_grown(path.stat().st_size)
         return path
-
-    def _kept(self, size: ImageSize, recorded: str) -> Path | Fault:
-        """The copy of what was recorded, to show while the store does not answer."""
-        path = self._path(size, recorded)
-        return AWAY if read_copy(path) is None else path
 
 
 def stamp_of(source: Original) -> Stamp | Fault:
@@ -486,12 +470,7 @@ class ImageStore:
         """The images of a folder or of a store."""
         with self._lock:
             if root not in self._folders:
-                place = root_named(root)
-                self._folders[root] = (
-                    ImageFolder(place)
-                    if isinstance(place, Path)
-                    else StoreFolder(place, waits=False)
-                )
+                self._folders[root] = open_images(root_named(root), waits=False)
             return self._folders[root]
 
 

@@ -117,14 +117,14 @@ def measure(
         upload(folder)
         sides = {}
         for place, address in ((disk, str(folder)), (store, f"s3://{BUCKET}")):
-            record(place, address)
+            n_shown = record(place, address)
             server = Server(place, free_port())
             server.start()
             opened.callback(server.stop)
             persons = [Annotator(server.port, token, Random(n)) for n, token in enumerate(tokens)]
             sides[place.folder.name] = Side(server, persons)
         for side in sides.values():
-            wait_for_thumbnails(side.server.place)
+            wait_for_thumbnails(side.server.place, n_shown)
         result = compare(sides, proxy, seconds, outage)
         return {"images": len(list(folder.iterdir())), "people_of_each": people, **result}
 
@@ -156,7 +156,7 @@ def compare(
     over.set()
     for thread in threads:
         thread.join()
-    cases = []
+    cases: list[dict[str, Any]] = []
     for where, side in sides.items():
         p50, p95 = quantiles(timed[where])
         cases.append({
@@ -181,22 +181,21 @@ def compare(
     }
 
 
-def record(place: Place, address: str) -> None:
-    """Record the digests of the study's images, which are here."""
+def record(place: Place, address: str) -> int:
+    """Record the digests of the study's images, which are here; how many contents they have."""
     database = place.database()
     with database.writing() as session:
         session.execute(update(Dataset).values(image_root=address))
     states = check_and_record(database, "load-0")
     assert states.passed, states.warnings()
     database.close()
+    return len({image.sha256 for image in states.new})
 
 
-def wait_for_thumbnails(place: Place) -> None:
-    """Until the server has made no more of them for some seconds."""
-    folder, before = Path(f"{place.folder / 'hsfiq.db'}.thumbnails"), -1
-    while (number := len(list(folder.glob("*.webp")))) != before or not number:
-        before = number
-        time.sleep(4)
+def wait_for_thumbnails(place: Place, number: int) -> None:
+    """Until the server has made so many."""
+    folder = Path(f"{place.folder / 'hsfiq.db'}.thumbnails")
+    wait_until(lambda: len(list(folder.glob("*.webp"))) >= number, "every thumbnail", 900)
 
 
 def upload(folder: Path) -> None:

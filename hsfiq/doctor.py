@@ -309,13 +309,13 @@ def examine_store(shown: ShownImages, address: StoreAddress) -> Finding:
     if not images.answers:
         what = f"study {shown.study}: {address}: the store does not answer"
         return Finding("images", "problem", what, "check the address and the network")
+    what = f"study {shown.study}: {address} answers and has {count_text(len(images), 'image')}"
     missing = sum(images.find(name) is None for name in shown.names)
-    listed = f"study {shown.study}: {address} answers and has {count_text(len(images), 'image')}"
-    if missing:
-        what = f"{listed}; of {len(shown.names):,} of the study, {missing:,} are missing"
-        fix = f"hsfiq images check --study {quoted(shown.study)}"
-        return Finding("images", "warning", what, fix)
-    return Finding("images", "ok", listed)
+    if not missing:
+        return Finding("images", "ok", what)
+    what += f"; of {len(shown.names):,} of the study, {missing:,} are missing"
+    fix = f"hsfiq images check --study {quoted(shown.study)}"
+    return Finding("images", "warning", what, fix)
 
 
 def header_reader() -> FindFault | None:

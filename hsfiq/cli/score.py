@@ -128,9 +128,15 @@ class JudgeOptions:
 # The options that every command with a scorer or a retrieval system takes.
 
 
+def folder_or_none(images: Path | None) -> Path | None:
+    return None if images is None else on_this_disk(images)
+
+
 def images_option(otherwise: str) -> OptionInfo:
     """`--images`, with the place that is used without it."""
-    option: OptionInfo = typer.Option(metavar="DIR", help=f"The images; else {otherwise}.")
+    option: OptionInfo = typer.Option(
+        metavar="DIR", help=f"The images; else {otherwise}.", callback=folder_or_none
+    )
     return option
 
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from threading import BoundedSemaphore, Lock, Thread
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote, urljoin, urlsplit
 
 from hsfiq.atomic_files import write_whole
@@ -32,21 +32,15 @@ T = TypeVar("T")
 # The addresses of stores.
 
 
-@dataclass(frozen=True, slots=True)
-class StoreKind:
-    """A kind of store.
+class StoreKind(NamedTuple):
+    """The package that a store needs, the variables of its credentials, and its client's options.
 
-    Attributes:
-        package: what has to be installed for it.
-        variables: of the environment, those from which its client usually takes credentials.
-        options: of its file system. The clients' own retries would add up to minutes.
-        host: what comes first in an address.
+    The clients' own retries would add up to minutes.
     """
 
     package: str
     variables: tuple[str, ...]
     options: Mapping[str, Any]
-    host: str = "bucket"
 
 
 _S3_CLIENT = {"connect_timeout": 5, "read_timeout": 15, "retries": {"total_max_attempts": 1}}
@@ -57,8 +51,8 @@ KINDS = {
     ),
     "gs": StoreKind("gcsfs", ("GOOGLE_APPLICATION_CREDENTIALS",), {"requests_timeout": 15}),
     "az": StoreKind("adlfs", ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY"), {}),
-    "hf": StoreKind("huggingface_hub", ("HF_TOKEN",), {}, "datasets"),
-    "https": StoreKind("aiohttp", (), {}, "host"),
+    "hf": StoreKind("huggingface_hub", ("HF_TOKEN",), {}),
+    "https": StoreKind("aiohttp", (), {}),
 }
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -108,24 +102,17 @@ def sound_address(text: str) -> str:
         raise UnreadableInput("the images' address", "is not an address") from error
     scheme = parts.scheme
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise UnreadableInput(
-            f"{scheme}://...",
-            "the address has a user, a password, or a part after ? or #",
-            f"leave them out; credentials come from {variables_of(scheme)}",
-        )
+        what = "the address has a user, a password, or a part after ? or #"
+        remedy = "leave them out: credentials come from the environment"
+        raise UnreadableInput(f"{scheme}://...", what, remedy)
     if scheme not in KINDS and not (scheme == "http" and host in LOOPBACK):
         known = ", ".join(f"{name}://" for name in KINDS)
         raise UnreadableInput(text, "no such kind of store", f"name a folder, or one of {known}")
-    is_hub = scheme == "hf"
-    if not host or (is_hub and (host != "datasets" or len(parts.path.split("/")) < 3)):
-        form = "hf://datasets/OWNER/NAME" if is_hub else f"{scheme}://{KINDS[scheme].host}/..."
-        raise UnreadableInput(text, "is not the address of a store", f"such as {form}")
+    if scheme == "hf" and (host != "datasets" or len(parts.path.split("/")) < 3):
+        raise UnreadableInput(text, "is not a data set", "such as hf://datasets/OWNER/NAME")
+    if not host:
+        raise UnreadableInput(text, "names no bucket", f"such as {scheme}://NAME/FOLDER")
     return text.rstrip("/")
-
-
-def variables_of(scheme: str) -> str:
-    kind = KINDS.get(scheme)
-    return " and ".join(kind.variables if kind else ()) or "the environment"
 
 
 # The images of a store. They have the methods of a `Path` that readers of images need.
@@ -143,12 +130,9 @@ AWAY = Fault("unreadable", "cannot be read (its store does not answer)")
 
 @dataclass(frozen=True, slots=True)
 class StoreObject:
-    """An image of a store.
+    """An image of a store; `size` and `version`, which changes with the content, are as listed.
 
-    Attributes:
-        location: its path or address for fsspec.
-        size: in bytes, None if the listing does not say.
-        version: what the store's listing says that changes when the object does.
+    `location` is its path or its address for fsspec.
     """
 
     root: StoreAddress
@@ -178,6 +162,12 @@ Original: TypeAlias = Path | StoreObject
 """An image's own file, or its object in a store."""
 
 
+def cache_home() -> Path:
+    """The folder of what was read and listed."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "hsfiq" / "stores"
+
+
 # Reading a store: in threads of its own, since not every client of a store keeps to a deadline.
 
 AT_ONCE = 16
@@ -186,8 +176,7 @@ AT_ONCE = 16
 PATIENCE = 5.0
 """Seconds that a request of a page waits; the read goes on, and its result is kept."""
 
-COMMAND_PATIENCE = 60.0
-LISTING_PATIENCE = 300.0
+COMMAND_PATIENCE, LISTING_PATIENCE = 60.0, 300.0
 READ_DEADLINE = 30.0
 """Seconds of one attempt, for clients that keep to it."""
 
@@ -216,19 +205,25 @@ class Store:
         self._slots = BoundedSemaphore(AT_ONCE)
         self._lock = Lock()
         self._files: Any = None
-        self._cache = OriginalsCache()
+        self._cache = BoundedFolder(cache_home())
+        with suppress(OSError):  # without a folder, nothing is kept
+            make_folder_private(cache_home())
 
     def read(self, image: StoreObject) -> bytes:
-        content = self._cache.read(image)
+        facts = json.dumps([str(self.address), image.path, image.size, image.version])
+        kept = cache_home() / f"{hashlib.sha256(facts.encode()).hexdigest()}.image"
+        content = read_copy(kept)
         if content is not None:
             return content
         if image.size is not None and image.size > LARGEST:
             raise OSError(errno.EFBIG, f"has more than {LARGEST // 2**20} MB")
-        return self.call(lambda: self._fetched(image), COMMAND_PATIENCE)
+        return self.call(lambda: self._fetched(image.location, kept), COMMAND_PATIENCE)
 
-    def _fetched(self, image: StoreObject) -> bytes:
-        content = self._content(image.location)
-        self._cache.write(image, content)
+    def _fetched(self, location: str, kept: Path) -> bytes:
+        content = self._content(location)
+        with suppress(OSError):  # a full disk
+            write_copy(kept, content)
+            self._cache.has_grown(len(content))
         return content
 
     def call(self, ask: Callable[[], T], patience: float) -> T:
@@ -375,44 +370,10 @@ def listed_lines(listing: str, text: str) -> Iterable[tuple[str, str, int | None
         yield path, location, None, None
 
 
-# The objects that were read, kept on this disk within a bound.
-
-
-def cache_home() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "hsfiq" / "stores"
-
-
-class OriginalsCache:
-    """The objects that were read, by address and version. Without a folder, nothing is kept."""
-
-    def __init__(self) -> None:
-        self._folder: BoundedFolder | None = None
-        with suppress(OSError):
-            make_folder_private(cache_home())
-            self._folder = BoundedFolder(cache_home())
-
-    def read(self, image: StoreObject) -> bytes | None:
-        return None if self._folder is None else read_copy(self._path(self._folder, image))
-
-    def write(self, image: StoreObject, content: bytes) -> None:
-        if self._folder is not None:
-            with suppress(OSError):  # a full disk
-                write_copy(self._path(self._folder, image), content)
-                self._folder.has_grown(len(content))
-
-    def _path(self, folder: BoundedFolder, image: StoreObject) -> Path:
-        facts = json.dumps([str(image.root), image.path, image.size, image.version])
-        return folder.path / f"{hashlib.sha256(facts.encode()).hexdigest()}.image"
-
-
 # The listing of a store: read once, kept on this disk, and read again at most so often.
 
-RELIST_AFTER = 300.0
-"""Seconds after which a server lists a store again, to notice objects that have changed."""
-
-RELIST_MISSING_AFTER = 60.0
-"""The same, where an image is missing."""
+RELIST_AFTER, RELIST_MISSING_AFTER = 300.0, 60.0
+"""Seconds after which a server lists a store again, to notice changes; if an image is missing."""
 
 UNVERSIONED = 3600.0
 """Seconds for which a server takes an object without a version as unchanged."""
@@ -421,24 +382,26 @@ UNVERSIONED = 3600.0
 class StoreFolder:
     """The images of a store by image id, as `ImageFolder` has those of a folder.
 
-    With `waits`, the store is listed first, and an error is raised if that fails, unless it does
-    not answer and has been listed before. Without, this is for a server: it begins with the listing
-    on the disk, if there is one, and never fails.
+    With `waits`, the store is listed first; an error is raised unless it only does not answer and
+    has been listed before. A server begins with the listing on the disk, and never fails.
+    `answers`: the listing is the store's own.
     """
 
     n_readers = AT_ONCE
 
     def __init__(self, address: StoreAddress, *, waits: bool = True) -> None:
         self.root = address
-        self.is_listed = False
+        self.is_listed = self.answers = False
         self._waits = waits
         self._store = Store(address, waits=waits)
+        self._kept = cache_home() / f"{hashlib.sha256(str(address).encode()).hexdigest()}.listing"
         self._lock = Lock()
         self._is_listing = False
         self._tried = self._listed = float("-inf")
         self._paths: Mapping[str, StoreObject] = {}
         self._files: Mapping[str, StoreObject] = {}
-        self._read_kept()
+        with suppress(OSError, ValueError, TypeError):
+            self._take(json.loads(self._kept.read_bytes()))
         if waits:
             self._list_for_command()
         elif not self.is_listed:
@@ -456,18 +419,13 @@ class StoreFolder:
         return sorted(self._paths)
 
     def files(self) -> list[StoreObject]:
-        return [self._paths[name] for name in self.names()]
+        return [image for _, image in sorted(self._paths.items())]
 
     def name_of(self, original: Original) -> str:
         return original.path if isinstance(original, StoreObject) else str(original)
 
     def __len__(self) -> int:
         return len(self._files)
-
-    @property
-    def answers(self) -> bool:
-        """Whether the store itself has been listed; otherwise the listing is that on the disk."""
-        return self._listed != float("-inf")
 
     def refresh(self) -> bool:
         """Begin to list again, if the last time is long enough ago: the result comes later."""
@@ -481,70 +439,49 @@ class StoreFolder:
         return False
 
     def _list_again(self) -> None:
-        try:
+        with suppress(OSError, HsfiqError):  # the last listing holds until the store answers
             self._list()
-        except (OSError, HsfiqError):
-            pass  # the last listing holds until the store answers
-        finally:
-            self._is_listing = False
+        self._is_listing = False
 
     def _list_for_command(self) -> None:
         try:
             self._list()
-        except StoreAway as error:
-            if not self.is_listed:
-                what, fix = "the store does not answer", "check the address and the network"
-                raise UnreadableInput(str(self.root), what, fix) from error
-        except FileNotFoundError as error:
-            what = "there is no such bucket, folder or file"
-            raise UnreadableInput(str(self.root), what, "check the address") from error
-        except PermissionError as error:
-            raise UnreadableInput(
-                str(self.root), "the store refuses access", credentials_remedy(self.root)
-            ) from error
+        except OSError as error:
+            if isinstance(error, StoreAway) and self.is_listed:
+                return
+            what, remedy = "the store does not answer", "check the address and the network"
+            if isinstance(error, FileNotFoundError):
+                what, remedy = "there is no such bucket, folder or file", "check the address"
+            elif isinstance(error, PermissionError):
+                what, remedy = "the store refuses access", credentials_remedy(self.root)
+            raise UnreadableInput(str(self.root), what, remedy) from error
 
     def _list(self) -> None:
         self._tried = time.monotonic()
         listed = self._store.call(self._store.listed, LISTING_PATIENCE)
-        objects = [
-            self._object(path, location, size, version)
+        rows = [
+            (path, location, size, version or self._assumed_version(path))
             for path, location, size, version in listed
             if PurePosixPath(path).suffix.lower() in SUFFIXES
         ]
-        self._take(objects)
-        self._listed = time.monotonic()
-        self._keep()
+        self._take(rows)
+        self._listed, self.answers = time.monotonic(), True
+        with suppress(OSError):  # it is only for a restart while the store is away
+            write_whole(self._kept, json.dumps(rows).encode())
 
-    def _object(
-        self, path: str, location: str, size: int | None, version: str | None
-    ) -> StoreObject:
-        if version is None:
-            known = None if self._waits else self._paths.get(path)
-            is_recent = known is not None and time.time() - float(known.version) < UNVERSIONED
-            version = known.version if known is not None and is_recent else str(time.time())
-        return StoreObject(self.root, path, location, size, version, self._store)
+    def _assumed_version(self, path: str) -> str:
+        """The time since which an object without a version counts as unchanged."""
+        known, now = None if self._waits else self._paths.get(path), time.time()
+        is_recent = known is not None and now - float(known.version) < UNVERSIONED
+        return known.version if known is not None and is_recent else str(now)
 
-    def _take(self, objects: Iterable[StoreObject]) -> None:
-        paths = {image.path: image for image in objects}
+    def _take(self, rows: Iterable[tuple[str, str, int | None, str]]) -> None:
+        paths = {
+            path: StoreObject(self.root, path, location, size, version, self._store)
+            for path, location, size, version in rows
+        }
         self._files = {paths[path].stem: paths[path] for path in sorted(paths)}
         self._paths, self.is_listed = paths, True
-
-    def _kept(self) -> Path:
-        name = hashlib.sha256(str(self.root).encode()).hexdigest()
-        return cache_home() / f"{name}.listing"
-
-    def _keep(self) -> None:
-        rows = [(o.path, o.location, o.size, o.version) for o in self._paths.values()]
-        with suppress(OSError):  # it is only for a restart while the store is away
-            write_whole(self._kept(), json.dumps(rows).encode())
-
-    def _read_kept(self) -> None:
-        with suppress(OSError, ValueError, TypeError):
-            rows = json.loads(self._kept().read_bytes())
-            self._take(
-                StoreObject(self.root, path, location, size, version, self._store)
-                for path, location, size, version in rows
-            )
 
 
 def credentials_remedy(address: StoreAddress) -> str:
@@ -559,6 +496,6 @@ Images: TypeAlias = ImageFolder | StoreFolder
 """The images of a dataset, wherever they are."""
 
 
-def open_images(root: Root) -> Images:
-    """The images of a folder or of a store; for a command, which waits for the store."""
-    return ImageFolder(root) if isinstance(root, Path) else StoreFolder(root)
+def open_images(root: Root, *, waits: bool = True) -> Images:
+    """The images of a folder or of a store; see `StoreFolder`."""
+    return ImageFolder(root) if isinstance(root, Path) else StoreFolder(root, waits=waits)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,7 +19,7 @@ from threading import Lock
 from hsfiq.atomic_files import locked, put_in_place
 from hsfiq.errors import UnreadableInput
 
-SUFFIX, DRAFT_SUFFIX = ".webp", ".part"
+SUFFIX, DRAFT_SUFFIX, ORIGINAL = ".webp", ".part", ".image"
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
@@ -35,7 +36,9 @@ def read_copy(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
             stored = file.read()
-            note_use(file.fileno())
+            if time.time() - os.fstat(file.fileno()).st_mtime > USE_NOTED_AFTER:
+                with suppress(OSError):  # the folder of another user
+                    os.utime(file.fileno())
     except OSError:
         return None
     content, digest = stored[:-_DIGEST_SIZE], stored[-_DIGEST_SIZE:]
@@ -44,68 +47,52 @@ def read_copy(path: Path) -> bytes | None:
 
 # A folder of copies within a bound: those go first that were read least recently.
 
-LIMIT_VARIABLE = "HSFIQ_IMAGE_CACHE_GB"
-DEFAULT_GB = 20.0
+LIMIT_VARIABLE, GIGABYTES = "HSFIQ_IMAGE_CACHE_GB", re.compile(r"\d{1,9}(\.\d{1,9})?")
 
 USE_NOTED_AFTER = 3600.0
 """Seconds: a copy's date is that of its last use, not more exact than this."""
 
-LEAST_FREED = 0.1
+FREED = 0.1
 """The part of the bound that is freed at once."""
 
 
 def cache_limit() -> int:
     """The most bytes of a folder of copies."""
-    text = os.environ.get(LIMIT_VARIABLE) or str(DEFAULT_GB)
-    try:
-        gigabytes = float(text)
-    except ValueError:
-        gigabytes = 0.0
-    if not 0 < gigabytes < float("inf"):
+    text = os.environ.get(LIMIT_VARIABLE) or "20"
+    if not GIGABYTES.fullmatch(text) or not float(text):
         raise UnreadableInput(LIMIT_VARIABLE, f"{text!r} is not a size in GB", "such as 20")
-    return int(gigabytes * 1e9)
-
-
-def note_use(descriptor: int) -> None:
-    """Date an open file by its use, if its date is not recent."""
-    if time.time() - os.fstat(descriptor).st_mtime > USE_NOTED_AFTER:
-        with suppress(OSError):
-            os.utime(descriptor)
+    return int(float(text) * 1e9)
 
 
 class BoundedFolder:
     """Deletes files from a folder that grows beyond the bound."""
 
-    def __init__(self, path: Path, suffixes: tuple[str, ...] = (SUFFIX, ".image")) -> None:
-        self.path = path
-        self._suffixes = suffixes
-        self._limit = cache_limit()
-        self._new = self._limit
-        self._lock = Lock()
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, Lock()
+        self._limit = self._new = cache_limit()
 
     def has_grown(self, size: int) -> None:
         """Note so many new bytes; from time to time, the folder is measured."""
         with self._lock:
             self._new += size
-            if self._new < self._limit * LEAST_FREED / 2:
+            if self._new < self._limit * FREED / 2:
                 return
             self._new = 0
         self.delete_excess()
 
     def delete_excess(self) -> None:
         files = []
-        for entry in os.scandir(self.path):
-            if entry.name.endswith(self._suffixes):
-                with suppress(FileNotFoundError):
-                    files.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
+        for path in (*self.path.glob(f"*{SUFFIX}"), *self.path.glob(f"*{ORIGINAL}")):
+            with suppress(FileNotFoundError):
+                status = path.stat()
+                files.append((status.st_mtime, status.st_size, path))
         total = sum(size for _, size, _ in files)
-        if total <= self._limit:
-            return
+        excess = total - self._limit * (1 - FREED) if total > self._limit else 0
         for _, size, path in sorted(files):
-            if total <= self._limit * (1 - LEAST_FREED):
-                break
-            Path(path).unlink(missing_ok=True)
-            total -= size
+            if excess <= 0:
+                return
+            path.unlink(missing_ok=True)
+            excess -= size
 
 
 def damaged_copies(folder: Path) -> tuple[int, int]:

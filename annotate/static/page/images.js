@@ -125,13 +125,12 @@ async function load(image) {
  * @param {QuestionImage} image
  */
 function retryLater(image) {
-  const { attempts, view } = image;
+  const { attempts } = image;
   window.setTimeout(async () => {
     if (attempts !== image.attempts || !sides.flat().includes(image)) return;
-    const reply = await fetch(`${imageAddress(view.token)}?attempt=${attempts + 1}`).catch(() => null);
-    if (attempts !== image.attempts) return;
-    if (reply?.ok) load(image);
-    else retryLater(image);
+    const address = `${imageAddress(image.view.token)}?attempt=${attempts + 1}`;
+    const reply = await fetch(address).catch(() => null);
+    if (attempts === image.attempts) (reply?.ok ? load : retryLater)(image);
   }, RETRY_AFTER_MS);
 }
 
