@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import select
 
 from benchmarks.stores import KEY, SECRET
 from hsfiq.db.engine import open_database
 from hsfiq.db.source_tables import Dataset, Image
+from hsfiq.errors import UnreadableInput
+from hsfiq.images.store import root_named
+from hsfiq.releases.layouts.packed_images import Pictures
 from tests.hsfiq.own_data import IMAGES, write_own_data
 from tests.hsfiq.samples import CommandResult, hsfiq
 from tests.stores import S3, s3_server
@@ -139,18 +141,20 @@ def test_the_doctor_says_what_a_store_lacks(
     assert "does not answer" in what
 
 
-def test_a_sheet_and_a_release_with_images(s3: S3, project: Path) -> None:
+def test_a_sheet_is_drawn_from_a_store(s3: S3, project: Path) -> None:
     sheet = hsfiq("show", "q3", "--json")
-    assert sheet.code == 0, sheet.err
-    assert sheet.err == ""
-    rehearsed = hsfiq("study", "open")
-    assert rehearsed.code == 0, rehearsed.err
-    export = hsfiq("export", "--with-images", "--out", "releases", "--force")
-    assert export.code in (0, 1), export.err
-    files = list(project.rglob("images.parquet"))
-    for file in files:
-        rows = pq.read_table(file).to_pylist()
-        assert all(row["image"] is not None for row in rows)
+    assert (sheet.code, sheet.err) == (0, "")
+
+
+def test_packed_images_are_read_from_a_store(s3: S3, data: Path, tmp_path: Path) -> None:
+    pictures = Pictures({"shop": root_named(ADDRESS)})
+    packed = pictures.read("shop", f"{IMAGES[0]}.jpg")
+    assert packed is not None
+    assert packed.content == (data / "photos" / f"{IMAGES[0]}.jpg").read_bytes()
+    assert pictures.read("shop", "none") is None
+    s3.proxy.reset()
+    with pytest.raises(UnreadableInput, match="does not answer"):  # not an absent image
+        pictures.read("shop", f"{IMAGES[2]}.jpg")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +162,6 @@ def test_a_sheet_and_a_release_with_images(s3: S3, project: Path) -> None:
     [
         "train cirqrs-fashioniq --data drawn --out run",
         "retrieve --data drawn --checkpoint none --out run",
-        "evaluate ranking --data drawn --checkpoint none",
     ],
 )
 def test_what_needs_a_folder_says_so(command: str) -> None:
