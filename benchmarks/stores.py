@@ -40,6 +40,9 @@ GARMENTS, OTHERS = 1920, 80
 
 PEOPLE, QUESTIONS = 50, 160
 THINKING = 4.0
+ENTERING = 20.0
+"""Seconds within which everybody enters; the time afterwards is measured."""
+
 SECONDS, FULL_SECONDS = 60.0, 300.0
 OUTAGE = 60.0
 BUCKET = "images"
@@ -58,6 +61,8 @@ class Side:
     refused: int = 0
 
     def answer_on(self, person: Annotator, over: threading.Event) -> None:
+        if over.wait(person.rng.uniform(0, ENTERING)):
+            return
         person.enter()
         while not over.is_set() and not person.is_done:
             self.fetch_images(person)
@@ -121,7 +126,9 @@ def measure(
             server = Server(place, free_port())
             server.start()
             opened.callback(server.stop)
-            persons = [Annotator(server.port, token, Random(n)) for n, token in enumerate(tokens)]
+            # Other seeds on each side: in step, the people of one would always be served first.
+            rngs = (Random(f"{place.folder.name} {n}") for n in range(people))
+            persons = [Annotator(server.port, *each) for each in zip(tokens, rngs, strict=True)]
             sides[place.folder.name] = Side(server, persons)
         for side in sides.values():
             wait_for_thumbnails(side.server.place, n_shown)
@@ -135,23 +142,26 @@ def compare(
     over = threading.Event()
     threads = [
         threading.Thread(target=side.answer_on, args=(person, over))
-        for pair in zip(
-            *([(side, person) for person in side.people] for side in sides.values()), strict=True
-        )
-        for side, person in pair
+        for side in sides.values()
+        for person in side.people
     ]
     for thread in threads:
         thread.start()
+    time.sleep(ENTERING + 2 * THINKING)
+    entered = {where: len(side.image_seconds) for where, side in sides.items()}
+    before = {where: len(side.acknowledged) for where, side in sides.items()}
     time.sleep(seconds)
-    timed = {where: list(side.image_seconds) for where, side in sides.items()}
+    timed = {where: side.image_seconds[entered[where] :] for where, side in sides.items()}
+    during = {where: len(side.acknowledged) - before[where] for where, side in sides.items()}
+    ended = {where: len(side.image_seconds) for where, side in sides.items()}
     before = {where: len(side.acknowledged) for where, side in sides.items()}
     proxy.reset()
     time.sleep(outage / 2)
     proxy.recover()
     proxy.fall_silent()
     time.sleep(outage / 2)
-    during = {where: len(side.acknowledged) - before[where] for where, side in sides.items()}
-    without = {where: side.image_seconds[len(timed[where]) :] for where, side in sides.items()}
+    without = {where: side.image_seconds[ended[where] :] for where, side in sides.items()}
+    in_outage = {where: len(side.acknowledged) - before[where] for where, side in sides.items()}
     proxy.recover()
     over.set()
     for thread in threads:
@@ -165,8 +175,8 @@ def compare(
             "p50_ms": p50,
             "p95_ms": p95,
             "p95_ms_in_outage": quantiles(without[where])[1],
-            "answers": before[where],
-            "answers_in_outage": during[where],
+            "answers": during[where],
+            "answers_in_outage": in_outage[where],
             "not_shown": side.not_shown,
             "refused": side.refused,
             "lost": side.lost(),
