@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote, urljoin, urlsplit
 
 from hsfiq.atomic_files import write_whole
-from hsfiq.db.sqlite import make_folder_private
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.images.folder import SUFFIXES, Fault, ImageFolder, stems
 from hsfiq.images.stored_copies import BoundedFolder, read_copy, write_copy
@@ -207,7 +206,7 @@ class Store:
         self._files: Any = None
         self._cache = BoundedFolder(cache_home())
         with suppress(OSError):  # without a folder, nothing is kept
-            make_folder_private(cache_home())
+            cache_home().mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def read(self, image: StoreObject) -> bytes:
         facts = json.dumps([str(self.address), image.path, image.size, image.version])
