@@ -216,7 +216,8 @@ class Store:
             return content
         if image.size is not None and image.size > LARGEST:
             raise OSError(errno.EFBIG, f"has more than {LARGEST // 2**20} MB")
-        return self.call(lambda: self._fetched(image.location, kept), COMMAND_PATIENCE)
+        patience = COMMAND_PATIENCE if self._waits else PATIENCE
+        return self.call(lambda: self._fetched(image.location, kept), patience)
 
     def _fetched(self, location: str, kept: Path) -> bytes:
         content = self._content(location)
@@ -234,7 +235,7 @@ class Store:
         future: Future[T] = Future()
         Thread(target=self._attempt, args=(ask, future), daemon=True).start()
         try:
-            return future.result(patience if self._waits else PATIENCE)
+            return future.result(patience)
         except TimeoutError:
             self._is_lost(ask)
             raise StoreAway from None
@@ -295,7 +296,7 @@ class Store:
             text = self._content(self.address.text).decode(errors="replace")
             return list(listed_lines(self.address.text, text))
         root = str(files._strip_protocol(self.address.text))  # noqa: SLF001 (fsspec has no other)
-        found = files.find(root, detail=True, **deadline(files))
+        found = files.find(root, detail=True, **deadline(files, LISTING_PATIENCE))
         if not found and not files.exists(root.partition("/")[0], **deadline(files)):
             raise FileNotFoundError(errno.ENOENT, "there is no such bucket")
         return [
@@ -329,8 +330,8 @@ def file_system(address: StoreAddress) -> Any:
     return files
 
 
-def deadline(files: Any) -> dict[str, float]:
-    return {"timeout": READ_DEADLINE} if files.async_impl else {}
+def deadline(files: Any, seconds: float = READ_DEADLINE) -> dict[str, float]:
+    return {"timeout": seconds} if files.async_impl else {}
 
 
 def final_error(error: Exception) -> Exception | None:
@@ -404,8 +405,8 @@ class StoreFolder:
         if waits:
             self._list_for_command()
         elif not self.is_listed:
-            with suppress(OSError, HsfiqError):
-                self._list()
+            self.refresh()
+            self._lister.join(PATIENCE)
 
     def find(self, name: str) -> StoreObject | None:
         if not self._waits and time.monotonic() - self._listed > RELIST_AFTER:
@@ -434,7 +435,8 @@ class StoreFolder:
             if self._is_listing or now - self._tried < least:
                 return False
             self._tried, self._is_listing = now, True
-        Thread(target=self._list_again, daemon=True).start()
+        self._lister = Thread(target=self._list_again, daemon=True)
+        self._lister.start()
         return False
 
     def _list_again(self) -> None:
