@@ -90,7 +90,7 @@ OF_TORCH := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 	nvidia-nvshmem-cu13 nvidia-nvtx
 
 lock: $(VENV)/.dev  ## Write the packages of a server, and those of development, with their hashes (requirements-*.txt)
-	echo hatchling | $(LOCK) --extra annotate --extra postgres pyproject.toml - --output-file requirements-server.txt
+	echo hatchling | $(LOCK) --extra annotate --extra postgres --extra stores pyproject.toml - --output-file requirements-server.txt
 	$(LOCK) --extra dev $(addprefix --no-emit-package ,$(OF_TORCH)) pyproject.toml --output-file requirements-dev.txt
 
 screenshots: $(VENV)/.test  ## Take screenshots of the pages for docs/

@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 from tests.studies import ROOT
 
 EXTRAS = ("test", "dev")
-SERVER_EXTRAS = ("annotate", "postgres")
+SERVER_EXTRAS = ("annotate", "postgres", "stores")
 
 FOLDERS = (
     *("hsfiq", "annotate", "analysis", "model", "migrations"),
