@@ -90,6 +90,16 @@ def count_entries(session: Session, selection: Selection) -> int:
     return session.scalar(select(func.count()).select_from(selection.query().subquery())) or 0
 
 
+def count_deleted_with_answers(session: Session, study: str) -> int:
+    """How many studies of this name were deleted that had answers, as their entries say."""
+    deleted = select(func.count()).where(
+        AuditEntry.action == Action.STUDY_DELETE,
+        AuditEntry.study == study,
+        AuditEntry.about.not_like("0 answers %"),
+    )
+    return session.scalar(deleted) or 0
+
+
 def prune(session: Session, actor: Actor, before: datetime) -> int:
     """Delete the entries before a time, and record that; return how many they were."""
     old = AuditEntry.at < before

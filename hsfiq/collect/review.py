@@ -14,14 +14,13 @@ from typing import Any
 from sqlalchemy import Float, Select, case, func, select
 from sqlalchemy.orm import Session, aliased
 
-from hsfiq.actors import Action
 from hsfiq.answer_rules import SPENT, WATCHED_ERROR, contradicts, error_of_study
+from hsfiq.audit import count_deleted_with_answers
 from hsfiq.collect.leases import IS_ANSWERED, IS_CHECK
 from hsfiq.collect.participants import Shown, among
 from hsfiq.collect.progress import IS_LATEST, AnswerRow, judgement_columns, judgement_of
 from hsfiq.db.source_tables import Query, System, Triplet
 from hsfiq.db.tables import (
-    AuditEntry,
     Form,
     Pair,
     Participant,
@@ -299,13 +298,8 @@ def count_earlier(session: Session, study: Study, systems: set[str]) -> int:
         .limit(1)
         for each in session.scalars(older)
     ]
-    deleted = select(func.count()).where(
-        AuditEntry.action == Action.STUDY_DELETE,
-        AuditEntry.study == study.name,
-        AuditEntry.about.not_like("0 answers %"),
-    )
     n_kept = sum(session.scalar(first) is not None for first in compared)
-    return n_kept + (session.scalar(deleted) or 0)
+    return n_kept + count_deleted_with_answers(session, study.name)
 
 
 def wins_of_people(study: Study) -> Select[int | None, str, str, float, int]:

@@ -49,7 +49,11 @@ KINDS = {
         "s3fs", ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), {"config_kwargs": _S3_CLIENT}
     ),
     "gs": StoreKind("gcsfs", ("GOOGLE_APPLICATION_CREDENTIALS",), {"requests_timeout": 15}),
-    "az": StoreKind("adlfs", ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY"), {}),
+    "az": StoreKind(
+        "adlfs",
+        ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY"),
+        {"connection_timeout": 5, "read_timeout": 15},
+    ),
     "hf": StoreKind("huggingface_hub", ("HF_TOKEN",), {}),
     "https": StoreKind("aiohttp", (), {}),
 }

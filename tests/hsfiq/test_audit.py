@@ -92,7 +92,6 @@ def test_only_the_log_itself_has_to_do_with_the_table() -> None:
     assert users == {
         "hsfiq/audit.py",  # reads
         "hsfiq/cli/audit.py",  # names its type
-        "hsfiq/collect/review.py",  # counts deleted studies
         "hsfiq/cli/common.py",  # asks whether there is such a table
         "hsfiq/db/tables.py",
     }
