@@ -144,7 +144,7 @@ def pause(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let nobody else begin; whoever has begun can go on."""
+    """Let no further people begin; those who have begun can go on."""
     from hsfiq.prolific import pause as pause_study
 
     with opened_for(ctx, database, name) as at:
@@ -187,13 +187,15 @@ def approve(
     name: StudyArgument = None,
     reject: Annotated[
         bool,
-        typer.Option("--reject", help="Also reject who failed more checks than study.toml allows."),
+        typer.Option(
+            "--reject", help="Also reject people who failed more checks than are allowed."
+        ),
     ] = False,
     screen_out: Annotated[
         str | None,
         typer.Option(
             metavar="AMOUNT",
-            help="Also screen out, with this payment, who declined or was screened out here.",
+            help="Screen out, with this payment, people who declined or were screened out here.",
         ),
     ] = None,
     dry_run: DryRunOption = False,
@@ -201,7 +203,7 @@ def approve(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Approve the submissions of who has finished.
+    """Approve the submissions of participants who have finished.
 
     `hsfiq participant payout` decides by the same rules. Exit code 1 if something was not done.
     """
@@ -234,7 +236,7 @@ def bonus(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Pay a bonus to who is approved on Prolific and has none there.
+    """Pay bonuses to participants who are approved on Prolific and have none there.
 
     Exit code 1 if something was not done.
     """

@@ -30,8 +30,8 @@ class Panel:
 
     `name` is what participants read. `person`, `study` and `session` are the parameters of its
     links that have the ids of the person, of its study, and of this visit ("": none). `link` is the
-    query of the link that the owner enters there, with the panel's own signs for the ids ("": the
-    panel adds them).
+    query of the link that the owner enters there, with the panel's own placeholders for the ids
+    ("": the panel adds them).
 
     The other keys are https addresses to which people return, by outcome ("": none). `{person}`,
     `{study}` and `{session}` in them stand for the ids. Who fails too many checks goes to
