@@ -41,7 +41,7 @@ from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_results import BoolArray, FloatArray
 from hsfiq.analysis.resampling.bootstrap import Bootstrap, Estimate
-from hsfiq.analysis.resampling.intervals import CORRELATION, RATE, Bounds, percentile_interval
+from hsfiq.analysis.resampling.intervals import CORRELATION, percentile_interval
 from hsfiq.analysis.resampling.permutation import Swaps
 from hsfiq.analysis.resampling.spearman import resampled_spearman
 from hsfiq.analysis.sensitivity import SENSITIVE_STATISTICS, Statistic
@@ -60,7 +60,6 @@ GOAL = (0.93, 0.97)
 ALPHA = 0.05
 WIDTH_IN_SD = 2 * norm.ppf(1 - ALPHA / 2)
 GOAL_HARDER = (0.935, 0.965)
-BOUNDS: dict[Statistic, Bounds] = {"rho": CORRELATION, "tie_half": RATE}
 COLUMNS = {
     "coverage, rho": ("coverage", "rho"),
     "coverage, tie_half": ("coverage", "tie_half"),
@@ -348,11 +347,15 @@ def outcomes(design: Design, seed: tuple[int, ...]) -> list[Outcome]:
         tests = {"rho": comparison.spearman, "tie_half": comparison.tie_half}
         for statistic in SENSITIVE_STATISTICS:
             rows, drawn = resampled_statistic(statistic, release, values["first"], bootstrap)
-            interval = bootstrap.interval(drawn, rows, bounds=BOUNDS[statistic])
             if way == "participants":
                 interval = percentile_interval(
                     drawn[1:], unit="participant", n_clusters=design.participants, seed=seed[-1]
                 )
+            elif statistic == "tie_half":
+                rate = tie_half_rate(release.preferences, values["first"], bootstrap)
+                interval = rate.ci or bootstrap.undefined_interval(rows)
+            else:
+                interval = bootstrap.interval(drawn, rows, bounds=CORRELATION)
             p, value = tests[statistic].p, float(drawn[0])
             results.append(Outcome(way, statistic, interval.low, interval.high, p, value))
     return results
