@@ -101,7 +101,14 @@ def draft(
         lines.append(f"address: {wanted['external_study_url']}")
         made = None if dry_run else make_draft(at, wanted)
     made_id = made.id if made else None
-    lines.append(f"drafted as {made_id}" if made_id else "nothing was sent (--dry-run)")
+    lines += (
+        [
+            f"drafted as {made_id}; choose on Prolific who may take part",
+            f"next: hsfiq study open {at.name}, then hsfiq prolific publish {at.name}",
+        ]
+        if made_id
+        else ["nothing was sent (--dry-run)"]
+    )
     result = {"study": at.name, "platform_study_id": made_id, "created": not dry_run}
     print_result(result | {"total": cost, "draft": wanted}, "\n".join(lines), as_json=as_json)
 
