@@ -54,6 +54,8 @@ class Nginx:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
         self._process.wait()
+        while accepts(self.port):  # its worker may end later
+            time.sleep(0.02)
 
 
 @contextmanager
