@@ -80,10 +80,9 @@ def _provenance(cell: NumberCell) -> str:
     if cell.ci is not None:
         ci = cell.ci
         clusters = count_text(ci.n_clusters, "cluster")
-        parts.append(
-            f"{ci.level:.0%} {ci.method}, {clusters} (unit: {ci.unit})"
-            + (f", {count_text(ci.n_resamples, 'resample')}, seed {ci.seed}" * (ci.n_resamples > 0))
-        )
+        resamples = count_text(ci.n_resamples, "resample")
+        drawn = f", {resamples}, seed {ci.seed}" if ci.n_resamples else ""
+        parts.append(f"{ci.level:.0%} {ci.method}, {clusters} (unit: {ci.unit}){drawn}")
         parts += [ci.note] if ci.note else []
     return "; ".join(parts)
 

@@ -3,7 +3,7 @@
 Fifty answers by one person are not fifty independent answers, so the bootstrap draws participants
 (or triplets, or both) instead of rows. A resample is a vector of weights: how often each row
 counts. All statistics of a release use the same resamples, so differences between them are
-paired.
+paired. The variance of a mean needs no resamples: it follows from the clusters' errors.
 
 A statistic is an array whose first value is that of the rows as they are; the resamples follow.
 """

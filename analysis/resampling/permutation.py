@@ -204,7 +204,7 @@ def holm(p_values: FloatArray) -> FloatArray:
 
 # The difference of a statistic between two metrics: its interval, its test, Holm's adjustment.
 #
-# The interval is paired: both metrics are measured on the same resamples. If participants are
+# The interval is paired: both metrics are measured on the same rows. If participants are
 # resampled, the test exchanges the two metrics for whole participants, because one person's answers
 # depend on each other: under the null hypothesis that they agree equally well, it does not matter
 # by which of them a participant was measured. To first order this flips the sign of each

@@ -54,7 +54,7 @@ def set_scores(
     values: MetricValues,
     bootstrap: Bootstrap,
 ) -> dict[str, SetScores]:
-    """Average each metric over the systems' sets, all metrics on the same resamples."""
+    """Average each metric over the systems' sets."""
     of_query = release.queries.set_index("query_id").get("category", pd.Series(dtype=object))
     needed = sets[["set_id", "participant_id", "query_id", "system", "score"]]
     scores = {}
