@@ -243,7 +243,7 @@ def bonus(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Pay bonuses to participants who are approved on Prolific and have none there.
+    """Pay bonuses to approved participants who have none yet.
 
     Exit code 1 if something was not done.
     """
