@@ -228,7 +228,7 @@ class Prolific:
         return read(BulkBonus, self._send("POST", "/submissions/bonus-payments/", body))
 
     def pay_bonuses(self, bulk: str) -> None:
-        """Pay what was set up; whoever sends this twice pays twice."""
+        """Pay what was set up; a second request would pay again."""
         self._send("POST", f"/bulk-bonus-payments/{bulk}/pay/", {}, is_repeatable=False)
 
     def _list(self, kind: type[R], path: str, **parameters: str) -> list[R]:

@@ -30,7 +30,7 @@ from hsfiq.text import count_text
 Kind = Literal["approve", "reject", "screen-out", "bonus"]
 
 CATEGORY = "FAILED_CHECK"
-"""Prolific's category of our rejections, all of which are for failed checks."""
+"""Prolific's category of our rejections: they are all for failed checks."""
 
 BULK = 50
 """Bonuses of one request: Prolific takes 200; if one is not answered, fewer people wait for it."""

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import boto3
+import pytest
 from PIL import Image
 
 from benchmarks.stores import KEY, SECRET, s3, variables
@@ -49,6 +51,17 @@ class S3:
 def s3_server() -> Iterator[S3]:
     with s3() as (port, proxy):
         yield S3(port, proxy)
+
+
+@contextmanager
+def found_by_clients(server: S3, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In the block, clients of this process use the server, and keep what they read in `cache`."""
+    server.proxy.recover()
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    yield
+    server.proxy.recover()
 
 
 def picture(shade: int, side: int = 64) -> bytes:

@@ -174,7 +174,7 @@ def cache_home() -> Path:
 # Reading a store: in threads of its own, since not every client of a store keeps to a deadline.
 
 AT_ONCE = 16
-"""Reads at the same time. A server has 40 threads, of which some must remain for others."""
+"""Reads at the same time: a server has 40 threads, and other requests need some of them."""
 
 PATIENCE = 5.0
 """Seconds that a request of a page waits; the read goes on, and its result is kept."""

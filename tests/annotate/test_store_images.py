@@ -34,7 +34,7 @@ from tests.annotate.served_studies import (
     newcomer,
     update_all,
 )
-from tests.stores import S3, s3_server
+from tests.stores import S3, found_by_clients, s3_server
 
 BUCKET, PREFIX = "telltale-bucket", "telltale/prefix"
 N_IMAGES = 60
@@ -51,12 +51,8 @@ def moto() -> Iterator[S3]:
 @pytest.fixture
 def s3(moto: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
     """The store of the images, with an empty cache."""
-    moto.proxy.recover()
-    for name, value in moto.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield moto
-    moto.proxy.recover()
+    with found_by_clients(moto, tmp_path / "cache", monkeypatch):
+        yield moto
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from hsfiq.images.store import root_named
 from hsfiq.releases.layouts.packed_images import Pictures
 from tests.hsfiq.own_data import IMAGES, write_own_data
 from tests.hsfiq.samples import CommandResult, hsfiq
-from tests.stores import S3, s3_server
+from tests.stores import S3, found_by_clients, s3_server
 
 BUCKET = "own"
 ADDRESS = f"s3://{BUCKET}/photos"
@@ -40,12 +40,8 @@ def moto(data: Path) -> Iterator[S3]:
 
 @pytest.fixture
 def s3(moto: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
-    moto.proxy.recover()
-    for name, value in moto.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield moto
-    moto.proxy.recover()
+    with found_by_clients(moto, tmp_path / "cache", monkeypatch):
+        yield moto
 
 
 def init(data: Path, folder: Path, images: str = ADDRESS) -> CommandResult:

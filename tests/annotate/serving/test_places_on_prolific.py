@@ -36,7 +36,7 @@ def statuses(database: Database) -> list[str]:
 def test_a_place_goes_back_within_a_minute_of_the_return(
     place: Place, prolific: FakeProlific
 ) -> None:
-    """With two processes that answer, one of which asks; Prolific fails once before."""
+    """Two processes serve, and one of them asks; Prolific fails once before."""
     database = make_study(place, recruitment={"mode": "prolific", "completion_code": "D0NE"})
     now = datetime.now(UTC)
     with database.writing() as session:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores import S3, s3_server
+from tests.stores import S3, found_by_clients, s3_server
 
 
 @pytest.fixture(scope="session")
@@ -17,9 +17,5 @@ def moto() -> Iterator[S3]:
 @pytest.fixture
 def s3(moto: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
     """A server of S3 that clients of this process find, and an empty cache."""
-    moto.proxy.recover()
-    for name, value in moto.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    yield moto
-    moto.proxy.recover()
+    with found_by_clients(moto, tmp_path / "cache", monkeypatch):
+        yield moto
