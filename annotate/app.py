@@ -56,6 +56,7 @@ from hsfiq.annotate.serving.monitoring import (
 )
 from hsfiq.annotate.serving.proxy import PublicAddress, RemoteUser, TrustedHeader
 from hsfiq.annotate.serving.workers import supervise, terminated_with_parent
+from hsfiq.annotate.studio.pages import add_studio
 from hsfiq.annotate.texts import language_for
 from hsfiq.collect.places import regular_forgetting
 from hsfiq.collect.protocol import (
@@ -71,6 +72,7 @@ from hsfiq.db.engine import Database, open_database, regular_checkpoints
 from hsfiq.db.postgres import limit_waiting
 from hsfiq.errors import InvalidRecord, Refused, SetBack, Unavailable
 from hsfiq.http_server import accept_connections, listening, server_settings, stop
+from hsfiq.jobs import job_worker
 from hsfiq.prolific import regular_sync
 from hsfiq.prolific_api import Access
 from hsfiq.public_url import PublicUrl
@@ -93,6 +95,7 @@ def build_app(
     identities = Identities(database, services.signer)
     add_owner(app, identities, services.images)
     add_leaderboards(app, identities)
+    add_studio(app, services, identities)
 
     def is_participant(request: Request) -> bool:
         return bool(tokens_in(request.cookies, services.signer))
@@ -157,6 +160,7 @@ def serve(
         regular_checkpoints(database),
         regular_forgetting(database),
         regular_erasure(database),
+        job_worker(database),
         regular_sync(database, prolific) if prolific else nullcontext(),
     ):
         accept_connections(listener)

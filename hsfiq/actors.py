@@ -54,6 +54,8 @@ class User:
 class Action(StrEnum):
     """What somebody did; the part before the dot is what it was done to."""
 
+    DRAFT_CREATE = "draft.create"
+    DRAFT_DELETE = "draft.delete"
     STUDY_CREATE = "study.create"
     STUDY_DELETE = "study.delete"
     STUDY_OPEN = "study.open"
@@ -127,7 +129,12 @@ NOBODY = Actor("not logged in")
 
 
 def command_line() -> Actor:
-    """The user whose process this is, or the number of one who has no name, as in a container."""
+    """The user whose process this is, or the number of one who has no name, as in a container.
+
+    In a job of the server, the account that started it.
+    """
+    if account := os.environ.get("HSFIQ_JOB_ACTOR"):
+        return Actor(account)
     return Actor(f"command line: {user_name()}")
 
 

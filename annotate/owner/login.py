@@ -257,7 +257,7 @@ DASHBOARD = f"{OWNER}/board"
 LINK = f"{OWNER}/link"
 """Below it are the links with which the holder of an account sets its password."""
 
-OF_EVERY_ROLE = ("", "board", "logout")
+OF_EVERY_ROLE = ("", "board", "files", "logout")
 PERMISSIONS = {
     "export": Permission.EXPORT,
     "image": Permission.READ,
@@ -266,6 +266,7 @@ PERMISSIONS = {
     "participant": Permission.READ,
     "preview": Permission.READ,
     "question": Permission.READ,
+    "study": Permission.READ,
     "upload": Permission.READ,
 }
 """What the paths below /owner need, by their next part; all others need `MANAGE`."""
@@ -295,12 +296,9 @@ def add_login(app: FastAPI, identities: Identities) -> None:
     throttle, slots = LoginThrottle(database, signer), asyncio.Semaphore(CHECKED_AT_ONCE)
     counting = asyncio.Lock()  # a flood takes one connection to the database
 
-    # Both: proxies redirect the path without the slash to that with it, and the router the other
-    # way if it has only one.
     @app.get(OWNER)
-    @app.get(f"{OWNER}/")
-    def board(request: Request) -> Response:
-        return RedirectResponse(f"{relative_root(request)}{DASHBOARD[1:]}/", status_code=303)
+    def home(request: Request) -> Response:
+        return RedirectResponse(f"{relative_root(request)}{OWNER[1:]}/", status_code=303)
 
     @app.get(LOGIN)
     def login_form(request: Request) -> Response:
@@ -355,7 +353,7 @@ def add_login(app: FastAPI, identities: Identities) -> None:
 
 def logged_in(request: Request, signer: Signer, token: str) -> Response:
     """The way to the dashboard, with the cookie of a new login."""
-    response = RedirectResponse(f"{relative_root(request)}{DASHBOARD[1:]}/", status_code=303)
+    response = RedirectResponse(f"{relative_root(request)}{OWNER[1:]}/", status_code=303)
     set_login_cookie(response, signer, token, request)
     return response
 

@@ -173,6 +173,10 @@ QUIET = ContextVar("QUIET", default=False)
 
 def main() -> None:
     """Run the console script."""
+    if os.environ.get("HSFIQ_JOB"):
+        from hsfiq.jobs import become_job
+
+        become_job()
     sys.exit(run(sys.argv[1:]))
 
 

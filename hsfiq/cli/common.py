@@ -340,9 +340,16 @@ def note(line: str) -> None:
 
 
 def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
-    """Return a function that iterates over rows with a progress bar, if on a terminal."""
+    """Return a function that iterates over rows with a progress bar, if on a terminal.
+
+    The command of a job reports its progress to the page that shows the job.
+    """
 
     def track(rows: Sequence[T]) -> Iterable[T]:
+        if job := os.environ.get("HSFIQ_JOB"):
+            from hsfiq.jobs import report_progress
+
+            return report_progress(rows, label, Path(job))
         if not sys.stderr.isatty() or QUIET.get():
             return rows
         from rich.console import Console

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from hsfiq.db import search_tables  # noqa: F401 -- METADATA holds its tables
+from hsfiq.db import search_tables, studio_tables  # noqa: F401 -- METADATA holds their tables
 from hsfiq.db.source_tables import Image, Query, System
 from hsfiq.db.types import DIGEST_LENGTH, Base, CountsAnswers, KeyedBase, WithToken, partial_index
 

@@ -401,6 +401,18 @@ def read_config(path: Path, *, needs_language_files: bool = True) -> StudyConfig
     return config
 
 
+def config_with_errors(path: Path, text: str) -> tuple[StudyConfig, dict[str, str]]:
+    """The config of a file's text, and what is wrong with it by key.
+
+    Keys with errors have their defaults. The files that the text names are beside `path`.
+    """
+    reader = _Reader(path, text, needs_language_files=False)
+    config = reader.config(tomllib.loads(text))
+    return config, {
+        key: line.partition(f": {key}: ")[2] or line for key, (_, line) in reader.errors.items()
+    }
+
+
 def located(path: Path, *errors: ConfigError) -> ConfigErrors:
     """The errors with the lines of the file that cause them."""
     reader = _Reader(path, read_text(path))

@@ -1,0 +1,21 @@
+"""All pages of the studio."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.owner.login import Identities
+from hsfiq.annotate.studio import design, images, launch, people, question, systems
+from hsfiq.annotate.studio.home import add_home
+from hsfiq.annotate.studio.setup import add_steps
+from hsfiq.annotate.studio.shell import Studio, add_files
+
+STEPS = (images.STEP, systems.STEP, question.STEP, design.STEP, people.STEP, launch.STEP)
+
+
+def add_studio(app: FastAPI, services: Services, identities: Identities) -> None:
+    studio = Studio(services, identities)
+    add_files(app)
+    add_home(app, studio)
+    add_steps(app, studio, STEPS)

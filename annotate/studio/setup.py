@@ -1,0 +1,205 @@
+"""The six steps on which a study is set up: their frame, and fields that save themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from hsfiq.actors import Action, Permission
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.studio.shell import Act, Desk, Page, Said, Studio, add_page, desk_of
+from hsfiq.audit import record
+from hsfiq.collect.owner import perform_edit, prepare_edit
+from hsfiq.collect.studies import find_study
+from hsfiq.drafts import (
+    Content,
+    Material,
+    Snapshot,
+    change_draft,
+    material_of,
+    read_draft,
+    save_value,
+    snapshot,
+    toml_of,
+    undo,
+)
+from hsfiq.errors import Refused
+from hsfiq.study.config import StudyConfig
+
+State = Literal["", "good", "warn", "bad"]
+
+
+class Summary(NamedTuple):
+    """The line below a step's name; `bad` blocks the launch, `warn` does not."""
+
+    text: str
+    state: State = ""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A draft at one request, with what its tables and files say."""
+
+    desk: Desk
+    draft: Snapshot
+
+    @cached_property
+    def read(self) -> tuple[StudyConfig, Mapping[str, str]]:
+        return read_draft(self.draft.content, self.draft.folder)
+
+    @property
+    def config(self) -> StudyConfig:
+        """Keys with errors have their defaults."""
+        return self.read[0]
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        """What is wrong, by the key of study.toml."""
+        return self.read[1]
+
+    @cached_property
+    def material(self) -> Material:
+        return material_of(self.draft.content, self.draft.folder)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the study has been opened: then only words, places and end texts may change."""
+        return self.draft.status not in (None, "draft")
+
+    def value(self, key: str, otherwise: Any = "") -> Any:
+        return self.draft.content.value(key, otherwise)
+
+    def change(self, change: Callable[[Content], Content]) -> None:
+        """Change the draft; `Refused` once the study has been opened."""
+        if self.is_fixed:
+            raise Refused("this is fixed since the study was opened")
+        with self.desk.database.writing() as session:
+            change_draft(session, self.draft.token, self.desk.actor, change)
+
+
+SetupAct = Callable[[Setup], Said | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One of the six steps; its template is `studio_NAME.html`."""
+
+    name: str
+    title: str
+    summary: Callable[[Setup], Summary]
+    view: Callable[[Setup], Mapping[str, object]]
+    acts: Mapping[str, SetupAct] = field(default_factory=dict)
+
+
+def setup_of(desk: Desk) -> Setup:
+    with desk.database.reading() as session:
+        return Setup(desk, snapshot(session, desk.database, desk.place["token"]))
+
+
+def add_steps(app: FastAPI, studio: Studio, steps: tuple[Step, ...]) -> None:
+    """Add the pages of the steps, in their order, and the study's file."""
+    for step in steps:
+        add_page(app, studio, step_page(step, steps))
+
+    @app.get(f"{OWNER}/draft/{{token}}/study.toml")
+    def file(request: Request) -> Response:
+        setup = setup_of(desk_of(studio, request, Permission.MANAGE))
+        name = f"{setup.draft.name or 'study'}.toml"
+        headers = {
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Cache-Control": "no-store",
+        }
+        return PlainTextResponse(toml_of(setup.draft.content), headers=headers)
+
+
+def step_page(step: Step, steps: tuple[Step, ...]) -> Page:
+    def view(desk: Desk) -> Mapping[str, object]:
+        setup = setup_of(desk)
+        at = steps.index(step)
+        values: dict[str, object] = {
+            "title": desk.t(step.title),
+            "setup": setup,
+            "draft": setup.draft,
+            "tab": "setup",
+            "step": step,
+            "steps": [(each, each.summary(setup)) for each in steps],
+            "number": at + 1,
+            "before": steps[at - 1] if at else None,
+            "after": steps[at + 1] if at + 1 < len(steps) else None,
+            "toml": toml_of(setup.draft.content),
+        }
+        return values | dict(step.view(setup))
+
+    acts: dict[str, Act] = {name: on_draft(act) for name, act in {**COMMON, **step.acts}.items()}
+    path = f"draft/{{token}}/{step.name}"
+    return Page(path, f"studio_{step.name}.html", view, acts, Permission.MANAGE)
+
+
+def on_draft(act: SetupAct) -> Act:
+    return lambda desk: act(setup_of(desk))
+
+
+# What every step can do: save a field, and undo the last change.
+
+
+def save(setup: Setup) -> Said | None:
+    """Store what was entered for a key of study.toml, valid or not."""
+    desk = setup.desk
+    key, value = desk.text("field"), typed(desk.given.get("value"), desk.text("type", "text"))
+    seen = typed(desk.given.get("seen"), desk.text("type", "text"))
+    if setup.is_fixed:
+        return save_text(setup, key, value)
+    with desk.database.writing() as session:
+        save_value(session, setup.draft.token, desk.actor, key, value, seen)
+    return None
+
+
+def save_text(setup: Setup, key: str, value: Any) -> Said | None:
+    """Change what may still change once a study has been opened."""
+    desk, draft = setup.desk, setup.draft
+    content = draft.content.with_value(key, value)
+    wanted, errors = read_draft(content, draft.folder)
+    if key in errors:
+        raise Refused(errors[key])
+    with desk.database.writing() as session:
+        study = find_study(session, draft.study or "")
+        if study is None:
+            raise Refused("the study is no longer there")
+        perform_edit(session, prepare_edit(study, wanted, study.text_version), datetime.now(UTC))
+        record(session, desk.actor, Action.STUDY_EDIT, study=study.name, about=key)
+        change_draft(session, draft.token, desk.actor, lambda _: content)
+    return Said(desk.t("Changed for everybody who has not finished yet."))
+
+
+def typed(value: object, kind: str) -> object:
+    """A field's value as study.toml has it; what is not of its type stays a text."""
+    if kind == "bool" or not isinstance(value, str):
+        return value
+    text = value.strip()
+    if kind in ("int", "float"):
+        if not text:
+            return None
+        try:
+            return int(text) if kind == "int" else float(text.replace(",", "."))
+        except ValueError:
+            return text
+    if kind == "list":
+        return [line.strip() for line in value.splitlines() if line.strip()] or None
+    return value.replace("\r\n", "\n")
+
+
+def take_back(setup: Setup) -> Said:
+    if setup.is_fixed:
+        raise Refused("this is fixed since the study was opened")
+    with setup.desk.database.writing() as session:
+        undo(session, setup.draft.token, setup.desk.actor)
+    return Said(setup.desk.t("The last change was undone."))
+
+
+COMMON: Mapping[str, SetupAct] = {"save": save, "undo": take_back}

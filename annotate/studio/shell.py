@@ -1,0 +1,260 @@
+"""What all pages of the studio share: the frame, what a page can do, and the owner's language.
+
+A page is rendered by the server. Its buttons and fields send acts as JSON to the page's own
+address; the reply has the page as it is now, and `static/studio/studio.js` changes what differs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.concurrency import run_in_threadpool
+
+from hsfiq.actors import Actor, Permission, User
+from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.owner.login import OWNER, Identities, require_permission
+from hsfiq.annotate.pages import FOLDER, render
+from hsfiq.annotate.security import relative_root
+from hsfiq.db.engine import Database
+from hsfiq.drafts import ChangedElsewhere
+from hsfiq.errors import HsfiqError, Refused, Unavailable
+from hsfiq.readers.files import parse_json
+from hsfiq.study.languages import preferred
+
+LANGUAGES = {"en": "English", "ko": "한국어"}
+LANGUAGE_COOKIE = "hsfiq_owner_language"
+YEAR = 365 * 24 * 3600
+
+
+@cache
+def translations(language: str) -> Mapping[str, str]:
+    """The texts of the studio in a language, by the English ones."""
+    texts: dict[str, str] = {}
+    for path in sorted((FOLDER / "languages" / f"studio.{language}").glob("*.json")):
+        texts |= json.loads(path.read_text(encoding="utf-8"))
+    return texts
+
+
+@dataclass(frozen=True, slots=True)
+class Studio:
+    """What the pages need of the server."""
+
+    services: Services
+    identities: Identities
+
+    @property
+    def database(self) -> Database:
+        return self.services.database
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A request of somebody who is logged in; `given` is what an act was sent with."""
+
+    studio: Studio
+    request: Request
+    user: User
+    language: str
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def database(self) -> Database:
+        return self.studio.database
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.user.name)
+
+    @property
+    def place(self) -> Mapping[str, str]:
+        """The parts of the page's address, such as the token of a draft."""
+        return self.request.path_params
+
+    @property
+    def root(self) -> str:
+        """The relative address of /owner/."""
+        return f"{relative_root(self.request)}{OWNER[1:]}/"
+
+    def may(self, permission: str) -> bool:
+        return self.user.may(Permission(permission))
+
+    def t(self, text: str, **values: object) -> str:
+        """A text in the owner's language; `values` replace its names in braces."""
+        shown = text if self.language == "en" else translations(self.language).get(text, text)
+        return shown.format_map(values) if values else shown
+
+    def n(self, one: str, many: str, count: int, **values: object) -> str:
+        """A text for a number, which stands for `{n}`."""
+        return self.t(one if count == 1 else many, n=f"{count:,}", **values)
+
+    def text(self, name: str, otherwise: str = "") -> str:
+        """A text that the act was sent with; `Refused` if it is something else."""
+        value = self.given.get(name, otherwise)
+        if not isinstance(value, str):
+            raise Refused(f"{name} is no text")
+        return value
+
+    def number(self, name: str) -> int:
+        try:
+            return int(self.given[name])
+        except (KeyError, TypeError, ValueError) as error:
+            raise Refused(f"{name} is no number") from error
+
+
+class Said(NamedTuple):
+    """What an act tells: a line, an act that undoes it, and where to go on."""
+
+    text: str = ""
+    undo: Mapping[str, Any] | None = None
+    go: str = ""
+
+
+Act = Callable[[Desk], Said | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the studio.
+
+    Attributes:
+        path: below /owner/, such as `study/{study_id}/watch`.
+        template: it extends `studio.html`.
+        view: the template's values; `Refused` if there is nothing to show.
+        acts: what the page can do, by name.
+        permission: what seeing the page needs.
+        needs: what an act needs, if it is not `MANAGE`.
+    """
+
+    path: str
+    template: str
+    view: Callable[[Desk], Mapping[str, object]]
+    acts: Mapping[str, Act] = field(default_factory=dict)
+    permission: Permission = Permission.READ
+    needs: Mapping[str, Permission] = field(default_factory=dict)
+
+
+def add_page(app: FastAPI, studio: Studio, page: Page) -> None:
+    address = f"{OWNER}/{page.path}"
+
+    @app.get(address)
+    def shown(request: Request) -> Response:
+        desk = desk_of(studio, request, page.permission)
+        response = page_response(desk, page)
+        if request.query_params.get("language") in LANGUAGES:
+            set_language(response, desk)
+        return response
+
+    @app.post(address)
+    async def act(request: Request) -> Response:
+        body = await request.body()
+        return await run_in_threadpool(acted, studio, page, request, body)
+
+
+def set_language(response: Response, desk: Desk) -> None:
+    path = desk.request.scope.get("root_path", "") + OWNER
+    response.set_cookie(
+        LANGUAGE_COOKIE, desk.language, max_age=YEAR, path=path, samesite="lax", httponly=True
+    )
+
+
+def acted(studio: Studio, page: Page, request: Request, body: bytes) -> Response:
+    """Perform an act, and reply with the page as it is now, or with what was refused."""
+    try:
+        given = parse_json(body.decode("utf-8", "replace"), "the request")
+    except HsfiqError as error:
+        return JSONResponse({"error": str(error)}, 422)
+    name = given.get("act") if isinstance(given, dict) else None
+    if not isinstance(name, str) or name not in page.acts:
+        return JSONResponse({"error": "this page cannot do that"}, 422)
+    desk = desk_of(studio, request, page.needs.get(name, Permission.MANAGE), given)
+    try:
+        said = page.acts[name](desk) or Said()
+    except Unavailable:
+        raise
+    except HsfiqError as error:
+        return refusal(desk, error)
+    reply: dict[str, Any] = {"say": said.text, "undo": said.undo, "go": said.go}
+    if not said.go:
+        reply["page"] = bytes(page_response(desk, page).body).decode()
+    return JSONResponse(reply, headers={"Cache-Control": "no-store"})
+
+
+def refusal(desk: Desk, error: HsfiqError) -> Response:
+    reply: dict[str, Any] = {"error": str(error) if error.where else desk.t(str(error))}
+    if isinstance(error, ChangedElsewhere):
+        reply |= {
+            "value": error.value,
+            "by": error.changed_by,
+            "at": error.changed_at.isoformat(),
+        }
+    return JSONResponse(reply, error.status if isinstance(error, Refused) else 422)
+
+
+def desk_of(
+    studio: Studio, request: Request, permission: Permission, given: Mapping[str, Any] | None = None
+) -> Desk:
+    user = studio.identities.require(request)
+    require_permission(user, permission)
+    return Desk(studio, request, user, language_of(request), given or {})
+
+
+def language_of(request: Request) -> str:
+    for chosen in (request.query_params.get("language"), request.cookies.get(LANGUAGE_COOKIE)):
+        if chosen in LANGUAGES:
+            return str(chosen)
+    return preferred(request.headers.get("accept-language", ""), tuple(LANGUAGES)) or "en"
+
+
+def page_response(desk: Desk, page: Page) -> Response:
+    try:
+        values, status = page.view(desk), 200
+        template = page.template
+    except Unavailable:
+        raise
+    except Refused as error:
+        values, status = {"title": desk.t("Not found"), "reason": desk.t(error.what)}, 404
+        template = "studio_missing.html"
+    content = render(template, **frame(desk), **values)
+    return HTMLResponse(content, status, headers={"Cache-Control": "no-store"})
+
+
+def frame(desk: Desk) -> dict[str, object]:
+    """What the frame of each page shows."""
+    return {
+        "desk": desk,
+        "t": desk.t,
+        "n": desk.n,
+        "root": desk.root,
+        "language": desk.language,
+        "languages": LANGUAGES,
+        "now": datetime.now(UTC),
+        "version": VERSION,
+    }
+
+
+# The style sheet and the scripts of the pages.
+
+FILES = {
+    path.name: path.read_bytes() for path in sorted((FOLDER / "static" / "studio").glob("*.*s"))
+}
+VERSION = sha256(b"\0".join(FILES.values())).hexdigest()[:16]
+MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}
+
+
+def add_files(app: FastAPI) -> None:
+    @app.get(f"{OWNER}/files/{{version}}/{{name}}")
+    def file(version: str, name: str) -> Response:
+        if version != VERSION or name not in FILES:
+            return Response(status_code=404)
+        cached = {"Cache-Control": "private, max-age=31536000, immutable"}
+        return Response(
+            FILES[name], media_type=MEDIA_TYPES[name.rpartition(".")[2]], headers=cached
+        )

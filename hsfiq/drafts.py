@@ -1,0 +1,504 @@
+"""Drafts: studies that are set up in the browser, from uploaded images, queries and ranked lists.
+
+A draft holds the tables of study.toml as they were entered, whether they are valid or not, and
+which of the uploaded files are used for what. `draw` makes the study, with the functions that
+`hsfiq init` uses.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record
+from hsfiq.collect.studies import find_study
+from hsfiq.db.engine import Database, added
+from hsfiq.db.source_tables import Dataset
+from hsfiq.db.studio_tables import Draft, DraftChange
+from hsfiq.db.tables import Study
+from hsfiq.errors import ConfigErrors, HsfiqError, Refused, UnreadableInput
+from hsfiq.images.check import Track
+from hsfiq.images.folder import ImageFolder, OwnImages
+from hsfiq.importing import dataset_named, ids_of_images, import_queries, import_runs
+from hsfiq.jobs import uploads_home
+from hsfiq.kinds import KINDS
+from hsfiq.project import draw_config, lists_of
+from hsfiq.readers import own_queries
+from hsfiq.readers.own_queries import PlacedQuery, WrongRow
+from hsfiq.readers.runs import PlacedList
+from hsfiq.study.config import StudyConfig, config_of, is_study_name
+from hsfiq.study.config_file import config_with_errors
+
+# What a draft holds.
+
+Role = Literal["images", "queries", "lists", "unused"]
+
+
+class DraftFile(BaseModel):
+    """An uploaded file that has arrived completely; an archive's images are in `images/`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    role: Role
+    size: int
+    sha256: str = ""
+    count: int = 0
+    """Of an archive or a folder, its images."""
+    note: str = ""
+    """Why a file is not used."""
+    system: str = ""
+    """Of a file of ranked lists, the system's name where the file has none."""
+
+
+class Pay(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    per_hour: float
+    currency: str
+
+
+class Content(BaseModel):
+    """What a draft holds.
+
+    Attributes:
+        config: the tables of study.toml with the keys that were entered, of any type.
+        files: the uploaded files, in the order of their arrival.
+        dataset: the name of a dataset that is used in place of uploaded images and queries.
+        columns: which column of the table of queries is which of ours, by our name.
+        repairs: what replaces cells of wrong rows, by the row's number and our column's name; a
+            row without columns is left out.
+        pay: what participants are paid.
+        walked: who has walked through the study as a participant, and when, in ISO 8601.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    config: dict[str, Any] = {}
+    files: tuple[DraftFile, ...] = ()
+    dataset: str = ""
+    columns: dict[str, str] = {}
+    repairs: dict[str, dict[str, str]] = {}
+    pay: Pay | None = None
+    walked: tuple[tuple[str, str], ...] = ()
+
+    def value(self, key: str, otherwise: Any = "") -> Any:
+        """What was entered for a key of study.toml, such as `design.k`."""
+        found: Any = self.config
+        for part in key.split("."):
+            if isinstance(found, list) and part.isdecimal() and int(part) < len(found):
+                found = found[int(part)]
+            elif isinstance(found, dict) and part in found:
+                found = found[part]
+            else:
+                return otherwise
+        return found
+
+    def with_value(self, key: str, value: Any) -> Content:
+        """The content with a key of study.toml; None removes the key."""
+        return self.model_copy(update={"config": put(self.config, key.split("."), value)})
+
+    def file(self, name: str) -> DraftFile | None:
+        return next((file for file in self.files if file.name == name), None)
+
+    def with_file(self, file: DraftFile) -> Content:
+        """The content with a file in place of one of the same name."""
+        others = tuple(other for other in self.files if other.name != file.name)
+        return self.model_copy(update={"files": (*others, file)})
+
+    def without_file(self, name: str) -> Content:
+        files = tuple(file for file in self.files if file.name != name)
+        return self.model_copy(update={"files": files})
+
+    def of_role(self, role: Role) -> list[DraftFile]:
+        return [file for file in self.files if file.role == role]
+
+
+def put(tables: Any, path: Sequence[str], value: Any) -> Any:
+    """A copy of nested tables and lists with another value at a path; None removes it."""
+    first, *rest = path
+    if isinstance(tables, list):
+        number = int(first)
+        items = [*tables, *([{}] if number == len(tables) else [])]
+        if not 0 <= number < len(items):
+            raise Refused(f"there is no {first} to change")
+        inner = put(items[number], rest, value) if rest else value
+        return [*items[:number], *([] if inner is None else [inner]), *items[number + 1 :]]
+    copy = dict(tables) if isinstance(tables, dict) else {}
+    inner = put(copy.get(first, {}), rest, value) if rest else value
+    if inner is None:
+        copy.pop(first, None)
+        return copy
+    return copy | {first: inner}
+
+
+def new_content(name: str, title: str) -> Content:
+    """A new draft: the defaults of `hsfiq init`."""
+    return Content(
+        config={
+            "study": {"name": name, "title": title},
+            "design": {"questions_per_form": 25, "forms_per_participant": 1, "categories": "mixed"},
+            "checks": {"arithmetic": False, "gold": 1, "repeated": 1},
+            "queries": {"dataset": name},
+            "recruitment": {"mode": "invitation", "participants": 20},
+        }
+    )
+
+
+# Drafts in the database.
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A draft as it was read, with its folder; `study` is the name of the study drawn from it."""
+
+    id: int
+    token: str
+    content: Content
+    revision: int
+    changed_by: str
+    changed_at: datetime
+    folder: Path
+    can_undo: bool
+    study_id: int | None
+    study: str | None
+    status: str | None
+    """Of the study; None before it is drawn."""
+
+    @property
+    def name(self) -> str:
+        return str(self.content.value("study.name"))
+
+    @property
+    def title(self) -> str:
+        return str(self.content.value("study.title")) or self.name
+
+
+def create_draft(session: Session, actor: Actor, content: Content) -> Draft:
+    now = datetime.now(UTC)
+    draft = Draft(
+        token=secrets.token_hex(8),
+        content=content.model_dump(mode="json"),
+        revision=1,
+        created_by=actor.name,
+        created_at=now,
+        changed_by=actor.name,
+        changed_at=now,
+    )
+    record(session, actor, Action.DRAFT_CREATE, about=f"draft {draft.token}")
+    return added(session, draft)
+
+
+def free_name(session: Session, wanted: str) -> str:
+    """The name, with a number if a study, a dataset or a draft has it already."""
+    base = re.sub(r"[^A-Za-z0-9_.-]+", "-", wanted).strip("-.")[:30] or "study"
+    base = base if is_study_name(base) else f"study-{base}"
+    taken = {
+        *session.scalars(select(Study.name)),
+        *session.scalars(select(Dataset.name)),
+        *(
+            str(each.get("config", {}).get("study", {}).get("name"))
+            for each in session.scalars(select(Draft.content))
+        ),
+    }
+    names = (base if number == 1 else f"{base}-{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
+
+
+def draft_of_study(session: Session, study: Study, actor: Actor) -> Draft:
+    """The draft that a study was drawn from; of a study from a file, a new one with its config."""
+    draft = session.scalar(select(Draft).where(Draft.study_id == study.id))
+    if draft is None:
+        config = config_of(study)
+        content = Content(config=tables_of(config), dataset=config.queries.dataset)
+        draft = create_draft(session, actor, content)
+        draft.study_id = study.id
+        session.flush()
+    return draft
+
+
+def list_drafts(session: Session) -> Sequence[Draft]:
+    return session.scalars(select(Draft).order_by(Draft.changed_at.desc())).all()
+
+
+def find_draft(session: Session, token: str, *, lock: bool = False) -> Draft:
+    query = select(Draft).where(Draft.token == token)
+    draft = session.scalar(query.with_for_update() if lock else query)
+    if draft is None:
+        raise Refused("this study is no longer there", remedy="it was deleted, or it never existed")
+    return draft
+
+
+def snapshot(session: Session, database: Database, token: str) -> Snapshot:
+    draft = find_draft(session, token)
+    study = None if draft.study_id is None else session.get(Study, draft.study_id)
+    can_undo = session.scalar(
+        select(DraftChange.id).where(DraftChange.draft_id == draft.id).limit(1)
+    )
+    return Snapshot(
+        id=draft.id,
+        token=draft.token,
+        content=Content.model_validate(draft.content),
+        revision=draft.revision,
+        changed_by=draft.changed_by,
+        changed_at=draft.changed_at,
+        folder=draft_folder(database, token),
+        can_undo=can_undo is not None,
+        study_id=draft.study_id,
+        study=None if study is None else study.name,
+        status=None if study is None else study.status,
+    )
+
+
+def draft_folder(database: Database, token: str) -> Path:
+    return uploads_home(database) / "drafts" / token
+
+
+def change_draft(
+    session: Session, token: str, actor: Actor, change: Callable[[Content], Content]
+) -> Draft:
+    """Change a draft's content, so that the change can be undone."""
+    draft = find_draft(session, token, lock=True)
+    before = Content.model_validate(draft.content)
+    after = change(before)
+    if after == before:
+        return draft
+    session.add(
+        DraftChange(draft_id=draft.id, revision=draft.revision, content_before=draft.content)
+    )
+    store(draft, after, actor)
+    session.flush()
+    return draft
+
+
+def undo(session: Session, token: str, actor: Actor) -> Draft:
+    """Undo the last change that was not undone; `Refused` if there is none."""
+    draft = find_draft(session, token, lock=True)
+    changes = select(DraftChange).where(DraftChange.draft_id == draft.id)
+    last = session.scalar(changes.order_by(DraftChange.revision.desc()).limit(1))
+    if last is None:
+        raise Refused("there is nothing to undo")
+    store(draft, Content.model_validate(last.content_before), actor)
+    session.delete(last)
+    session.flush()
+    return draft
+
+
+def store(draft: Draft, content: Content, actor: Actor) -> None:
+    draft.content = content.model_dump(mode="json")
+    draft.revision += 1
+    draft.changed_by, draft.changed_at = actor.name, datetime.now(UTC)
+
+
+class ChangedElsewhere(Refused):
+    """A field was changed in another tab or by somebody else; `value` is what it holds now."""
+
+    status = 409
+
+    def __init__(self, value: Any, draft: Draft) -> None:
+        super().__init__("this was changed elsewhere")
+        self.value = value
+        self.changed_by, self.changed_at = draft.changed_by, draft.changed_at
+
+
+def save_value(
+    session: Session, token: str, actor: Actor, key: str, value: Any, seen: Any
+) -> Draft:
+    """Store what was entered for a key of study.toml in place of the value that was seen."""
+    draft = find_draft(session, token, lock=True)
+    now = Content.model_validate(draft.content).value(key, None)
+    if now not in (seen, value) and not (now is None and seen in ("", None)):
+        raise ChangedElsewhere(now, draft)
+    return change_draft(session, token, actor, lambda content: content.with_value(key, value))
+
+
+# study.toml.
+
+
+def toml_of(content: Content) -> str:
+    """study.toml with what was entered."""
+    head = "# Set up in the browser. All keys are in docs/study/reference.md.\n\n"
+    return head + tomli_w.dumps(without_empty(content.config), multiline_strings=True)
+
+
+def without_empty(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Without keys that hold nothing, which TOML cannot write."""
+    return {
+        key: without_empty(value) if isinstance(value, dict) else value
+        for key, value in tables.items()
+        if value is not None and value != {}
+    }
+
+
+def read_draft(content: Content, folder: Path) -> tuple[StudyConfig, dict[str, str]]:
+    """The config, and what is wrong with it by key; keys with errors have their defaults."""
+    return config_with_errors(folder / "study.toml", toml_of(content))
+
+
+def tables_of(config: StudyConfig) -> dict[str, Any]:
+    """The tables of study.toml for a config, with the keys that differ from the defaults."""
+    from dataclasses import asdict  # noqa: PLC0415
+
+    usual = asdict(StudyConfig(study=type(config.study)(name="", title="")))
+    tables: dict[str, Any] = {}
+    for name, table in as_json(asdict(config)).items():
+        given = {
+            key: value
+            for key, value in table.items()
+            if value is not None and value != as_json(usual[name])[key]
+        }
+        if name == "study":
+            translations = given.pop("translations", {})
+            given |= {
+                tag: {k: v for k, v in each.items() if v} for tag, each in translations.items()
+            }
+        if given:
+            tables[name] = given
+    return tables
+
+
+def as_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: as_json(inner) for key, inner in value.items()}
+    return [as_json(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+# The uploaded images, queries and lists.
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What the files of a draft hold; nothing is stored in the tables of the database yet.
+
+    `rows` are those of the table of queries, with repairs, without those that are left out.
+    `errors` has what is wrong with whole files, by their names.
+    """
+
+    images: OwnImages | None
+    rows: Sequence[PlacedQuery | WrongRow]
+    lists: Sequence[PlacedList]
+    errors: Mapping[str, str]
+
+    @property
+    def n_images(self) -> int:
+        return 0 if self.images is None else self.images.n_images
+
+    @property
+    def queries(self) -> list[PlacedQuery]:
+        return [row for row in self.rows if isinstance(row, PlacedQuery)]
+
+    @property
+    def wrong(self) -> list[WrongRow]:
+        return [row for row in self.rows if isinstance(row, WrongRow)]
+
+    @property
+    def systems(self) -> list[str]:
+        return list(dict.fromkeys(ranked.system for _, ranked in self.lists))
+
+    @property
+    def n_lists(self) -> Counter[str]:
+        """How many ranked lists each system has for the queries."""
+        known = {query.query_id for _, query in self.queries}
+        return Counter(ranked.system for _, ranked in self.lists if ranked.query_id in known)
+
+    @property
+    def answered(self) -> list[str]:
+        """The queries for which every system has a list."""
+        counts = Counter(ranked.query_id for _, ranked in self.lists)
+        return [q.query_id for _, q in self.queries if counts[q.query_id] == len(self.systems)]
+
+
+IMAGES, FILES = "images", "files"
+"""The folders of a draft's images, and of its other files."""
+
+
+def material_of(content: Content, folder: Path) -> Material:
+    """Read the files of a draft; what was read is kept until the draft changes."""
+    parts = content.model_dump_json(include={"files", "columns", "repairs"})
+    return _material(parts, folder)
+
+
+@lru_cache(maxsize=8)
+def _material(parts: str, folder: Path) -> Material:
+    content = Content.model_validate_json(parts)
+    images = OwnImages(ImageFolder(folder / IMAGES)) if content.of_role("images") else None
+    rows: list[PlacedQuery | WrongRow] = []
+    lists: list[PlacedList] = []
+    errors: dict[str, str] = {}
+    for file in content.of_role("queries"):
+        try:
+            image_id = (lambda _, name: name) if images is None else ids_of_images(images)
+            rows += own_queries.read(folder / FILES / file.name, image_id)
+        except HsfiqError as error:
+            errors[file.name] = str(error)
+    for file in content.of_role("lists"):
+        try:
+            lists += lists_of(folder / FILES / file.name, file.system or None)
+        except HsfiqError as error:
+            errors[file.name] = str(error)
+    return Material(images, rows, lists, errors)
+
+
+# Drawing the study.
+
+
+def draw(database: Database, token: str, actor: Actor, track: Track = iter) -> str:
+    """Import what the draft holds and draw its study as a draft; the study's name.
+
+    A study that was drawn before is drawn again, as long as nobody has enrolled.
+
+    Raises:
+        ConfigErrors, UnreadableInput: the draft is not complete, or its study cannot be drawn.
+    """
+    with database.reading() as session:
+        draft = snapshot(session, database, token)
+    config, errors = read_draft(draft.content, draft.folder)
+    if errors:
+        raise ConfigErrors([f"{key}: {what}" for key, what in errors.items()])
+    if draft.status not in (None, "draft"):
+        raise Refused(f"study {draft.study} has been opened already")
+    material = material_of(draft.content, draft.folder)
+    require_complete(draft, config, material)
+    with database.writing() as session:
+        dataset = dataset_named(
+            session,
+            config.queries.dataset,
+            None if draft.content.dataset else draft.folder / IMAGES,
+        )
+        import_queries(session, dataset, list(material.queries))
+        import_runs(session, dataset, material.lists)
+        record(session, actor, Action.DATA_IMPORT, about=f"dataset {dataset.name}")
+    with database.reading() as session:
+        before = find_study(session, config.study.name)
+        replaced = draft.study_id if before is None or before.id == draft.study_id else None
+    draw_config(database, config, actor, track, replaced)
+    with database.writing() as session:
+        row, study = find_draft(session, token, lock=True), find_study(session, config.study.name)
+        row.study_id = None if study is None else study.id
+    return config.study.name
+
+
+def require_complete(draft: Snapshot, config: StudyConfig, material: Material) -> None:
+    if not draft.content.dataset and not material.queries:
+        raise UnreadableInput("queries", "there is no query", "upload a table of queries")
+    if material.wrong:
+        raise UnreadableInput(
+            "queries", f"{len(material.wrong)} rows are wrong", "repair them or leave them out"
+        )
+    for name, what in material.errors.items():
+        raise UnreadableInput(name, what)
+    if KINDS[config.design.kind].needs_lists and not material.lists and not draft.content.dataset:
+        raise UnreadableInput("systems", "there is no ranked list", "upload those of each system")

@@ -1,0 +1,371 @@
+"""Jobs: commands of hsfiq that the server runs for owners, one at a time, in a process of its own.
+
+A job's folder holds what its commands write, their output (`log.txt`) and how far they are
+(`progress.json`). A job that the end of the server interrupted begins again with the command that
+was running.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from logging import getLogger
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+from typing import TypeVar
+
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
+
+from hsfiq.actors import Actor
+from hsfiq.db.engine import Database, added
+from hsfiq.db.sqlite import file_of
+from hsfiq.db.studio_tables import Job
+from hsfiq.errors import Refused
+from hsfiq.text import without_controls
+
+T = TypeVar("T")
+
+logger = getLogger(__name__)
+
+FOLDER = "{folder}"
+"""Stands for the job's folder in its commands."""
+
+VARIABLE, PARENT, ACTOR = "HSFIQ_JOB", "HSFIQ_JOB_PARENT", "HSFIQ_JOB_ACTOR"
+"""Tell a command the folder of its job, the process that it ends with, and who started the job."""
+
+HOME_VARIABLE = "HSFIQ_UPLOADS"
+
+
+def uploads_home(database: Database) -> Path:
+    """Where what owners upload is kept, and what jobs write: beside a SQLite file by default."""
+    named = os.environ.get(HOME_VARIABLE)
+    if named:
+        return Path(named)
+    url = database.engine.url
+    file = file_of(url) if url.get_backend_name() == "sqlite" else None
+    if file is not None:
+        return file.with_name(f"{file.name}.uploads")
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home) / "hsfiq" / "uploads"
+
+
+def job_folder(database: Database, job_id: int) -> Path:
+    return uploads_home(database) / "jobs" / str(job_id)
+
+
+# The queue.
+
+
+def add_job(
+    session: Session,
+    actor: Actor,
+    kind: str,
+    about: str,
+    commands: Sequence[Sequence[str]],
+    *,
+    study_id: int | None = None,
+    draft_id: int | None = None,
+    delay: timedelta = timedelta(0),
+) -> Job:
+    """Queue commands; a job of this kind for the same study or draft that waits or runs stays."""
+    same = select(Job).where(
+        Job.kind == kind,
+        Job.study_id.is_not_distinct_from(study_id),
+        Job.draft_id.is_not_distinct_from(draft_id),
+        Job.state.in_(("waiting", "running")),
+        Job.stop_asked.is_(False),
+    )
+    if session.scalar(same.limit(1)) is not None:
+        raise Refused(f"{about} is waiting or running already", remedy="wait, or stop it first")
+    now = datetime.now(UTC)
+    return added(
+        session,
+        Job(
+            kind=kind,
+            about=about,
+            study_id=study_id,
+            draft_id=draft_id,
+            commands=[list(command) for command in commands],
+            state="waiting",
+            created_by=actor.name,
+            created_at=now,
+            not_before=now + delay,
+        ),
+    )
+
+
+def ask_to_stop(session: Session, job_id: int) -> Job:
+    """Stop a job that waits; a running one ends within about a second."""
+    job = session.get(Job, job_id, with_for_update=True)
+    if job is None or job.state not in ("waiting", "running"):
+        raise Refused("this job has ended already")
+    job.stop_asked = True
+    if job.state == "waiting":
+        job.state, job.ended_at = "stopped", datetime.now(UTC)
+    session.flush()
+    return job
+
+
+def try_again(session: Session, job_id: int) -> Job:
+    """Queue a job that failed or was stopped again, from the command that did not end."""
+    job = session.get(Job, job_id, with_for_update=True)
+    if job is None or job.state not in ("failed", "stopped"):
+        raise Refused("this job is waiting or running, or it is done")
+    job.state, job.stop_asked, job.result, job.ended_at = "waiting", False, None, None
+    job.not_before = datetime.now(UTC)
+    session.flush()
+    return job
+
+
+def jobs_of(
+    session: Session, *, study_id: int | None = None, draft_id: int | None = None
+) -> Sequence[Job]:
+    """The jobs of a study or a draft, or else of all; the newest first."""
+    query = select(Job).order_by(Job.id.desc()).limit(100)
+    if study_id is not None:
+        query = query.where(Job.study_id == study_id)
+    if draft_id is not None:
+        query = query.where(Job.draft_id == draft_id)
+    return session.scalars(query).all()
+
+
+# How far a command is, for whoever looks at its job.
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many of how many things a command has done; `total` is 0 if nobody knows."""
+
+    label: str = ""
+    done: int = 0
+    total: int = 0
+    seconds: float = 0.0
+
+    @property
+    def share(self) -> float | None:
+        return self.done / self.total if self.total else None
+
+    @property
+    def minutes_left(self) -> float | None:
+        """None before enough is done to tell."""
+        if not self.total or self.done < 3 or self.seconds < 2:
+            return None
+        return self.seconds / self.done * (self.total - self.done) / 60
+
+
+PROGRESS_FILE, LOG_FILE = "progress.json", "log.txt"
+PROGRESS_SECONDS = 0.5
+
+
+def report_progress(rows: Sequence[T], label: str, folder: Path) -> Iterator[T]:
+    """Iterate over rows, and write how many are done to the folder twice a second."""
+    begun = monotonic()
+    written = -PROGRESS_SECONDS
+    for done, row in enumerate(rows):
+        now = monotonic()
+        if now - written >= PROGRESS_SECONDS:
+            write_progress(folder, Progress(label, done, len(rows), now - begun))
+            written = now
+        yield row
+    write_progress(folder, Progress(label, len(rows), len(rows), monotonic() - begun))
+
+
+def write_progress(folder: Path, progress: Progress) -> None:
+    draft = folder / f".{PROGRESS_FILE}"
+    values = {name: getattr(progress, name) for name in Progress.__slots__}
+    draft.write_text(json.dumps(values), encoding="utf-8")
+    draft.replace(folder / PROGRESS_FILE)
+
+
+def progress_of(folder: Path) -> Progress:
+    try:
+        return Progress(**json.loads((folder / PROGRESS_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return Progress()
+
+
+def log_of(folder: Path, longest: int = 20_000) -> str:
+    """The end of what the commands have printed."""
+    try:
+        content = (folder / LOG_FILE).read_bytes()
+    except OSError:
+        return ""
+    return without_controls(content[-longest:].decode("utf-8", "replace"))
+
+
+# The worker.
+
+LOST = timedelta(seconds=60)
+"""A running job whose server has not been heard of for longer waits again."""
+
+ALIVE_SECONDS = 10.0
+WAIT_SECONDS = 0.5
+END_SECONDS = 10.0
+
+
+@contextmanager
+def job_worker(database: Database) -> Iterator[None]:
+    """Within the block, a thread runs the jobs of the database."""
+    ended = Event()
+    thread = Thread(target=Worker(database, ended).run, name="jobs")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    database: Database
+    ended: Event
+
+    def run(self) -> None:
+        while not self.ended.wait(WAIT_SECONDS):
+            try:
+                job = self.next_job()
+                if job is not None:
+                    self.run_job(job)
+            except Refused as error:  # the database is away: later
+                logger.warning("jobs: %s", error)
+                self.ended.wait(ALIVE_SECONDS)
+
+    def next_job(self) -> Job | None:
+        """Take the job that has waited longest, unless another server runs one."""
+        now = datetime.now(UTC)
+        with self.database.reading() as session:
+            waits = Job.state.in_(("waiting", "running")), Job.not_before <= now
+            if session.scalar(select(Job.id).where(*waits).limit(1)) is None:
+                return None
+        with self.database.writing() as session:
+            if session.get_bind().dialect.name == "postgresql":
+                session.execute(text("LOCK TABLE jobs IN EXCLUSIVE MODE"))
+            for job in session.scalars(select(Job).where(Job.state == "running")):
+                if job.alive_at is None or job.alive_at < now - LOST:
+                    job.state = "waiting"
+                else:
+                    return None
+            session.flush()
+            due = Job.state == "waiting", Job.not_before <= now
+            first = session.scalar(
+                select(Job).where(*due).order_by(Job.not_before, Job.id).limit(1)
+            )
+            if first is not None:
+                first.state, first.started_at, first.alive_at = "running", now, now
+            return first
+
+    def run_job(self, job: Job) -> None:
+        folder = job_folder(self.database, job.id)
+        folder.mkdir(parents=True, exist_ok=True)
+        for step in range(job.step, len(job.commands)):
+            (folder / PROGRESS_FILE).unlink(missing_ok=True)
+            command = [part.replace(FOLDER, str(folder.resolve())) for part in job.commands[step]]
+            outcome = self.run_command(job, command)
+            if outcome == "interrupted":
+                return self.update(job.id, state="waiting")
+            if outcome != "done":
+                return self.update(job.id, state=outcome, result=last_line(folder))
+            self.update(job.id, step=step + 1)
+        return self.update(job.id, state="done", result=last_line(folder))
+
+    def run_command(self, job: Job, command: Sequence[str]) -> str:
+        """Run one command to its end: done, failed, stopped, or interrupted by the server's end."""
+        folder = job_folder(self.database, job.id)
+        with (folder / LOG_FILE).open("ab") as log:
+            log.write(f"$ hsfiq {' '.join(command)}\n".encode())
+            log.flush()
+            process = subprocess.Popen(  # noqa: S603 -- our own command, without a shell
+                [sys.executable, "-m", "hsfiq", *command],
+                cwd=folder,
+                env=self.environment(job, folder),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            heard = monotonic()
+            while True:
+                try:
+                    return "done" if process.wait(WAIT_SECONDS) == 0 else "failed"
+                except subprocess.TimeoutExpired:
+                    pass
+                if self.ended.is_set():
+                    end(process)
+                    return "interrupted"
+                if self.is_stopped(job.id):
+                    end(process)
+                    return "stopped"
+                if monotonic() - heard > ALIVE_SECONDS:
+                    heard = monotonic()
+                    self.update(job.id, alive_at=datetime.now(UTC))
+
+    def environment(self, job: Job, folder: Path) -> Mapping[str, str]:
+        """The address of the database is in no argument, which other users of the machine see."""
+        url = self.database.engine.url
+        file = file_of(url) if url.get_backend_name() == "sqlite" else None
+        address = (
+            url.render_as_string(hide_password=False)
+            if file is None
+            else f"sqlite:///{file.resolve()}"
+        )
+        return os.environ | {
+            "HSFIQ_DATABASE_URL": address,
+            HOME_VARIABLE: str(uploads_home(self.database).resolve()),
+            VARIABLE: str(folder.resolve()),
+            PARENT: str(os.getpid()),
+            ACTOR: job.created_by,
+        }
+
+    def is_stopped(self, job_id: int) -> bool:
+        with self.database.reading() as session:
+            job = session.get(Job, job_id)
+            return job is None or job.stop_asked
+
+    def update(self, job_id: int, **values: object) -> None:
+        with self.database.writing() as session:
+            job = session.get(Job, job_id)
+            if job is None:
+                return
+            for name, value in values.items():
+                setattr(job, name, value)
+            if job.state in ("done", "failed", "stopped"):
+                job.ended_at = datetime.now(UTC)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def last_line(folder: Path) -> str:
+    lines = [line for line in log_of(folder).splitlines() if line.strip()]
+    return lines[-1] if lines and not lines[-1].startswith("$ ") else ""
+
+
+def become_job() -> None:
+    """In a command of a job: yield to other processes, and end when the server does."""
+    parent = os.environ.get(PARENT)
+    if not parent:
+        return
+    if hasattr(os, "nice"):
+        os.nice(10)
+
+    def watch() -> None:
+        ended = Event()
+        while os.getppid() == int(parent):
+            ended.wait(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
