@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import tomli_w
@@ -22,11 +23,12 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.actors import Action, Actor
+from hsfiq.actors import OWNER, Action, Actor
 from hsfiq.audit import record
 from hsfiq.collect.studies import find_study
-from hsfiq.db.engine import Database, added
+from hsfiq.db.engine import Database, added, open_database
 from hsfiq.db.source_tables import Dataset
+from hsfiq.db.sqlite import sqlite_url
 from hsfiq.db.studio_tables import Draft, DraftChange
 from hsfiq.db.tables import Study
 from hsfiq.errors import ConfigErrors, HsfiqError, Refused, UnreadableInput
@@ -39,8 +41,10 @@ from hsfiq.project import draw_config, lists_of
 from hsfiq.readers import own_queries
 from hsfiq.readers.own_queries import PlacedQuery, WrongRow
 from hsfiq.readers.runs import PlacedList
+from hsfiq.study.capacity import Budget, budget_of, require_enough_forms
 from hsfiq.study.config import StudyConfig, config_of, is_study_name
 from hsfiq.study.config_file import config_with_errors
+from hsfiq.study.design import chosen_queries, draw_study
 
 # What a draft holds.
 
@@ -465,34 +469,94 @@ def draw(database: Database, token: str, actor: Actor, track: Track = iter) -> s
     """
     with database.reading() as session:
         draft = snapshot(session, database, token)
-    config, errors = read_draft(draft.content, draft.folder)
-    if errors:
-        raise ConfigErrors([f"{key}: {what}" for key, what in errors.items()])
     if draft.status not in (None, "draft"):
         raise Refused(f"study {draft.study} has been opened already")
-    material = material_of(draft.content, draft.folder)
-    require_complete(draft, config, material)
-    with database.writing() as session:
-        dataset = dataset_named(
-            session,
-            config.queries.dataset,
-            None if draft.content.dataset else draft.folder / IMAGES,
-        )
-        import_queries(session, dataset, list(material.queries))
-        import_runs(session, dataset, material.lists)
-        record(session, actor, Action.DATA_IMPORT, about=f"dataset {dataset.name}")
+    config, material = complete(draft.content, draft.folder)
+    store_material(database, draft.content, draft.folder, config, material, actor)
     with database.reading() as session:
         before = find_study(session, config.study.name)
-        replaced = draft.study_id if before is None or before.id == draft.study_id else None
-    draw_config(database, config, actor, track, replaced)
+        is_own = draft.study_id is not None and (before is None or before.id == draft.study_id)
+    draw_config(database, config, actor, track, draft.study_id if is_own else None)
     with database.writing() as session:
         row, study = find_draft(session, token, lock=True), find_study(session, config.study.name)
         row.study_id = None if study is None else study.id
     return config.study.name
 
 
-def require_complete(draft: Snapshot, config: StudyConfig, material: Material) -> None:
-    if not draft.content.dataset and not material.queries:
+def complete(content: Content, folder: Path) -> tuple[StudyConfig, Material]:
+    """The config and the files' content of a draft that can be drawn; an error otherwise."""
+    config, errors = read_draft(content, folder)
+    if errors:
+        raise ConfigErrors([f"{key}: {what}" for key, what in errors.items()])
+    material = material_of(content, folder)
+    require_complete(content, config, material)
+    return config, material
+
+
+def store_material(
+    database: Database,
+    content: Content,
+    folder: Path,
+    config: StudyConfig,
+    material: Material,
+    actor: Actor,
+) -> None:
+    """Import the queries and ranked lists of a draft; what was imported before is left out."""
+    root = None if content.dataset else folder / IMAGES
+    with database.writing() as session:
+        dataset = dataset_named(session, config.queries.dataset, root)
+        import_queries(session, dataset, list(material.queries))
+        import_runs(session, dataset, material.lists)
+        record(session, actor, Action.DATA_IMPORT, about=f"dataset {dataset.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What drawing the study would give: its budget, or the reason why it cannot be drawn."""
+
+    problem: str = ""
+    budget: Budget | None = None
+
+
+def trial_of(content: Content, folder: Path) -> Trial:
+    """Draw the study of a draft with own images in memory, and forget it again.
+
+    A study of a dataset that is in the database is not tried.
+    """
+    if content.dataset:
+        return Trial()
+    return _trial(content.model_dump_json(exclude={"walked"}), folder)
+
+
+@lru_cache(maxsize=8)
+def _trial(text: str, folder: Path) -> Trial:
+    content = Content.model_validate_json(text)
+    try:
+        config, material = complete(content, folder)
+    except HsfiqError as error:
+        return Trial(first_line(error))
+    with TemporaryDirectory() as place:
+        database = open_database(sqlite_url(Path(place) / "trial.db"))
+        try:
+            store_material(database, content, folder, config, material, OWNER)
+            with database.writing() as session:
+                queries = chosen_queries(session, config)
+                study = draw_study(session, config, queries, status="draft")
+                require_enough_forms(session, study, config)
+                per_hour = None if content.pay is None else content.pay.per_hour
+                return Trial(budget=budget_of(session, study, config, per_hour))
+        except HsfiqError as error:
+            return Trial(first_line(error))
+        finally:
+            database.close()
+
+
+def first_line(error: HsfiqError) -> str:
+    return str(error).splitlines()[0]
+
+
+def require_complete(content: Content, config: StudyConfig, material: Material) -> None:
+    if not content.dataset and not material.queries:
         raise UnreadableInput("queries", "there is no query", "upload a table of queries")
     if material.wrong:
         raise UnreadableInput(
@@ -500,5 +564,5 @@ def require_complete(draft: Snapshot, config: StudyConfig, material: Material) -
         )
     for name, what in material.errors.items():
         raise UnreadableInput(name, what)
-    if KINDS[config.design.kind].needs_lists and not material.lists and not draft.content.dataset:
+    if KINDS[config.design.kind].needs_lists and not material.lists and not content.dataset:
         raise UnreadableInput("systems", "there is no ranked list", "upload those of each system")
