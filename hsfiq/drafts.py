@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -37,7 +38,7 @@ from hsfiq.images.folder import ImageFolder, OwnImages
 from hsfiq.importing import dataset_named, ids_of_images, import_queries, import_runs
 from hsfiq.jobs import uploads_home
 from hsfiq.kinds import KINDS
-from hsfiq.project import draw_config, lists_of
+from hsfiq.project import Pay, draw_config, lists_of
 from hsfiq.readers import own_queries
 from hsfiq.readers.own_queries import PlacedQuery, WrongRow
 from hsfiq.readers.runs import PlacedList
@@ -66,13 +67,6 @@ class DraftFile(BaseModel):
     """Why a file is not used."""
     system: str = ""
     """Of a file of ranked lists, the system's name where the file has none."""
-
-
-class Pay(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    per_hour: float
-    currency: str
 
 
 class Content(BaseModel):
@@ -510,6 +504,22 @@ def store_material(
         record(session, actor, Action.DATA_IMPORT, about=f"dataset {dataset.name}")
 
 
+@contextmanager
+def with_material(database: Database, content: Content, folder: Path) -> Iterator[Database]:
+    """A database with what the study of a draft is drawn from: the own one for its dataset."""
+    if content.dataset:
+        yield database
+        return
+    config, material = complete(content, folder)
+    with TemporaryDirectory() as place:
+        copy = open_database(sqlite_url(Path(place) / "material.db"))
+        try:
+            store_material(copy, content, folder, config, material, OWNER)
+            yield copy
+        finally:
+            copy.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """What drawing the study would give: its budget, or the reason why it cannot be drawn."""
@@ -518,37 +528,29 @@ class Trial:
     budget: Budget | None = None
 
 
-def trial_of(content: Content, folder: Path) -> Trial:
-    """Draw the study of a draft with own images in memory, and forget it again.
+def trial_of(database: Database, content: Content, folder: Path) -> Trial:
+    """Draw the study of a draft with own images in a database that is deleted again.
 
     A study of a dataset that is in the database is not tried.
     """
     if content.dataset:
         return Trial()
-    return _trial(content.model_dump_json(exclude={"walked"}), folder)
+    return _trial(database, content.model_dump_json(exclude={"walked"}), folder)
 
 
 @lru_cache(maxsize=8)
-def _trial(text: str, folder: Path) -> Trial:
+def _trial(database: Database, text: str, folder: Path) -> Trial:
     content = Content.model_validate_json(text)
     try:
-        config, material = complete(content, folder)
+        config, _ = complete(content, folder)
+        with with_material(database, content, folder) as copy, copy.writing() as session:
+            queries = chosen_queries(session, config)
+            study = draw_study(session, config, queries, status="draft")
+            require_enough_forms(session, study, config)
+            per_hour = None if content.pay is None else content.pay.per_hour
+            return Trial(budget=budget_of(session, study, config, per_hour))
     except HsfiqError as error:
         return Trial(first_line(error))
-    with TemporaryDirectory() as place:
-        database = open_database(sqlite_url(Path(place) / "trial.db"))
-        try:
-            store_material(database, content, folder, config, material, OWNER)
-            with database.writing() as session:
-                queries = chosen_queries(session, config)
-                study = draw_study(session, config, queries, status="draft")
-                require_enough_forms(session, study, config)
-                per_hour = None if content.pay is None else content.pay.per_hour
-                return Trial(budget=budget_of(session, study, config, per_hour))
-        except HsfiqError as error:
-            return Trial(first_line(error))
-        finally:
-            database.close()
 
 
 def first_line(error: HsfiqError) -> str:

@@ -27,6 +27,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Collect answers": {
         "init": ("project:app", "Make a study of your own images, queries and lists."),
         "rehearse": ("project:app", "Let simulated annotators try a project's study."),
+        "draft": ("project:draft_app", "Draw and rehearse studies set up in the browser."),
         "demo": ("demo:app", "Serve a ready study with drawn garments."),
         "serve": ("serve:app", "Serve the studies of a database in the browser."),
         "study": ("running_study:app", "Create, open, change and close studies."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -12,13 +13,16 @@ import typer
 
 from hsfiq.cli.common import (
     RELEASES,
+    DatabaseOption,
     JsonOption,
     named_run,
+    open_chosen,
     opened_images,
     print_result,
     print_text,
     progress,
     project_around,
+    table_text,
     warn,
 )
 from hsfiq.errors import HsfiqError, UnreadableInput
@@ -26,9 +30,13 @@ from hsfiq.text import count_text
 
 if TYPE_CHECKING:
     from hsfiq.db.engine import Database
+    from hsfiq.drafts import Snapshot
     from hsfiq.project import Choices, Made, Pay, Platform, Sources
+    from hsfiq.rehearsal import Fits
+    from hsfiq.study.config import StudyConfig
 
 app = typer.Typer()
+draft_app = typer.Typer(help="Studies that are set up in the browser.", no_args_is_help=True)
 
 T = TypeVar("T")
 
@@ -349,17 +357,12 @@ def rehearse(
     The folder rehearsal/ in the project gets the release, the report and the list of payments.
     Nothing is stored in the project's own database.
     """
-    from hsfiq.actors import command_line
-    from hsfiq.atomic_files import draft_folder, write_report
-    from hsfiq.cli.analyze import reported
     from hsfiq.db.engine import open_database
-    from hsfiq.db.sqlite import sqlite_url
     from hsfiq.images.folder import OwnImages
     from hsfiq.images.store import open_images
     from hsfiq.importing import ids_of_images
-    from hsfiq.project import DATABASE_FILE, pay_list, project_in
-    from hsfiq.rehearsal import read_fits, stated_strengths, systems_of
-    from hsfiq.rehearsal import rehearse as answer_copy
+    from hsfiq.project import project_in
+    from hsfiq.rehearsal import read_fits
     from hsfiq.study.config_file import read_config
 
     project = project_in(project_around(folder.absolute()) or folder)
@@ -371,34 +374,68 @@ def rehearse(
     fits = None
     if scores is not None:
         fits = read_fits(scores, ids_of_images(OwnImages(open_images(project.images()))))
-    strengths = stated_strengths(systems_of(source, config), strengths_in(strength or []), seed)
-    with draft_folder(out) as draft:
-        target = open_database(sqlite_url(draft / DATABASE_FILE))
-        try:
-            people, actor = progress("annotators"), command_line()
-            name = answer_copy(source, target, config, strengths, seed, actor, people, fits)
-            release = release_of(target, name, draft / RELEASES)
-            payments = pay_list(target, name, project.pay)
-        finally:
-            target.close()
-        (draft / "payments.csv").write_text(payments, encoding="utf-8")
-        result, lines, files = reported(release)
-        write_report(files, draft / "report")
+    rehearsed = write_rehearsal(source, config, project.pay, out, strength or [], seed, fits)
+    strengths = rehearsed.strengths
     known = {"strengths": strengths} if fits is None else {"scores": str(scores)}
-    result = {"project": str(folder), "simulated": True} | known | result
+    result = {"project": str(folder), "simulated": True} | known | rehearsed.result
     shown = relative(out)
-    drawn = ", ".join(f"{name} {value:+.2f}" for name, value in strengths.items())
-    stated = "as stated" if len(strength or []) == len(strengths) else f"drawn with seed {seed}"
-    who = f"prefer systems by these strengths ({stated}): {drawn}"
+    who = rehearsed.who if fits is None else f"judge images by {scores}"
     text = [
-        f"SIMULATED: annotators who {who if fits is None else f'judge images by {scores}'}",
+        f"SIMULATED: annotators who {who}",
         "",
-        *lines,
+        *rehearsed.lines,
         "",
         f"All of it is simulated: {shown}/report/report.html, {RELEASES}/ and payments.csv beside.",
         f"Next: cd {relative(project.folder)}; hsfiq serve    (opens the study, prints the links)",
     ]
     print_result(result, "\n".join(text), as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What simulated annotators were like, and the report on their answers."""
+
+    strengths: dict[str, float]
+    who: str
+    result: dict[str, Any]
+    lines: list[str]
+
+
+def write_rehearsal(
+    source: Database,
+    config: StudyConfig,
+    pay: Pay | None,
+    out: Path,
+    stated: Sequence[str],
+    seed: int,
+    fits: Fits | None = None,
+) -> Rehearsed:
+    """Let simulated annotators answer a copy of a study; write release, report and pay list."""
+    from hsfiq.actors import command_line
+    from hsfiq.atomic_files import draft_folder, write_report
+    from hsfiq.cli.analyze import reported
+    from hsfiq.db.engine import open_database
+    from hsfiq.db.sqlite import sqlite_url
+    from hsfiq.project import DATABASE_FILE, pay_list
+    from hsfiq.rehearsal import rehearse, stated_strengths, systems_of
+
+    strengths = stated_strengths(systems_of(source, config), strengths_in(stated), seed)
+    with draft_folder(out) as draft:
+        target = open_database(sqlite_url(draft / DATABASE_FILE))
+        try:
+            people, actor = progress("annotators"), command_line()
+            name = rehearse(source, target, config, strengths, seed, actor, people, fits)
+            release = release_of(target, name, draft / RELEASES)
+            payments = pay_list(target, name, pay)
+        finally:
+            target.close()
+        (draft / "payments.csv").write_text(payments, encoding="utf-8")
+        result, lines, files = reported(release)
+        write_report(files, draft / "report")
+    drawn = ", ".join(f"{name} {value:+.2f}" for name, value in strengths.items())
+    how = "as stated" if len(stated) == len(strengths) else f"drawn with seed {seed}"
+    who = f"prefer systems by these strengths ({how}): {drawn}"
+    return Rehearsed(strengths, who, result, lines)
 
 
 REHEARSAL = "rehearsal"
@@ -435,3 +472,101 @@ def release_of(database: Database, study: str, parent: Path) -> Path:
 
 def relative(path: Path) -> Path:
     return Path(os.path.relpath(path))
+
+
+# `hsfiq draft`: studies that are set up in the browser. Their pages run the same functions.
+
+DraftArgument = Annotated[
+    str, typer.Argument(metavar="DRAFT", help="The draft, as `hsfiq draft list` names it.")
+]
+
+
+@draft_app.command("list", epilog="Example: hsfiq draft list")
+def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+    """List the drafts, the one that was changed last first."""
+    from hsfiq.drafts import list_drafts, snapshot
+
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        drafts = [snapshot(session, opened, each.token) for each in list_drafts(session)]
+    rows = [
+        {
+            "draft": draft.token,
+            "study": draft.name,
+            "title": draft.title,
+            "status": draft.status,
+            "changed_by": draft.changed_by,
+            "changed_at": draft.changed_at.isoformat(),
+        }
+        for draft in drafts
+    ]
+    columns = ("draft", "study", "title", "status", "changed_by")
+    cells = [[row[name] or "not drawn" for name in columns] for row in rows]
+    print_result({"drafts": rows}, table_text(columns, cells) or "no draft", as_json=as_json)
+
+
+@draft_app.command(epilog="Example: hsfiq draft show 0123456789abcdef > study.toml")
+def show(ctx: typer.Context, draft: DraftArgument, database: DatabaseOption = None) -> None:
+    """Print the study.toml of a draft."""
+    from hsfiq.drafts import toml_of
+
+    print_text(toml_of(chosen_draft(ctx, database, draft)[1].content).rstrip())
+
+
+@draft_app.command(epilog="Example: hsfiq draft draw 0123456789abcdef --open")
+def draw(
+    ctx: typer.Context,
+    draft: DraftArgument,
+    opens: Annotated[bool, typer.Option("--open", help="Also open the study.")] = False,
+    database: DatabaseOption = None,
+) -> None:
+    """Import the images, queries and lists of a draft, and draw its study."""
+    from hsfiq.actors import command_line
+    from hsfiq.cli.study import open_draft
+    from hsfiq.drafts import draw as draw_study
+
+    opened, found = chosen_draft(ctx, database, draft)
+    name = draw_study(opened, found.token, command_line(), progress("images"))
+    if opens:
+        open_draft(opened, name)
+    print_text(f"study {name}: {'open' if opens else 'drawn as a draft'}")
+
+
+@draft_app.command("rehearse", epilog="Example: hsfiq draft rehearse 0123456789abcdef --out trial")
+def rehearse_draft(
+    ctx: typer.Context,
+    draft: DraftArgument,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder of what it writes.")],
+    strength: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=X", help="A system's strength in log odds of a preference."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of annotators and answers.")] = 0,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let simulated annotators answer a copy of a draft's study, as `hsfiq rehearse` does."""
+    from hsfiq.drafts import complete, with_material
+
+    opened, found = chosen_draft(ctx, database, draft)
+    config, _ = complete(found.content, found.folder)
+    with with_material(opened, found.content, found.folder) as source:
+        pay = found.content.pay
+        rehearsed = write_rehearsal(source, config, pay, out, strength or [], seed)
+    result = {"draft": draft, "simulated": True, "strengths": rehearsed.strengths}
+    lines = [f"SIMULATED: annotators who {rehearsed.who}", "", *rehearsed.lines]
+    print_result(result | rehearsed.result, "\n".join(lines), as_json=as_json)
+
+
+def chosen_draft(ctx: typer.Context, database: str | None, token: str) -> tuple[Database, Snapshot]:
+    from hsfiq.drafts import snapshot
+    from hsfiq.errors import Refused
+
+    opened = open_chosen(ctx, database, create=False)
+    try:
+        with opened.reading() as session:
+            return opened, snapshot(session, opened, token)
+    except Refused as error:
+        raise UnreadableInput(
+            "DRAFT", f"there is no draft {token!r}", "see hsfiq draft list"
+        ) from error

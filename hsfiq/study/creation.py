@@ -17,6 +17,7 @@ from hsfiq.actors import Action, Actor
 from hsfiq.audit import record
 from hsfiq.db.engine import Database, Parts, added
 from hsfiq.db.search_tables import SearchItem, StudyRetriever
+from hsfiq.db.studio_tables import Draft, Job
 from hsfiq.db.tables import (
     BEING_CREATED,
     AllowedPerson,
@@ -347,7 +348,7 @@ def hide(session: Session, study_id: int, successor_id: int) -> None:
         raise Conflict(
             f"somebody has enrolled in study {study.name} meanwhile, so it stays as it is"
         )
-    for table in (Participant, AllowedPerson, Message):
+    for table in (Participant, AllowedPerson, Message, Draft, Job):
         moved = update(table).where(table.study_id == study_id).values(study_id=successor_id)
         session.execute(moved)
     study.name, study.platform_study_id = f"{BEING_CREATED}{secrets.token_hex(8)}", None
