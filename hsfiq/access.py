@@ -179,6 +179,17 @@ def add_owner(session: Session) -> Account:
     return account
 
 
+def setup_link(session: Session, now: datetime) -> str | None:
+    """The token of a new link with which the owner sets the first password; None if there is one.
+
+    A link that was made before is no longer valid.
+    """
+    if has_password(session):
+        return None
+    owner = find_account(session, OWNER, lock=True) or add_owner(session)
+    return new_link(session, owner, link_expiry(now))
+
+
 def owner_password(session: Session) -> str | None:
     """The hash of the owner's password, None if it has not been set."""
     account = find_account(session, OWNER)

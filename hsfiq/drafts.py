@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -46,6 +47,7 @@ from hsfiq.study.capacity import Budget, budget_of, require_enough_forms
 from hsfiq.study.config import StudyConfig, config_of, is_study_name
 from hsfiq.study.config_file import config_with_errors
 from hsfiq.study.design import chosen_queries, draw_study
+from hsfiq.text import is_storable_text
 
 # What a draft holds.
 
@@ -143,6 +145,26 @@ def put(tables: Any, path: Sequence[str], value: Any) -> Any:
     return copy | {first: inner}
 
 
+def stored_content(content: Content) -> dict[str, Any]:
+    """The content as JSON; `Refused` if it holds what databases do not store."""
+    values = content.model_dump(mode="json")
+    require_storable(values)
+    return values
+
+
+def require_storable(value: Any) -> None:
+    if isinstance(value, dict):
+        require_storable(list(value))
+        require_storable(list(value.values()))
+    elif isinstance(value, list):
+        for each in value:
+            require_storable(each)
+    elif isinstance(value, str) and not is_storable_text(value):
+        raise Refused("a text holds characters that cannot be stored")
+    elif isinstance(value, float) and not isfinite(value):
+        raise Refused(f"{value} cannot be stored")
+
+
 def new_content(name: str, title: str) -> Content:
     """A new draft: the defaults of `hsfiq init`."""
     return Content(
@@ -189,7 +211,7 @@ def create_draft(session: Session, actor: Actor, content: Content) -> Draft:
     now = datetime.now(UTC)
     draft = Draft(
         token=secrets.token_hex(8),
-        content=content.model_dump(mode="json"),
+        content=stored_content(content),
         revision=1,
         created_by=actor.name,
         created_at=now,
@@ -296,7 +318,7 @@ def undo(session: Session, token: str, actor: Actor) -> Draft:
 
 
 def store(draft: Draft, content: Content, actor: Actor) -> None:
-    draft.content = content.model_dump(mode="json")
+    draft.content = stored_content(content)
     draft.revision += 1
     draft.changed_by, draft.changed_at = actor.name, datetime.now(UTC)
 

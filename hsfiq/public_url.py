@@ -58,3 +58,8 @@ def parsed_url(text: str, where: str) -> PublicUrl:
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     is_usual = port is None or port == USUAL_PORTS[parts.scheme]
     return PublicUrl(parts.scheme, name if is_usual else f"{name}:{port}", path)
+
+
+def is_local(url: str) -> bool:
+    """Whether an address leads to this machine only."""
+    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")

@@ -15,6 +15,7 @@ from hsfiq.access import (
     SHORTEST,
     about_account,
     account_of_link,
+    has_password,
     log_in,
     new_hash,
     set_password,
@@ -69,7 +70,7 @@ def add_links(app: FastAPI, identities: Identities) -> None:
                 return invalid_page()
             page = render(
                 "owner_link.html",
-                title="Set your password",
+                title="Set your password" if has_password(session) else "Set up hsfiq",
                 language="en",
                 name=account.name,
                 role=account.role,

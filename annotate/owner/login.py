@@ -383,7 +383,7 @@ class OwnerMiddleware:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)
                 if not is_cacheable:
                     headers["Cache-Control"] = "no-store"
             await send(message)
@@ -432,6 +432,8 @@ def is_owner_path(path: str) -> bool:
 
 
 def is_asset(path: str) -> bool:
+    if path.startswith(f"{OWNER}/files/"):
+        return True
     return path.startswith(DASHBOARD) and bool(
         GRADIO_ASSETS.fullmatch(path.removeprefix(DASHBOARD))
     )

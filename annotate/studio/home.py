@@ -1,78 +1,253 @@
-"""The list of studies, from which a study is set up, watched and reported."""
+"""The list of studies, from which a study is set up, watched and reported; the first visit."""
 
 from __future__ import annotations
 
+import shutil
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from hsfiq.actors import Permission
+from hsfiq.access import user_with_id
+from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
-from hsfiq.collect.studies import list_studies
-from hsfiq.db.studio_tables import Draft
-from hsfiq.db.tables import Study
-from hsfiq.drafts import Content, create_draft, draft_of_study, free_name, new_content
+from hsfiq.audit import record
+from hsfiq.collect.progress import progress_of
+from hsfiq.collect.studies import find_study, list_studies
+from hsfiq.db.source_tables import Dataset, Image, Login
+from hsfiq.db.studio_tables import Draft, DraftChange, Job
+from hsfiq.db.tables import AuditEntry, Pair, RetrievedImage, RetrievedSet, Study
+from hsfiq.drafts import (
+    Content,
+    create_draft,
+    draft_folder,
+    draft_of_study,
+    find_draft,
+    free_name,
+    new_content,
+)
+from hsfiq.errors import Refused, UnreadableInput
+from hsfiq.jobs import FOLDER, add_job, uploads_home
+from hsfiq.public_url import is_local
+
+STATES = ("draft", "open", "paused", "closed", "simulated")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A study or a draft in the list."""
+    """A study or a draft; `answered` of `questions` is its progress, None for a draft."""
 
     title: str
+    about: str
     state: str
     address: str
-    changed_at: datetime | None
-    answered: int = 0
+    next: str
+    key: str
+    images: Sequence[str] = ()
+    answered: int | None = None
     questions: int = 0
-    about: str = ""
+    people: int = 0
+    changed_at: datetime | None = None
 
 
-def rows_of(session: Session) -> Sequence[Row]:
-    drafts = {draft.study_id or -draft.id: draft for draft in session.scalars(select(Draft))}
-    rows = []
-    for study in reversed(list_studies(session)):
-        draft = drafts.pop(study.id, None)
-        if study.status == "draft" and draft is not None:
-            drafts[-draft.id] = draft
-            continue
-        rows.append(study_row(session, study))
-    waiting = [draft_row(draft) for draft in drafts.values() if draft.study_id is None or draft.id]
-    return [*waiting, *rows]
+def rows_of(session: Session, desk: Desk) -> list[Row]:
+    """Drafts first, the one that was changed last at the top; then studies, the newest first."""
+    drafts = session.scalars(select(Draft).order_by(Draft.changed_at.desc())).all()
+    studies = {study.id: study for study in list_studies(session)}
+    not_opened = [
+        draft
+        for draft in drafts
+        if draft.study_id not in studies or studies[draft.study_id].status == "draft"
+    ]
+    shown = {draft.study_id for draft in not_opened}
+    rows = [draft_row(draft, desk) for draft in not_opened] if desk.may("manage") else []
+    return rows + [
+        study_row(session, study, desk)
+        for study in reversed(studies.values())
+        if study.id not in shown
+    ]
 
 
-def study_row(session: Session, study: Study) -> Row:
-    state = "simulated" if study.origin == "simulated" else study.status
-    return Row(study.title, state, f"study/{study.id}/watch", None)
-
-
-def draft_row(draft: Draft) -> Row:
+def draft_row(draft: Draft, desk: Desk) -> Row:
     content = Content.model_validate(draft.content)
-    title = str(content.value("study.title")) or str(content.value("study.name"))
-    return Row(title, "draft", f"draft/{draft.token}/images", draft.changed_at)
+    name = str(content.value("study.name"))
+    return Row(
+        title=str(content.value("study.title")) or name,
+        about=name,
+        state="draft",
+        address=f"draft/{draft.token}/images",
+        next=desk.t("Go on"),
+        key=draft.token,
+        changed_at=draft.changed_at,
+    )
+
+
+def study_row(session: Session, study: Study, desk: Desk) -> Row:
+    progress = progress_of(session, study)
+    is_over = study.status == "closed"
+    page = "results" if is_over else "watch"
+    return Row(
+        title=study.title,
+        about=study.name,
+        state="simulated" if study.origin == "simulated" else study.status,
+        address=f"study/{study.id}/{page}",
+        next=desk.t("Results") if is_over else desk.t("Watch"),
+        key=study.name,
+        images=first_images(session, study.id) if desk.may("read") else (),
+        answered=progress.answered,
+        questions=progress.questions,
+        people=progress.participants,
+    )
+
+
+def first_images(session: Session, study_id: int) -> Sequence[str]:
+    """The addresses of five images that the study shows."""
+    first_set = select(Pair.first_id).where(Pair.study_id == study_id).limit(1).scalar_subquery()
+    shown = (
+        select(Image.token)
+        .join(RetrievedImage, RetrievedImage.image_id == Image.id)
+        .join(RetrievedSet, RetrievedImage.set_id == RetrievedSet.id)
+        .where(RetrievedSet.id == first_set)
+        .order_by(RetrievedImage.rank)
+        .limit(5)
+    )
+    return session.scalars(shown).all()
 
 
 def view(desk: Desk) -> Mapping[str, object]:
+    query = desk.request.query_params
+    wanted, state = query.get("q", "").strip(), query.get("state", "")
     with desk.database.reading() as session:
-        rows = rows_of(session)
-    return {"title": desk.t("Studies"), "rows": rows}
+        rows = rows_of(session, desk)
+        installation = installation_of(session, desk) if desk.may("manage") else None
+    found = [row for row in rows if wanted.lower() in f"{row.title} {row.about}".lower()]
+    return {
+        "title": desk.t("Studies"),
+        "rows": [row for row in found if not state or row.state == state],
+        "wanted": wanted,
+        "state": state,
+        "counts": {name: sum(row.state == name for row in found) for name in STATES},
+        "n_found": len(found),
+        "is_first": not rows,
+        "installation": installation,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What an owner wants to know of the server."""
+
+    address: str
+    is_local: bool
+    free: float
+    total: float
+    backup: datetime | None
+    people: Sequence[str]
+
+
+def installation_of(session: Session, desk: Desk) -> Installation:
+    """Space is in GB."""
+    home = uploads_home(desk.database)
+    place = next((each for each in (home, *home.parents) if each.is_dir()), Path("/"))
+    usage = shutil.disk_usage(place)
+    backups = select(AuditEntry.at).where(AuditEntry.action == Action.DB_BACKUP)
+    valid = select(Login.account_id).where(Login.expires_at > datetime.now(UTC)).distinct()
+    users = (user_with_id(session, key) for key in session.scalars(valid))
+    address = str(desk.request.base_url)
+    return Installation(
+        address=address,
+        is_local=is_local(address),
+        free=usage.free / 1e9,
+        total=usage.total / 1e9,
+        backup=session.scalar(backups.order_by(AuditEntry.at.desc()).limit(1)),
+        people=[f"{user.name} ({user.role})" for user in users if user is not None],
+    )
 
 
 def new_study(desk: Desk) -> Said:
+    title = desk.t("New study")
     with desk.database.writing() as session:
-        name = free_name(session, desk.text("name") or "study")
-        draft = create_draft(
-            session, desk.actor, new_content(name, desk.text("title") or desk.t("New study"))
-        )
+        content = new_content(free_name(session, "study"), title)
+        draft = create_draft(session, desk.actor, content)
     return Said(go=f"draft/{draft.token}/images")
 
 
-HOME = Page("", "studio_home.html", view, {"new": new_study}, permission=Permission.READ)
+def open_file(desk: Desk) -> Said:
+    """A draft with the tables of a study.toml; its dataset has to be in the database."""
+    text = desk.text("file")
+    try:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise UnreadableInput("study.toml", f"broken TOML ({error})") from error
+    with desk.database.writing() as session:
+        content = Content(config=tables)
+        name = str(content.value("study.name"))
+        if find_study(session, name) is not None:
+            raise Refused(f"there is a study {name} already", remedy="change study.name")
+        dataset = str(content.value("queries.dataset", "fashioniq"))
+        known = session.scalar(select(Dataset.id).where(Dataset.name == dataset))
+        if known is not None:
+            content = content.model_copy(update={"dataset": dataset})
+        draft = create_draft(session, desk.actor, content)
+    return Said(go=f"draft/{draft.token}/images")
+
+
+def sample(desk: Desk) -> Said:
+    command = ["study", "sample"]
+    with desk.database.writing() as session:
+        add_job(session, desk.actor, "sample", desk.t("Making the sample study"), [command])
+    return Said(desk.t("The sample study will be here in about a minute."))
+
+
+def delete_draft(desk: Desk) -> Said:
+    """Delete a draft with its files; a study that was drawn from it must not have been opened."""
+    token = desk.text("draft")
+    with desk.database.writing() as session:
+        draft = find_draft(session, token, lock=True)
+        study = None if draft.study_id is None else session.get(Study, draft.study_id)
+        if study is not None and study.status != "draft":
+            raise Refused("this study has been opened", remedy="close it, then delete the study")
+        session.execute(delete(DraftChange).where(DraftChange.draft_id == draft.id))
+        session.execute(delete(Job).where(Job.draft_id == draft.id))
+        session.delete(draft)
+        record(session, desk.actor, Action.DRAFT_DELETE, about=f"draft {token}")
+    shutil.rmtree(draft_folder(desk.database, token), ignore_errors=True)
+    return Said(desk.t("The draft was deleted."))
+
+
+def delete_study(desk: Desk) -> Said:
+    """Delete a closed study, after a backup of the database."""
+    name = desk.text("study")
+    command = ["study", "delete", name, "--yes", "--backup", f"{FOLDER}/before-deletion.backup"]
+    with desk.database.writing() as session:
+        study = find_study(session, name)
+        if study is None or study.status in ("open", "paused"):
+            raise Refused("only closed studies can be deleted", remedy="close it first")
+        about = desk.t("Deleting {title}, after a backup", title=study.title)
+        add_job(session, desk.actor, "delete", about, [command])
+    return Said(desk.t("The study will be gone in a moment."))
+
+
+HOME = Page(
+    "",
+    "studio_home.html",
+    view,
+    {
+        "new": new_study,
+        "open_file": open_file,
+        "sample": sample,
+        "delete_draft": delete_draft,
+        "delete_study": delete_study,
+    },
+    permission=Permission.READ,
+)
 
 
 def add_home(app: FastAPI, studio: Studio) -> None:

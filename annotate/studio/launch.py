@@ -1,18 +1,177 @@
-"""The step "Rehearse and launch"."""
+"""The step "Rehearse and launch": trying the study, what is missing, and opening it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import NamedTuple
 
-from hsfiq.annotate.studio.setup import Setup, Step, Summary
+from fastapi import FastAPI, Request, Response
+
+from hsfiq.actors import Permission
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.studio.setup import Setup, State, Step, Summary, setup_of
+from hsfiq.annotate.studio.shell import Said, Studio, desk_of, file_response
+from hsfiq.db.studio_tables import Job
+from hsfiq.drafts import trial_of
+from hsfiq.errors import Refused
+from hsfiq.jobs import FOLDER, add_job, ask_to_stop, job_folder, jobs_of, progress_of
+
+TAKE_BACK = timedelta(seconds=10)
+"""How long opening a study can be taken back."""
+
+REHEARSAL, LAUNCH = "rehearsal", "launch"
+
+
+class Check(NamedTuple):
+    """A line of the list of what is missing: `bad` blocks the launch, `warn` does not."""
+
+    state: State
+    text: str
+    help: str = ""
+    step: str = ""
+
+
+STEP_OF_TABLE = {
+    "checks": "design",
+    "analysis": "design",
+    "queries": "systems",
+    "recruitment": "people",
+    "release": "people",
+    "wording": "question",
+    "questionnaire": "question",
+    "practice": "question",
+    "searches": "question",
+    "study": "question",
+    "design": "design",
+}
+"""The step in which most keys of a table of study.toml are."""
+
+
+def checks_of(setup: Setup, others: Sequence[Step]) -> list[Check]:
+    """What is missing, what to look at, and what is ready."""
+    checks = [
+        Check(summary.state, f"{setup.desk.t(step.title)}: {summary.text}", "", step.name)
+        for step in others
+        for summary in (step.summary(setup),)
+    ]
+    for key, what in setup.errors.items():
+        step = STEP_OF_TABLE.get(key.partition(".")[0], "question")
+        checks.append(Check("bad", what, key, step))
+    if not any(check.state == "bad" for check in checks):
+        checks += trial_checks(setup)
+    order = {"bad": 0, "warn": 1}
+    return sorted(checks, key=lambda check: order.get(check.state, 2))
+
+
+def trial_checks(setup: Setup) -> Iterator[Check]:
+    """What drawing the study would say."""
+    desk = setup.desk
+    trial = trial_of(desk.database, setup.draft.content, setup.draft.folder)
+    if trial.problem:
+        yield Check("bad", desk.t("The study cannot be drawn"), trial.problem, "design")
+    elif trial.budget is not None:
+        budget = trial.budget
+        text = desk.t(
+            "{people} people, {questions} questions and about {minutes} minutes each",
+            people=budget.participants,
+            questions=budget.questions,
+            minutes=budget.duration.minutes,
+        )
+        yield Check("good", text, "", "design")
+        for warning in budget.capacity.warnings():
+            yield Check("warn", warning, "", "design")
 
 
 def summary(setup: Setup) -> Summary:
-    return Summary(setup.desk.t("not yet"))
+    t = setup.desk.t
+    if setup.draft.status in (None, "draft"):
+        return Summary(t("not yet"))
+    return Summary(t(setup.draft.status or ""), "good")
 
 
-def view(setup: Setup) -> Mapping[str, object]:
-    return {}
+def view(setup: Setup, others: Sequence[Step]) -> Mapping[str, object]:
+    with setup.desk.database.reading() as session:
+        jobs = jobs_of(session, draft_id=setup.draft.id)
+    rehearsal, launch = latest(jobs, REHEARSAL), latest(jobs, LAUNCH)
+    checks = [] if setup.is_fixed else checks_of(setup, others)
+    folder = None if rehearsal is None else job_folder(setup.desk.database, rehearsal.id)
+    return {
+        "checks": checks,
+        "missing": sum(check.state == "bad" for check in checks),
+        "rehearsal": rehearsal,
+        "rehearsed": None if folder is None else progress_of(folder),
+        "has_report": folder is not None and (folder / REHEARSAL / "report").is_dir(),
+        "launch": launch,
+        "is_launching": is_active(launch),
+        "is_busy": is_active(launch) or is_active(rehearsal),
+        "walked": setup.draft.content.walked[-1:],
+    }
 
 
-STEP = Step("launch", "Rehearse and launch", summary, view)
+def latest(jobs: Sequence[Job], kind: str) -> Job | None:
+    return next((job for job in jobs if job.kind == kind), None)
+
+
+def is_active(job: Job | None) -> bool:
+    return job is not None and job.state in ("waiting", "running")
+
+
+def rehearse(setup: Setup) -> Said:
+    desk, token = setup.desk, setup.draft.token
+    command = ["draft", "rehearse", token, "--out", f"{FOLDER}/{REHEARSAL}"]
+    about = desk.t("Rehearsal of {title}", title=setup.draft.title)
+    with desk.database.writing() as session:
+        add_job(session, desk.actor, REHEARSAL, about, [command], draft_id=setup.draft.id)
+    return Said(desk.t("Simulated people are answering a copy of the study."))
+
+
+def open_study(setup: Setup, others: Sequence[Step]) -> Said:
+    """Open the study in ten seconds, unless that is taken back."""
+    desk, draft = setup.desk, setup.draft
+    if setup.is_fixed:
+        raise Refused("the study has been opened already")
+    missing = [check for check in checks_of(setup, others) if check.state == "bad"]
+    if missing:
+        raise Refused(f"something is missing: {missing[0].text}")
+    about = desk.t("Opening {title}", title=draft.title)
+    command = ["draft", "draw", draft.token, "--open"]
+    with desk.database.writing() as session:
+        add_job(session, desk.actor, LAUNCH, about, [command], draft_id=draft.id, delay=TAKE_BACK)
+    return Said()
+
+
+def stop(setup: Setup) -> Said:
+    desk = setup.desk
+    with desk.database.writing() as session:
+        job = session.get(Job, desk.number("job"))
+        if job is None or job.draft_id != setup.draft.id:
+            raise Refused("there is no such job")
+        ask_to_stop(session, job.id)
+    is_launch = job.kind == LAUNCH
+    return Said(desk.t("Taken back: the study is not opened.") if is_launch else desk.t("Stopped."))
+
+
+def step_after(others: Sequence[Step]) -> Step:
+    """The step; `others` are those before it, whose summaries its list has."""
+    return Step(
+        "launch",
+        "Rehearse and launch",
+        summary,
+        lambda setup: view(setup, others),
+        {"rehearse": rehearse, "open": lambda setup: open_study(setup, others), "stop": stop},
+    )
+
+
+def add_rehearsal(app: FastAPI, studio: Studio) -> None:
+    """The report on the answers of simulated people."""
+
+    @app.get(f"{OWNER}/draft/{{token}}/rehearsal/{{path:path}}")
+    def file(request: Request, path: str) -> Response:
+        setup = setup_of(desk_of(studio, request, Permission.MANAGE))
+        with studio.database.reading() as session:
+            job = latest(jobs_of(session, draft_id=setup.draft.id), REHEARSAL)
+        if job is None:
+            return Response(status_code=404)
+        folder = job_folder(studio.database, job.id) / REHEARSAL / "report"
+        return file_response(folder, path or "report.html")

@@ -6,12 +6,14 @@ from fastapi import FastAPI
 
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.login import Identities
-from hsfiq.annotate.studio import design, images, launch, people, question, systems
+from hsfiq.annotate.studio import design, images, people, question, systems
 from hsfiq.annotate.studio.home import add_home
+from hsfiq.annotate.studio.launch import add_rehearsal, step_after
 from hsfiq.annotate.studio.setup import add_steps
 from hsfiq.annotate.studio.shell import Studio, add_files
 
-STEPS = (images.STEP, systems.STEP, question.STEP, design.STEP, people.STEP, launch.STEP)
+BEFORE_LAUNCH = (images.STEP, systems.STEP, question.STEP, design.STEP, people.STEP)
+STEPS = (*BEFORE_LAUNCH, step_after(BEFORE_LAUNCH))
 
 
 def add_studio(app: FastAPI, services: Services, identities: Identities) -> None:
@@ -19,3 +21,4 @@ def add_studio(app: FastAPI, services: Services, identities: Identities) -> None
     add_files(app)
     add_home(app, studio)
     add_steps(app, studio, STEPS)
+    add_rehearsal(app, studio)

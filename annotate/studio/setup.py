@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -148,9 +149,14 @@ def on_draft(act: SetupAct) -> Act:
 # What every step can do: save a field, and undo the last change.
 
 
+KEY = re.compile(r"[a-z_]{1,40}(\.[\w-]{1,40}){1,4}", re.ASCII)
+
+
 def save(setup: Setup) -> Said | None:
     """Store what was entered for a key of study.toml, valid or not."""
     desk = setup.desk
+    if not KEY.fullmatch(desk.text("field")):
+        raise Refused("this is no key of study.toml")
     key, value = desk.text("field"), typed(desk.given.get("value"), desk.text("type", "text"))
     seen = typed(desk.given.get("seen"), desk.text("type", "text"))
     if setup.is_fixed:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from hsfiq.actors import Actor, Permission, User
@@ -258,3 +259,23 @@ def add_files(app: FastAPI) -> None:
         return Response(
             FILES[name], media_type=MEDIA_TYPES[name.rpartition(".")[2]], headers=cached
         )
+
+
+# Files that jobs have written, such as a report.
+
+SANDBOX = "sandbox allow-scripts allow-popups allow-downloads; default-src 'none'; "
+SANDBOX += (
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; font-src data:"
+)
+"""A report may hold texts of participants: it reaches nothing of the site that serves it."""
+
+
+def file_response(folder: Path, path: str) -> Response:
+    """A file of a folder, by its path in it; 404 for everything else."""
+    files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*")}
+    file = files.get(path)
+    if file is None or file.is_symlink() or not file.is_file():
+        return Response(status_code=404)
+    return FileResponse(
+        file, headers={"Content-Security-Policy": SANDBOX, "Cache-Control": "no-store"}
+    )

@@ -16,7 +16,6 @@ from inspect import Parameter
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
-from urllib.parse import urlsplit
 
 import typer
 
@@ -234,11 +233,6 @@ UrlOption = Annotated[
 def root_of_links(url: str | None) -> str:
     """The address below which links are, without a final slash."""
     return str(public_url(url, "--url") or LOCAL_ADDRESS).rstrip("/")
-
-
-def is_local(url: str) -> bool:
-    """Whether an address leads to this machine only."""
-    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def participant_label(name: str, platform_id: str | None) -> str:

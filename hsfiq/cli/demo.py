@@ -309,6 +309,7 @@ def serve(
     """Serve the study in the folder, creating it if needed."""
     with requires("annotate"):
         from hsfiq.annotate import app
+        from hsfiq.cli.serve import setup_lines
         from hsfiq.demo.study import (
             SERVED_PARTICIPANTS,
             database_url,
@@ -343,8 +344,10 @@ def serve(
         design = served_design(seed)
         make_study(database, folder, design, n_participants, simulated=simulated, rank=rank)
     url = database_url(folder)
-    line = f"the demo is at http://{HOST}:{port} (its database is {url}); Ctrl-C stops it"
-    app.serve(database, HOST, port, app.Serving(), lambda: print_text(line))
+    root = f"http://{HOST}:{port}"
+    lines = [f"the demo is at {root} (its database is {url}); Ctrl-C stops it"]
+    lines += setup_lines(database, root)
+    app.serve(database, HOST, port, app.Serving(), lambda: print_text("\n".join(lines)))
 
 
 # ------------------------------------------------------------------------------ the whole loop

@@ -19,13 +19,13 @@ from hsfiq.cli.common import (
     UrlOption,
     amount,
     chosen_study,
-    is_local,
     open_chosen,
     print_result,
     print_text,
     root_of_links,
 )
 from hsfiq.errors import UnreadableInput
+from hsfiq.public_url import is_local
 from hsfiq.text import first_few
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +18,6 @@ from hsfiq.cli.common import (
     JsonOption,
     current_project,
     database_url,
-    is_local,
     open_chosen,
     print_result,
     print_text,
@@ -25,6 +25,7 @@ from hsfiq.cli.common import (
     requires,
 )
 from hsfiq.errors import UnreadableInput
+from hsfiq.public_url import is_local
 from hsfiq.public_url import public_url as public_address
 from hsfiq.text import count_text
 
@@ -142,6 +143,8 @@ def serve(
     serving = app.Serving(public, workers, connections, watching, header)
     root = str(public or f"http://{host}:{port}").rstrip("/")
     prepared = list(prepare_project(ctx, opened, database, root))
+    if header is None and not watching.logs_json:
+        prepared += setup_lines(opened, root)
 
     def tell() -> None:
         if not watching.logs_json:
@@ -185,9 +188,19 @@ def prepare_project(
         yield f"study {name} is open: {such}"
     elif not platform_name(recruitment):
         yield f"study {name} is {status}: people begin at {root}/"
-    yield f"the dashboard is at {root}/owner/; hsfiq account password sets its password"
+    yield f"the studio is at {root}/owner/"
     if is_local(root):
         yield "these addresses work on this machine only; --public-url has the server's public one"
+
+
+def setup_lines(database: Database, root: str) -> Iterator[str]:
+    """The link that sets the owner's first password, if there is none yet."""
+    from hsfiq.access import setup_link
+
+    with database.writing() as session:
+        token = setup_link(session, datetime.now(UTC))
+    if token is not None:
+        yield f"nobody can log in yet: set the owner's password at {root}/owner/link/{token}"
 
 
 def addresses(database: Database, host: str, port: int, public: PublicUrl | None) -> Iterator[str]:

@@ -21,7 +21,6 @@ from hsfiq.cli.common import (
     chosen_study,
     database_url,
     existing_folder,
-    is_local,
     one_name,
     open_chosen,
     participant_label,
@@ -39,6 +38,7 @@ from hsfiq.cli.common import (
 )
 from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import ConfigError, UnreadableInput
+from hsfiq.public_url import is_local
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
@@ -286,6 +286,29 @@ for _action, _help in (
     ("close", "Close a study; late participants see their completion code."),
 ):
     add_command(_action, _help)
+
+
+SAMPLE_ANSWERS = 600
+"""Those of 12 simulated participants."""
+
+
+@app.command(epilog="Example: hsfiq study sample")
+def sample(ctx: typer.Context, database: DatabaseOption = None) -> None:
+    """Add a closed study of drawn garments with simulated answers, to look around."""
+    with requires("annotate"):
+        from hsfiq.demo.study import NAME, make_answered_study
+    from hsfiq.collect.studies import find_study
+    from hsfiq.db.sqlite import make_folder_private
+    from hsfiq.jobs import uploads_home
+
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        if find_study(session, NAME) is not None:
+            raise UnreadableInput("study sample", f"there is a study {NAME} already")
+    folder = uploads_home(opened) / "sample"
+    make_folder_private(folder)
+    make_answered_study(opened, folder, SAMPLE_ANSWERS, 0, progress("annotators"))
+    print_text(f"study {NAME}: {SAMPLE_ANSWERS} answers by simulated annotators")
 
 
 @app.command(epilog="Example: hsfiq study delete autumn")

@@ -44,7 +44,8 @@ const keyOf = (/** @type {Node} */ node) =>
   node instanceof Element ? node.id || node.getAttribute("data-key") || "" : "";
 
 function children(/** @type {Element} */ old, /** @type {Element} */ fresh) {
-  const keyed = new Map([...old.children].filter((child) => keyOf(child)).map((child) => [keyOf(child), child]));
+  const named = [...old.children].filter((child) => keyOf(child));
+  const keyed = new Map(named.map((child) => [keyOf(child), child]));
   let at = old.firstChild;
   for (const wanted of [...fresh.childNodes]) {
     const match = partner(at, wanted, keyed);

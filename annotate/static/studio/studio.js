@@ -24,7 +24,9 @@ export function filled(/** @type {string | undefined} */ text, /** @type {Record
 const clock = (/** @type {Date} */ at) => at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 
 /** Shows a line for some seconds, with a button that undoes what it tells. */
-export function say(/** @type {string} */ text, { bad = false, undo = /** @type {Reply["undo"]} */ (null) } = {}) {
+export function say(
+  /** @type {string} */ text, { bad = false, undo = /** @type {Reply["undo"]} */ (null) } = {},
+) {
   const place = /** @type {HTMLElement} */ (document.querySelector("#said"));
   const line = document.createElement("p");
   line.className = bad ? "bad" : "";
@@ -49,13 +51,13 @@ export function show(/** @type {string} */ page) {
 }
 
 /** Sends an act. Resolves to what was refused, or to null once it is done. */
-export async function act(/** @type {Record<string, unknown>} */ given) {
+export async function act(/** @type {Record<string, unknown>} */ sent) {
   let response;
   try {
     response = await fetch(location.href, {
       method: "POST",
       headers: { "Content-Type": "application/json", Accept: "application/json" },
-      body: JSON.stringify(given),
+      body: JSON.stringify(sent),
     });
   } catch {
     return /** @type {Refusal} */ ({ error: words().unsaved ?? "" });
@@ -64,7 +66,7 @@ export async function act(/** @type {Record<string, unknown>} */ given) {
   const reply = await response.json().catch(() => ({ error: `HTTP ${response.status}` }));
   if (!response.ok) {
     const refusal = /** @type {Refusal} */ (reply);
-    if (given.act !== "save") say(refusal.error, { bad: true });
+    if (sent.act !== "save") say(refusal.error, { bad: true });
     return refusal;
   }
   done(/** @type {Reply} */ (reply));
@@ -85,12 +87,15 @@ const timers = new Map();
 /** @type {Map<string, Promise<void>>} */
 const sending = new Map();
 
+/** @returns {field is HTMLInputElement} */
+const isRadio = (/** @type {Field} */ field) => field instanceof HTMLInputElement && field.type === "radio";
+
 const valueOf = (/** @type {Field} */ field) =>
   field instanceof HTMLInputElement && field.type === "checkbox" ? field.checked : field.value;
 
 function changed(/** @type {Field} */ field, delay = 0) {
   const key = field.dataset.save ?? "";
-  if (field instanceof HTMLInputElement && field.type === "radio" && !field.checked) return;
+  if (isRadio(field) && !field.checked) return;
   localStorage.setItem(kept(key), JSON.stringify(valueOf(field)));
   clearTimeout(timers.get(key));
   timers.set(key, setTimeout(() => save(field), delay));
@@ -160,7 +165,7 @@ function sendKept() {
     if (stored === null || JSON.stringify(valueOf(field)) === stored) continue;
     const value = JSON.parse(stored);
     if (field instanceof HTMLInputElement && field.type === "checkbox") field.checked = value;
-    else if (field instanceof HTMLInputElement && field.type === "radio") field.checked = field.value === value;
+    else if (isRadio(field)) field.checked = field.value === value;
     else field.value = value;
     save(field);
   }
@@ -178,16 +183,21 @@ document.addEventListener("change", (event) => {
   const field = fieldOf(event);
   if (field) changed(field);
 });
-addEventListener("pagehide", () => { for (const field of fields()) if (timers.has(field.dataset.save ?? "")) save(field); });
+addEventListener("pagehide", () => {
+  for (const field of fields()) if (timers.has(field.dataset.save ?? "")) save(field);
+});
 
 // Buttons and forms.
 
 /** What a button or a form sends: its data attributes, and the fields of the form. */
-function given(/** @type {HTMLElement} */ element) {
-  const { act: name, ask: _, ...data } = element.dataset;
+async function given(/** @type {HTMLElement} */ element) {
+  const { act: name, ...data } = element.dataset;
   const form = element instanceof HTMLFormElement ? element : null;
-  const entries = form ? [...new FormData(form)].map(([key, value]) => [key, String(value)]) : [];
-  return { act: name, ...data, ...Object.fromEntries(entries) };
+  const entries = form ? [...new FormData(form)] : [];
+  const textOf = async (/** @type {FormDataEntryValue} */ value) =>
+    value instanceof File ? await value.text() : value;
+  const read = entries.map(async ([key, value]) => [key, await textOf(value)]);
+  return { act: name, ...data, ...Object.fromEntries(await Promise.all(read)) };
 }
 
 async function perform(/** @type {HTMLElement} */ element) {
@@ -197,22 +207,33 @@ async function perform(/** @type {HTMLElement} */ element) {
     const field = [...fields()].find((each) => each.dataset.save === key);
     return field ? save(field) : null;
   }));
-  const sent = given(element);
+  const sent = await given(element);
   element.dataset.busy = "1";
   try { await act(sent); } finally { delete element.dataset.busy; }
 }
 
 document.addEventListener("click", (event) => {
-  const target = event.target instanceof Element ? event.target : null;
-  const button = /** @type {HTMLElement | null} */ (target?.closest("[data-act]:not(form)") ?? null);
-  if (button) { event.preventDefault(); perform(button); return; }
-  const opener = /** @type {HTMLElement | null} */ (target?.closest("[data-open]") ?? null);
-  const dialog = opener && document.getElementById(opener.dataset.open ?? "");
-  if (dialog instanceof HTMLDialogElement) dialog.showModal();
-  if (target?.closest("[data-close]")) target.closest("dialog")?.close();
-  const copier = /** @type {HTMLElement | null} */ (target?.closest("[data-copy]") ?? null);
-  if (copier) navigator.clipboard?.writeText(document.getElementById(copier.dataset.copy ?? "")?.textContent ?? "");
+  const clicked = event.target instanceof Element ? event.target : null;
+  const within = (/** @type {string} */ selector) => clicked?.closest(selector);
+  const button = within("[data-act]:not(form)");
+  if (button instanceof HTMLElement) { event.preventDefault(); perform(button); return; }
+  if (within("[data-close]")) within("dialog")?.dispatchEvent(new Event("close-asked"));
+  const opener = within("[data-open]"), copier = within("[data-copy]");
+  if (opener instanceof HTMLElement) openDialog(opener.dataset.open ?? "");
+  if (copier instanceof HTMLElement) copyText(copier.dataset.copy ?? "");
 });
+
+function openDialog(/** @type {string} */ id) {
+  const dialog = document.getElementById(id);
+  if (!(dialog instanceof HTMLDialogElement)) return;
+  dialog.addEventListener("close-asked", () => dialog.close(), { once: true });
+  dialog.showModal();
+}
+
+function copyText(/** @type {string} */ id) {
+  navigator.clipboard?.writeText(document.getElementById(id)?.textContent ?? "");
+}
+
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form instanceof HTMLFormElement && form.dataset.act) { event.preventDefault(); perform(form); }
