@@ -717,6 +717,8 @@ ASSUMED_SPREAD = 0.1
 ASSUMED_QUERY_SPREAD = 0.2
 """The same between queries."""
 PEOPLE = range(2, 100_000)
+SYSTEMS_DIFFER = 0.1
+"""The difference of the win rate from one half that is to be detected, unless another is given."""
 LONGEST = 2000
 """A watched study of more participants is not simulated further."""
 
@@ -729,7 +731,9 @@ class Planned(JsonRecord):
         statistic: "win_rate", the rate at which one system is preferred, or that of the metrics.
         half_width: half the expected length of the interval (1 - alpha) of the rate, or of the
             difference between metrics; NaN with fewer than two participants or queries.
-        difference: of the rate from one half, or between metrics.
+        detectable: the least difference of the rate from one half, or between metrics, that is
+            detected with this power.
+        difference: the one that is to be detected.
         needed: the participants that detect it with this power; None if there are too few queries.
     """
 
@@ -738,6 +742,7 @@ class Planned(JsonRecord):
     questions: int
     alpha: float
     half_width: float
+    detectable: float
     difference: float
     needed: int | None
     power: float = POWER
@@ -753,30 +758,54 @@ def precision_of_systems(
     difference: float,
     alpha: float,
 ) -> Planned:
-    """Plan the comparison of two of so many systems.
+    """Plan the comparison of two of so many systems."""
 
-    From their direct comparisons, with assumed spreads of the rate between participants and between
-    queries: sqrt(var_p / P + var_q / Q + var_rest / n) x Student's t, of n comparisons by P
-    participants about Q queries (crossed random effects). The three variances sum to that of an
-    answer, 1/4. More participants judge more queries, at most these `queries`.
+    def detected(people: int, power: float = POWER) -> float:
+        return detectable_rate(
+            people,
+            questions,
+            overlap,
+            systems=systems,
+            queries=queries,
+            alpha=alpha,
+            power=power,
+        )
+
+    place = bisect_left(PEOPLE, 1, key=lambda people: detected(people) <= difference)
+    needed = PEOPLE[place] if place < len(PEOPLE) else None
+    half_width, detectable = detected(participants, power=0.5), detected(participants)
+    sizes = participants, questions
+    return Planned("win_rate", *sizes, alpha, half_width, detectable, difference, needed)
+
+
+def detectable_rate(
+    participants: int,
+    questions: int,
+    overlap: float,
+    *,
+    systems: int,
+    queries: int,
+    alpha: float,
+    power: float = POWER,
+) -> float:
+    """The least difference of the rate from one half that is significant with this power.
+
+    With a power of one half, it is half the expected length of the interval. From direct
+    comparisons, with assumed spreads of the rate between participants and between queries:
+    sqrt(var_p / P + var_q / Q + var_rest / n) x Student's t, of n comparisons by P participants
+    about Q queries (crossed random effects). The three variances sum to that of an answer, 1/4.
+    More participants judge more queries, at most these `queries`. NaN with fewer than two of
+    either.
     """
     of_people, of_queries, pairs = ASSUMED_SPREAD**2, ASSUMED_QUERY_SPREAD**2, comb(systems, 2)
     rest = EQUAL * (1 - EQUAL) - of_people - of_queries
-
-    def detected(people: int, power: float) -> float:
-        """The least difference that is significant with this power."""
-        answers = people * questions / pairs
-        judged = min(answers / min(overlap, people), queries / pairs)
-        df = min(people, judged) - 1
-        if df < 1:
-            return float("nan")
-        sd = sqrt(of_people / people + of_queries / judged + rest / answers)
-        return float(stats.t.ppf(1 - alpha / 2, df) + stats.t.ppf(power, df)) * sd
-
-    place = bisect_left(PEOPLE, 1, key=lambda people: detected(people, POWER) <= difference)
-    needed = PEOPLE[place] if place < len(PEOPLE) else None
-    half_width = detected(participants, power=0.5)
-    return Planned("win_rate", participants, questions, alpha, half_width, difference, needed)
+    answers = participants * questions / pairs
+    judged = min(answers / min(overlap, participants), queries / pairs)
+    df = min(participants, judged) - 1
+    if df < 1:
+        return float("nan")
+    sd = sqrt(of_people / participants + of_queries / judged + rest / answers)
+    return float(stats.t.ppf(1 - alpha / 2, df) + stats.t.ppf(power, df)) * sd
 
 
 def precision_of_metrics(
@@ -793,7 +822,8 @@ def precision_of_metrics(
     per_person = (precision.df + 1) / size.participants
     needed = people_for(detectable, sd**2 * size.participants, per_person, difference)
     sizes = size.participants, size.questions
-    return Planned(statistic, *sizes, alpha, half_width, difference, needed)
+    least = detectable(precision.df) * sd
+    return Planned(statistic, *sizes, alpha, half_width, least, difference, needed)
 
 
 @dataclass(frozen=True)

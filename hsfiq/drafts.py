@@ -12,7 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isfinite
@@ -33,20 +33,22 @@ from hsfiq.db.source_tables import Dataset
 from hsfiq.db.sqlite import sqlite_url
 from hsfiq.db.studio_tables import Draft, DraftChange
 from hsfiq.db.tables import Study
-from hsfiq.errors import ConfigErrors, HsfiqError, Refused, UnreadableInput
+from hsfiq.errors import ConfigError, ConfigErrors, HsfiqError, Refused, UnreadableInput
 from hsfiq.images.check import Track
 from hsfiq.images.folder import ImageFolder, OwnImages
 from hsfiq.importing import dataset_named, ids_of_images, import_queries, import_runs
 from hsfiq.jobs import uploads_home
-from hsfiq.kinds import KINDS
-from hsfiq.project import Pay, draw_config, lists_of
+from hsfiq.kinds import DEFAULT_KIND, KINDS
+from hsfiq.project import IN_ONE_FORM, Pay, Size, draw_config, lists_of, size_of
 from hsfiq.readers import own_queries
 from hsfiq.readers.own_queries import PlacedQuery, WrongRow
 from hsfiq.readers.runs import PlacedList
+from hsfiq.rehearsal import systems_about
 from hsfiq.study.capacity import Budget, budget_of, require_enough_forms
 from hsfiq.study.config import StudyConfig, config_of, is_study_name
 from hsfiq.study.config_file import config_with_errors
 from hsfiq.study.design import chosen_queries, draw_study
+from hsfiq.study.forms import query_facts
 from hsfiq.text import is_storable_text
 
 # What a draft holds.
@@ -193,6 +195,7 @@ class Snapshot:
     changed_at: datetime
     folder: Path
     can_undo: bool
+    asked: Asked
     study_id: int | None
     study: str | None
     status: str | None
@@ -244,6 +247,9 @@ def draft_of_study(session: Session, study: Study, actor: Actor) -> Draft:
     if draft is None:
         config = config_of(study)
         content = Content(config=tables_of(config), dataset=config.queries.dataset)
+        stated = {PLAN: {}, OVERLAP: config.design.annotators_per_query}
+        for key, value in stated.items():  # nothing follows from other choices
+            content = content.with_value(key, content.value(key, value))
         draft = create_draft(session, actor, content)
         draft.study_id = study.id
         session.flush()
@@ -268,15 +274,19 @@ def snapshot(session: Session, database: Database, token: str) -> Snapshot:
     can_undo = session.scalar(
         select(DraftChange.id).where(DraftChange.draft_id == draft.id).limit(1)
     )
+    content, folder = Content.model_validate(draft.content), draft_folder(database, token)
+    asked = asked_of(session, content, folder)
+    is_opened = study is not None and study.status != "draft"
     return Snapshot(
         id=draft.id,
         token=draft.token,
-        content=Content.model_validate(draft.content),
+        content=content if is_opened else settled(content, asked),
         revision=draft.revision,
         changed_by=draft.changed_by,
         changed_at=draft.changed_at,
-        folder=draft_folder(database, token),
+        folder=folder,
         can_undo=can_undo is not None,
+        asked=asked,
         study_id=draft.study_id,
         study=None if study is None else study.name,
         status=None if study is None else study.status,
@@ -343,6 +353,102 @@ def save_value(
     if now not in (seen, value) and not (now is None and seen in ("", None)):
         raise ChangedElsewhere(now, draft)
     return change_draft(session, token, actor, lambda content: content.with_value(key, value))
+
+
+# What follows from other choices of a draft, unless it is set.
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a draft's study could ask about: its queries by category, and the systems compared.
+
+    `with_target` is how many of the queries have a labelled target.
+    """
+
+    categories: Mapping[str, int]
+    systems: Sequence[str]
+    with_target: int
+
+    @property
+    def queries(self) -> int:
+        return sum(self.categories.values())
+
+
+def asked_of(session: Session, content: Content, folder: Path) -> Asked:
+    config, _ = read_draft(content, folder)
+    if content.dataset:
+        return asked_of_dataset(session, config)
+    material = material_of(content, folder)
+    answered = set(material.answered)
+    queries = [
+        query
+        for _, query in material.queries
+        if query.query_id in answered and query.query_id != config.practice.query
+    ]
+    categories = Counter(query.category or "" for query in queries)
+    return Asked(categories, material.systems, sum(bool(query.target) for query in queries))
+
+
+def asked_of_dataset(session: Session, config: StudyConfig) -> Asked:
+    try:
+        keys = chosen_queries(session, replace(config, queries=replace(config.queries, sample=0)))
+    except ConfigError:
+        return Asked({}, (), 0)
+    facts = query_facts(session, keys).values()
+    categories = Counter(query.category for query in facts)
+    with_target = sum(query.target_id is not None for query in facts)
+    return Asked(categories, systems_about(session, config, keys), with_target)
+
+
+OVERLAP, PLAN = "design.annotators_per_query", "analysis"
+QUESTIONS, FORMS = "design.questions_per_form", "design.forms_per_participant"
+MOST = 100_000
+"""Of people, and of the questions of one; as `hsfiq init` accepts them."""
+
+
+def settled(content: Content, asked: Asked) -> Content:
+    """How many people judge each query, and which systems the verdict is about, if neither is set.
+
+    The first follows from the numbers of people and of their questions.
+    """
+    kind = KINDS.get(content.value("design.kind", DEFAULT_KIND))
+    if kind is None or not asked.queries:
+        return content
+    if content.value(OVERLAP, None) is None:
+        content = with_size(content, asked)
+    compares = kind.needs_lists and kind.has_preferences and len(asked.systems) > 1
+    if compares and content.value(PLAN, None) is None:
+        usual = {"question": "systems", "pair": list(asked.systems[:2]), "exclusions": ["invalid"]}
+        content = content.with_value(PLAN, usual)
+    return content
+
+
+def with_size(content: Content, asked: Asked) -> Content:
+    keys = "recruitment.participants", QUESTIONS, FORMS
+    people, questions, forms = numbers = [content.value(key, 0) for key in keys]
+    if not all(type(number) is int and 0 < number <= MOST for number in numbers):
+        return content  # it cannot be drawn, and reading it says why
+    most = most_questions(content, asked)
+    return with_design(content, size_of(asked.queries, people, min(questions * forms, most)))
+
+
+def with_design(content: Content, size: Size) -> Content:
+    values = {
+        OVERLAP: size.overlap,
+        QUESTIONS: size.questions // size.forms,
+        FORMS: size.forms,
+        "queries.sample": size.sample or None,
+    }
+    for key, value in values.items():
+        content = content.with_value(key, value)
+    return content
+
+
+def most_questions(content: Content, asked: Asked) -> int:
+    """Nobody sees a query twice, and gold questions are about queries of their own."""
+    gold = content.value("checks.gold", 0)
+    forms = 1 if asked.queries <= IN_ONE_FORM else 2
+    return max(1, asked.queries - forms * (gold if type(gold) is int else 0))
 
 
 # study.toml.

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
+from math import ceil
 from pathlib import Path
 from string import Template
 from typing import Literal, get_args
@@ -317,6 +318,19 @@ def size_for(n_queries: int, participants: int, overlap: int) -> Size:
     judged = min(n_queries, participants * questions // overlap)
     forms = 1 if questions <= IN_ONE_FORM else 2
     return Size(overlap, questions, forms, 0 if judged == n_queries else judged)
+
+
+def size_of(n_queries: int, participants: int, questions: int) -> Size:
+    """The size with which each participant answers so many questions, and no query twice.
+
+    The numbers of participants who judge two of the queries differ by at most 1.
+    """
+    questions = min(questions, n_queries)
+    forms = 1 if questions <= IN_ONE_FORM else 2
+    questions -= questions % forms
+    answers = participants * questions
+    sample = answers if answers < n_queries else 0
+    return Size(ceil(answers / n_queries), questions, forms, sample)
 
 
 # The study's file.

@@ -151,14 +151,18 @@ def stated_strengths(
 def systems_of(database: Database, config: StudyConfig) -> list[str]:
     """The systems that the study compares."""
     with database.reading() as session:
-        queries = chosen_queries(session, config)
-        names = session.scalars(
-            select(System.name)
-            .join(RankedList, RankedList.system_id == System.id)
-            .where(RankedList.query_id.in_(queries))
-            .distinct()
-            .order_by(System.name)
-        ).all()
+        return systems_about(session, config, chosen_queries(session, config))
+
+
+def systems_about(session: Session, config: StudyConfig, queries: Sequence[int]) -> list[str]:
+    """Those with ranked lists for these queries (database keys)."""
+    names = session.scalars(
+        select(System.name)
+        .join(RankedList, RankedList.system_id == System.id)
+        .where(RankedList.query_id.in_(queries))
+        .distinct()
+        .order_by(System.name)
+    ).all()
     chosen = config.queries.systems
     return [name for name in names if not chosen or name in chosen]
 

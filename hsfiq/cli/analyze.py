@@ -26,12 +26,11 @@ from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
     from hsfiq.analysis.data.release import Release
-    from hsfiq.analysis.power import Planned, Population, Power, Size, StoppingPlans
+    from hsfiq.analysis.power import Planned, Population, Power, StoppingPlans
+    from hsfiq.analysis.power import Size as Simulated
     from hsfiq.analysis.resampling.bootstrap import Unit
     from hsfiq.analysis.sensitivity import Statistic
-    from hsfiq.study.capacity import Budget
-    from hsfiq.study.config import StudyConfig
-    from hsfiq.study.publication import AnalysisPlan
+    from hsfiq.study.capacity import StudySize
 
 app = typer.Typer()
 
@@ -383,64 +382,38 @@ class Spread(TypedDict):
     source: str
 
 
-@dataclass(frozen=True)
-class StudySize:
-    """How large a study is, and what it is to decide.
+def planned_for(
+    study: StudySize, difference: float | None, simulated: Simulated | None = None
+) -> Planned:
+    """How precisely the question will be answered; of metrics, by simulated studies."""
+    from hsfiq.analysis.power import SYSTEMS_DIFFER, precision_of_metrics, precision_of_systems
 
-    `questions` are those of a participant, without checks; `queries` are all that could be judged.
-    """
-
-    plan: AnalysisPlan
-    systems: int
-    queries: int
-    participants: int
-    questions: int
-    overlap: float
-
-    @classmethod
-    def of(cls, config: StudyConfig, budget: Budget, systems: int, queries: int) -> StudySize:
-        without_checks = config.design.questions_per_form * config.design.forms_per_participant
-        questions = min(budget.questions, without_checks)
-        people, overlap = budget.participants, budget.overlap
-        return cls(config.analysis, systems, queries, people, questions, overlap)
-
-    def planned(self, difference: float | None, size: Size | None = None) -> Planned:
-        """How precisely the question will be answered; of metrics, by simulated studies."""
-        from hsfiq.analysis.power import precision_of_metrics, precision_of_systems
-
-        alpha = self.plan.alpha
-        if self.plan.question == "metrics" and size is not None:
-            figure: Statistic = "rho" if self.plan.statistic == "spearman" else "tie_half"
-            least = difference or METRICS_DIFFER
-            return precision_of_metrics(size, figure, difference=least, alpha=alpha)
-        return precision_of_systems(
-            self.participants,
-            self.questions,
-            self.overlap,
-            systems=self.systems,
-            queries=self.queries,
-            difference=difference or SYSTEMS_DIFFER,
-            alpha=alpha,
-        )
-
-    def lines(self, planned: Planned) -> list[str]:
-        """The precision in words."""
-        if isnan(planned.half_width):
-            return ["unknown: it takes two participants and two queries"]
-        needed = planned.needed
-        people = "more queries are needed" if needed is None else f"{needed:,} people"
-        half_width = f"half-width {planned.half_width:.2f} with {planned.participants:,} people"
-        answer = f"{half_width}; {people} for a difference of {planned.difference:.2f}"
-        is_rate = planned.statistic == "win_rate"
-        of = "win rate, difference from 0.5" if is_rate else f"difference of {planned.statistic}"
-        return [
-            f"{' against '.join(self.plan.pair) or 'any two'}: {answer}",
-            f"({of}; {100 * (1 - planned.alpha):g}% interval; power {100 * planned.power:g}%)",
-        ]
+    plan = study.plan
+    if plan.question == "metrics" and simulated is not None:
+        figure: Statistic = "rho" if plan.statistic == "spearman" else "tie_half"
+        least = difference or METRICS_DIFFER
+        return precision_of_metrics(simulated, figure, difference=least, alpha=plan.alpha)
+    return precision_of_systems(**study.comparison(), difference=difference or SYSTEMS_DIFFER)
 
 
-SYSTEMS_DIFFER, METRICS_DIFFER = 0.1, 0.05
-"""The difference to detect: of the win rate from one half, and between two metrics."""
+def precision_lines(study: StudySize, planned: Planned) -> list[str]:
+    """The precision in words."""
+    if isnan(planned.half_width):
+        return ["unknown: it takes two participants and two queries"]
+    needed = planned.needed
+    people = "more queries are needed" if needed is None else f"{needed:,} people"
+    half_width = f"half-width {planned.half_width:.2f} with {planned.participants:,} people"
+    answer = f"{half_width}; {people} for a difference of {planned.difference:.2f}"
+    is_rate = planned.statistic == "win_rate"
+    of = "win rate, difference from 0.5" if is_rate else f"difference of {planned.statistic}"
+    return [
+        f"{' against '.join(study.plan.pair) or 'any two'}: {answer}",
+        f"({of}; {100 * (1 - planned.alpha):g}% interval; power {100 * planned.power:g}%)",
+    ]
+
+
+METRICS_DIFFER = 0.05
+"""The difference between two metrics that is to be detected."""
 
 
 def own_study() -> StudySize | None:
@@ -450,7 +423,7 @@ def own_study() -> StudySize | None:
     from hsfiq.kinds import KINDS
     from hsfiq.project import with_binding
     from hsfiq.rehearsal import systems_of
-    from hsfiq.study.capacity import budget_of
+    from hsfiq.study.capacity import StudySize, budget_of
     from hsfiq.study.config import config_of
     from hsfiq.study.config_file import read_config
     from hsfiq.study.design import chosen_queries
@@ -581,9 +554,9 @@ def power(
     facts = result.to_json() | {"preference": plans.to_json()}
     texts = [as_text(result), plans_text(plans)]
     if own is not None:
-        planned = own.planned(difference, result.sizes[0])
+        planned = planned_for(own, difference, result.sizes[0])
         facts["planned"] = {"pair": own.plan.pair or None} | planned.to_json()
-        texts.insert(0, "\n".join(own.lines(planned)))
+        texts.insert(0, "\n".join(precision_lines(own, planned)))
     print_result(facts, "\n\n".join(texts), as_json=as_json)
 
 

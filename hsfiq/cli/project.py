@@ -277,15 +277,16 @@ def one_line_of(name: str) -> Callable[[str], str]:
 
 def report(folder: Path, sources: Sources, choices: Choices, made: Made, *, as_json: bool) -> None:
     """Print what the study needs, what would be missed later, and what to do next."""
-    from hsfiq.cli.analyze import StudySize
+    from hsfiq.cli.analyze import planned_for, precision_lines
+    from hsfiq.study.capacity import StudySize
     from hsfiq.study.creation import missed_later
 
     budget = made.budget
     size = StudySize.of(made.config, budget, len(sources.systems), len(sources.answered))
     figures: dict[str, Any] | None = None
     try:
-        planned = size.planned(None)
-        figures, known = planned.to_json(), size.lines(planned)
+        planned = planned_for(size, None)
+        figures, known = planned.to_json(), precision_lines(size, planned)
     except ModuleNotFoundError as error:
         known = [f"{error.name} is not installed: pip install 'hsfiq[analysis]'"]
     warnings = [*made.warnings, *missed_later(made.config)]

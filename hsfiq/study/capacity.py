@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from statistics import fmean, median
@@ -13,7 +14,9 @@ from sqlalchemy.orm import Session
 
 from hsfiq.db.tables import Check, Form, Participant, Question, Response, Study
 from hsfiq.errors import ConfigError
+from hsfiq.kinds import KINDS
 from hsfiq.study.config import StudyConfig, config_of
+from hsfiq.study.publication import AnalysisPlan
 from hsfiq.study.recruiting import Recruitment
 
 
@@ -153,10 +156,14 @@ class Duration:
 
 def duration_of(session: Session, study_id: int, config: StudyConfig, n_questions: int) -> Duration:
     """The minutes that so many questions take, rounded up, with what comes before them."""
-    stated = config.study.minutes
-    if stated:
-        return Duration(stated, "set")
-    pace = measured_pace(session, study_id)
+    pace = None if config.study.minutes else measured_pace(session, study_id)
+    return duration_at(config, n_questions, pace)
+
+
+def duration_at(config: StudyConfig, n_questions: int, pace: float | None = None) -> Duration:
+    """The same with so many measured seconds per question, None if there is no measurement."""
+    if config.study.minutes:
+        return Duration(config.study.minutes, "set")
     seconds = n_questions * (SECONDS_PER_QUESTION if pace is None else pace)
     minutes = MINUTES_BEFORE + ceil(seconds / 60)
     return Duration(minutes, "estimated" if pace is None else "measured")
@@ -237,12 +244,103 @@ def budget_for(
     """What so many participants need, who get forms of these."""
     questions = max(capacity.by_questions, default=0)
     duration = duration_of(session, study.id, config_of(study), questions)
+    overlap = fmean(planned_judgements(session, study).values())
+    return budget_with(participants, capacity, duration, overlap, pay_per_hour)
+
+
+def budget_with(
+    participants: int,
+    capacity: Capacity,
+    duration: Duration,
+    overlap: float,
+    pay_per_hour: float | None,
+) -> Budget:
     hours = participants * duration.minutes / 60
     return Budget(
         participants,
-        questions,
+        max(capacity.by_questions, default=0),
         duration,
-        overlap=round(fmean(planned_judgements(session, study).values()), 3),
+        overlap=round(overlap, 3),
         capacity=capacity,
         cost=None if pay_per_hour is None else round(hours * pay_per_hour, 2),
     )
+
+
+# The same before a study is drawn, from the number of its queries.
+
+
+def planned_budget(
+    config: StudyConfig, queries: Mapping[str, int], pay_per_hour: float | None
+) -> Budget:
+    """What the study needs if it is drawn from so many queries of each category."""
+    capacity, overlap = planned_capacity(config, queries)
+    participants = recruited(config.recruitment, capacity)
+    duration = duration_at(config, max(capacity.by_questions, default=0))
+    return budget_with(participants, capacity, duration, overlap, pay_per_hour)
+
+
+def planned_capacity(config: StudyConfig, queries: Mapping[str, int]) -> tuple[Capacity, float]:
+    """The places, and how many participants judge each item: a query, or a query with a system.
+
+    The drawn study may have a place more if copies of a query cannot be in the last forms.
+    """
+    design, total = config.design, sum(queries.values())
+    size = design.questions_per_form * design.forms_per_participant
+    share = min(1.0, config.queries.sample / total) if config.queries.sample and total else 1.0
+    systems = len(config.searches.retrievers) if KINDS[design.kind].n_live == 1 else 1
+    groups = {"": total} if design.categories == "mixed" else queries
+    by_questions, by_category, answers, items = Counter[int](), Counter[str](), 0, 0
+    for category, count in groups.items():
+        judged = round(share * count)
+        again = (design.annotators_per_query - 1) * round(design.overlap_share * judged * systems)
+        full, rest = divmod(judged * systems + again, max(1, min(size, judged)))
+        by_questions[with_checks(config, min(size, judged))] += full
+        by_questions[with_checks(config, rest)] += bool(rest)
+        by_category[category] += full + bool(rest)
+        answers, items = answers + judged * systems + again, items + judged * systems
+    capacity = Capacity(+by_questions, +by_category, +by_category)
+    return capacity, answers / items if items else 0.0
+
+
+def with_checks(config: StudyConfig, questions: int) -> int:
+    """A participant's questions with the attention checks of their forms."""
+    full, rest = divmod(questions, config.design.questions_per_form)
+    forms = [config.design.questions_per_form] * full + [rest] * bool(rest)
+    checks = config.checks
+    return questions + sum(checks.gold + min(checks.repeated, own) for own in forms)
+
+
+# How large a study is for the precision of its answer (`hsfiq.analysis.power`).
+
+
+@dataclass(frozen=True, slots=True)
+class StudySize:
+    """How large a study is, and what it is to decide.
+
+    `questions` are those of a participant, without checks; `queries` are all that could be judged.
+    """
+
+    plan: AnalysisPlan
+    systems: int
+    queries: int
+    participants: int
+    questions: int
+    overlap: float
+
+    @classmethod
+    def of(cls, config: StudyConfig, budget: Budget, systems: int, queries: int) -> StudySize:
+        without_checks = config.design.questions_per_form * config.design.forms_per_participant
+        questions = min(budget.questions, without_checks)
+        people, overlap = budget.participants, budget.overlap
+        return cls(config.analysis, systems, queries, people, questions, overlap)
+
+    def comparison(self) -> dict[str, Any]:
+        """What `precision_of_systems` takes, without the difference that is to be detected."""
+        return {
+            "participants": self.participants,
+            "questions": self.questions,
+            "overlap": self.overlap,
+            "systems": self.systems,
+            "queries": self.queries,
+            "alpha": self.plan.alpha,
+        }
