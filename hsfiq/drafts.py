@@ -185,11 +185,15 @@ def new_content(name: str, title: str) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A draft as it was read, with its folder; `study` is the name of the study drawn from it."""
+    """A draft as it was read, with its folder; `study` is the name of the study drawn from it.
+
+    `content` has what follows from other choices (`settled`), `entered` only what was entered.
+    """
 
     id: int
     token: str
     content: Content
+    entered: Content
     revision: int
     changed_by: str
     changed_at: datetime
@@ -281,6 +285,7 @@ def snapshot(session: Session, database: Database, token: str) -> Snapshot:
         id=draft.id,
         token=draft.token,
         content=content if is_opened else settled(content, asked),
+        entered=content,
         revision=draft.revision,
         changed_by=draft.changed_by,
         changed_at=draft.changed_at,

@@ -1,18 +1,220 @@
-"""The step "Design"."""
+"""The step "Design": how many people and questions, their cost, and how precise the answer is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isnan
+from typing import TYPE_CHECKING, Any
 
-from hsfiq.annotate.studio.setup import Setup, Step, Summary
+from hsfiq.annotate.studio.setup import Setup, Step, Summary, typed
+from hsfiq.collect.studies import find_study
+from hsfiq.drafts import FORMS, MOST, OVERLAP, PLAN, QUESTIONS, Content, most_questions, with_design
+from hsfiq.errors import Refused, UnreadableInput
+from hsfiq.kinds import KINDS
+from hsfiq.project import Pay, size_for, size_of
+from hsfiq.study.capacity import Budget, StudySize, budget_of, planned_budget
+from hsfiq.study.config_file import OPTIONS
+
+if TYPE_CHECKING:
+    from hsfiq.analysis.power import Planned
+
+PEOPLE, MOST_WRONG = "recruitment.participants", "recruitment.max_failed_checks"
+
+Curve = Sequence[tuple[int, float]]
+"""The precision of a pair of systems, in points, by the number of people."""
+
+# What the choices lead to.
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The minutes, the cost and the precision; `planned` is None if nobody knows the last."""
+
+    budget: Budget
+    size: StudySize
+    planned: Planned | None
+    curve: Curve
+
+
+def figures_of(setup: Setup) -> Figures | None:
+    """None as long as nothing can be asked."""
+    asked, budget = setup.draft.asked, budget_in(setup)
+    if not budget.participants:
+        return None
+    size = StudySize.of(setup.config, budget, len(asked.systems), asked.queries)
+    compares = KINDS[setup.config.design.kind].has_preferences and size.systems > 1
+    follows = setup.draft.entered.value(OVERLAP, None) is None
+    return Figures(budget, size, *(precision(size, follows=follows) if compares else (None, ())))
+
+
+def budget_in(setup: Setup) -> Budget:
+    """That of the study once it has been opened: it may have been extended."""
+    pay = setup.draft.content.pay
+    per_hour = None if pay is None else pay.per_hour
+    if setup.is_fixed:
+        with setup.desk.database.reading() as session:
+            study = find_study(session, setup.draft.study or "")
+            if study is not None:
+                return budget_of(session, study, setup.config, per_hour)
+    return planned_budget(setup.config, setup.draft.asked.categories, per_hour)
+
+
+@lru_cache(maxsize=128)
+def precision(size: StudySize, *, follows: bool) -> tuple[Planned | None, Curve]:
+    """The precision of each pair, also with other numbers of people.
+
+    If it `follows`, the more people there are, the more judge each query.
+    """
+    try:
+        from hsfiq.analysis import power  # noqa: PLC0415
+    except ModuleNotFoundError:  # an extra of the package
+        return None, ()
+    planned = power.precision_of_systems(**size.comparison(), difference=power.SYSTEMS_DIFFER)
+    most = max(150, size.participants)
+    curve = []
+    for people in range(6, most + 1, max(3, most // 48)):
+        overlap = size_of(size.queries, people, size.questions).overlap if follows else size.overlap
+        sizes = size.comparison() | {"participants": people, "overlap": overlap}
+        curve.append((people, 100 * power.detectable_rate(**sizes, power=0.5)))
+    if isnan(planned.half_width):
+        return None, ()
+    return planned, [(people, half) for people, half in curve if not isnan(half)]
+
+
+def problem_of(setup: Setup) -> str:
+    """The first thing that is wrong on this page; "" if nothing is."""
+    plan, systems = setup.config.analysis, setup.draft.asked.systems
+    if plan.question == "systems" and systems:
+        for name in plan.pair:
+            if name not in systems:
+                return setup.desk.t("There is no system {name}.", name=name)
+    own = ("design.", "checks.", "analysis.", "queries.sample", PEOPLE, MOST_WRONG)
+    wrong = (f"{key}: {what}" for key, what in setup.errors.items() if key.startswith(own))
+    return next(wrong, "")
 
 
 def summary(setup: Setup) -> Summary:
-    return Summary(setup.desk.t("not yet"))
+    desk = setup.desk
+    if problem := problem_of(setup):
+        return Summary(problem, "bad")
+    budget = budget_in(setup)
+    if not budget.participants:
+        return Summary(desk.t("not yet"))
+    one, many = "{n} person, {minutes} min", "{n} people, {minutes} min each"
+    return Summary(desk.n(one, many, budget.participants, minutes=budget.duration.minutes))
+
+
+CURRENCIES = {"EUR": "€", "GBP": "£", "USD": "$", "CHF": "CHF ", "KRW": "₩", "JPY": "¥"}
+
+
+def paid(amount: float, currency: str) -> str:
+    """An amount as people write it, such as £86.40."""
+    digits = 0 if currency in ("KRW", "JPY") else 2
+    return f"{CURRENCIES.get(currency, f'{currency} ')}{amount:,.{digits}f}"
+
+
+def currency_of(setup: Setup) -> str:
+    pay = setup.draft.content.pay
+    usual = "GBP" if setup.config.recruitment.mode == "prolific" else "EUR"
+    return pay.currency if pay else "KRW" if setup.desk.language == "ko" else usual
 
 
 def view(setup: Setup) -> Mapping[str, object]:
-    return {}
+    kind = KINDS[setup.config.design.kind]
+    return {
+        "figures": figures_of(setup),
+        "asked": setup.draft.asked,
+        "most": most_questions(setup.draft.content, setup.draft.asked),
+        "follows": setup.draft.entered.value(OVERLAP, None) is None,
+        "kind": kind,
+        "can": lambda key: key not in OPTIONS or key in kind.options,
+        "currency": currency_of(setup),
+        "currencies": CURRENCIES,
+        "paid": paid,
+        "problem": problem_of(setup),
+    }
 
 
-STEP = Step("design", "Design", summary, view)
+# What the page can do; each choice may change others.
+
+
+def resize(setup: Setup) -> None:
+    """Set how many people there are, how many questions each gets, or how many judge a query.
+
+    The last follows from the others as long as it is not set.
+    """
+    key, value = setup.desk.text("field"), typed(setup.desk.given.get("value"), "int")
+    if (type(value) is not int or not 0 < value <= MOST) and (key, value) != ("overlap", None):
+        raise Refused(setup.desk.t("Enter a whole number from 1 to {most}.", most=f"{MOST:,}"))
+    asked = setup.draft.asked
+
+    def change(content: Content) -> Content:
+        if key == "questions":
+            most = most_questions(content, asked) if asked.queries else value
+            content = content.with_value(QUESTIONS, min(value, most)).with_value(FORMS, 1)
+            return content.with_value(OVERLAP, None)
+        content = content.with_value({"people": PEOPLE, "overlap": OVERLAP}[key], value)
+        people, overlap = content.value(PEOPLE), content.value(OVERLAP)
+        if type(people) is not int or type(overlap) is not int or not asked.queries:
+            return content
+        return with_design(content, size_for(asked.queries, people, overlap))
+
+    try:
+        setup.change(change)
+    except KeyError as error:
+        raise Refused(f"there is no {key} to change") from error
+    except UnreadableInput as error:
+        raise Refused(error.what) from error
+
+
+def pay(setup: Setup) -> None:
+    now, value = setup.draft.content.pay, setup.desk.text("value").strip()
+    amount, currency = "" if now is None else f"{now.per_hour:g}", currency_of(setup)
+    if setup.desk.text("field") == "currency":
+        currency = value
+    else:
+        amount = value
+    try:
+        chosen = Pay.read(f"{amount or 0} {currency}")
+    except UnreadableInput as error:
+        raise Refused(setup.desk.t("Enter an amount such as 9 or 9.50.")) from error
+    setup.change(lambda content: content.model_copy(update={"pay": chosen}))
+
+
+def check(setup: Setup) -> None:
+    """Ask a sort of attention check once in each part, or never."""
+    key, value = setup.desk.text("field"), setup.desk.given.get("value")
+    if key not in ("checks.gold", "checks.repeated") or not isinstance(value, bool):
+        raise Refused(f"there is no {key} to change")
+    setup.change(lambda content: content.with_value(key, int(value)))
+
+
+def rule(setup: Setup) -> None:
+    """What happens to people who fail; without a number, one wrong answer is accepted."""
+    value = setup.desk.text("value")
+    most = setup.value(MOST_WRONG, 1)
+    given = {"checks.on_failure": value, MOST_WRONG: 1 if most == -1 else most}
+
+    def change(content: Content) -> Content:
+        for key, wanted in given.items():
+            content = content.with_value(key, None if value == "none" else wanted)
+        return content
+
+    setup.change(change)
+
+
+def decide(setup: Setup) -> None:
+    """Change a key of `[analysis]`; what follows by itself becomes fixed then."""
+    desk = setup.desk
+    key, value = desk.text("field"), typed(desk.given.get("value"), desk.text("type", "text"))
+    plan: dict[str, Any] | None = {**setup.value(PLAN, {}), key: value}
+    if key == "question":
+        plan = None if value == "systems" else {}
+    setup.change(lambda content: content.with_value(PLAN, plan))
+
+
+ACTS = {"size": resize, "pay": pay, "check": check, "rule": rule, "decide": decide}
+
+STEP = Step("design", "Design", summary, view, ACTS)
