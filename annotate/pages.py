@@ -145,7 +145,7 @@ def offer_of(session: Session, study: StudyRow, language: str, *, is_full: bool)
         "is_simulated": study.origin == "simulated",
         "is_full": is_full,
         "facts": facts_about(session, study, texts, n_asked * design.forms_per_participant),
-        "kept": kept_data(texts) + kept_of_address(study, texts),
+        "kept": kept_data(texts) + kept_of_address(study.config, study.origin, texts),
     }
 
 

@@ -22,7 +22,7 @@ from hsfiq.collect.places import counts_enrolments
 from hsfiq.collect.protocol import LanguageView
 from hsfiq.kinds import DEFAULT_KIND, KINDS
 from hsfiq.kinds.single import lowest_good_score
-from hsfiq.study.capacity import duration_of
+from hsfiq.study.capacity import Duration, duration_of
 from hsfiq.study.config import (
     QueryForm,
     Questionnaire,
@@ -88,25 +88,31 @@ class StudyTexts:
 
 
 def study_texts(session: Session, study: StudyRow, language: str | None = None) -> StudyTexts:
-    """The texts of a study in one of its languages, by default the first.
+    """The texts of a study in one of its languages, by default the first."""
+    form, language = query_form(session, study.id), language or study.config.study.language
+    return texts_in(study.config, language, form, kind=study.kind, title=study.title)
+
+
+def texts_in(
+    config: StudyConfig, language: str, form: QueryForm, *, kind: str, title: str
+) -> StudyTexts:
+    """The texts of a study, stored or not, whose queries have this form, in one of its languages.
 
     Every text of a study that participants read is resolved here. The owner's texts in the language
     come first, then those in `[study]`, then the standard ones in the language or in English.
     """
-    config, form = study.config, query_form(session, study.id)
-    language = language or config.study.language
     own = config.study.translations.get(language, Translation())
-    worded = worded_texts(language, form, study.kind, own.texts)
+    worded = worded_texts(language, form, kind, own.texts)
     # Words for all languages come before the standard ones, and after those of this language.
     page = overlaid(worded["page"], page_texts(config.wording))
     page = overlaid(page, own.texts.get("page", {}))
     explained = own.texts.get("practice", {}).get("explanation", config.practice.explanation)
     names = own.set_names or set_names(config, worded["sets"])
     guidelines = own.guidelines.strip() or config.study.guidelines.strip()
-    file = guidelines_file(language, form, study.kind)
+    file = guidelines_file(language, form, kind)
     return StudyTexts(
         language=language,
-        title=own.title or study.title,
+        title=own.title or title,
         set_names=names,
         guidelines=guidelines or standard_guidelines(file, config, names, page),
         own_consent=own.consent.strip() or config.study.consent.strip(),
@@ -283,25 +289,42 @@ def explanation_of_marked(texts: StudyTexts, expected: Mapping[str, Any]) -> lis
 
 def consent_text(session: Session, participant: ParticipantRow, n_questions: int) -> str:
     """The study's own consent text, or the standard one, as Markdown, with the facts about it."""
+    study, source = participant.study, participant.source
     texts = participant_texts(session, participant)
-    facts = facts_about(session, participant.study, texts, n_questions)
-    if texts.own_consent:
-        facts += kept_data(texts)
-        if participant.source in PLATFORMS:
-            facts.append(plain(stored_ids(participant.study.config.recruitment, texts.entry)))
-    if participant.source != "invitation":
-        facts += kept_of_address(participant.study, texts)
-    lines = "\n".join(f"- {fact}" for fact in facts)
-    consent = texts.own_consent or texts.standard_consent
-    return f"{consent}\n\n---\n\n{lines}\n"
+    facts = facts_about(session, study, texts, n_questions)
+    kept = [] if source == "invitation" else kept_of_address(study.config, study.origin, texts)
+    return consent_with(texts, study.config, source, facts, kept)
+
+
+def consent_with(
+    texts: StudyTexts,
+    config: StudyConfig,
+    source: str,
+    facts: Sequence[str],
+    kept: Sequence[str],
+) -> str:
+    """The consent with facts about the study and what is kept of addresses.
+
+    `source` is the mode in which a participant is recruited.
+    """
+    own = kept_data(texts) if texts.own_consent else []
+    if texts.own_consent and source in PLATFORMS:
+        own.append(plain(stored_ids(config.recruitment, texts.entry)))
+    lines = "\n".join(f"- {fact}" for fact in (*facts, *own, *kept))
+    return f"{texts.own_consent or texts.standard_consent}\n\n---\n\n{lines}\n"
 
 
 def facts_about(
     session: Session, study: StudyRow, texts: StudyTexts, n_questions: int
 ) -> list[str]:
     """How many questions there are, about how long they take, and what failed checks lead to."""
-    config = study.config
-    duration = duration_of(session, study.id, config, n_questions)
+    duration = duration_of(session, study.id, study.config, n_questions)
+    return facts_with(study.config, texts, n_questions, duration)
+
+
+def facts_with(
+    config: StudyConfig, texts: StudyTexts, n_questions: int, duration: Duration
+) -> list[str]:
     facts = [
         texts.entry["questions"].format(questions=n_questions),
         texts.entry[f"minutes_{duration.source}"].format(minutes=duration.minutes),
@@ -316,9 +339,9 @@ def facts_about(
     return facts
 
 
-def kept_of_address(study: StudyRow, texts: StudyTexts) -> list[str]:
+def kept_of_address(config: StudyConfig, origin: str, texts: StudyTexts) -> list[str]:
     """What is stored of the addresses of people who do not enrol by a personal link."""
-    is_kept = counts_enrolments(study.config, study.origin)
+    is_kept = counts_enrolments(config, origin)
     return [texts.entry["address_code_stored"]] if is_kept else []
 
 

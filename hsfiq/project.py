@@ -349,8 +349,7 @@ def study_text(name: str, sources: Sources, choices: Choices, size: Size, gold: 
     """The commented study.toml of a project."""
     completion = ""
     if choices.platform == "prolific":
-        code = f"C{secrets.token_hex(4).upper()}"
-        completion = f'completion_code = "{code}"  # enter it on Prolific\n'
+        completion = f'completion_code = "{new_code()}"  # enter it on Prolific\n'
     return Template((files("hsfiq") / TEMPLATE).read_text(encoding="utf-8")).substitute(
         systems=count_text(len(sources.systems), "system"),
         name=toml_text(name),
@@ -372,6 +371,11 @@ def study_text(name: str, sources: Sources, choices: Choices, size: Size, gold: 
         completion=completion,
         license=toml_text(choices.licence),
     )
+
+
+def new_code() -> str:
+    """A completion code that nobody can guess."""
+    return f"C{secrets.token_hex(4).upper()}"
 
 
 def marker_text(pay: Pay | None, drawn: StudyConfig) -> str:

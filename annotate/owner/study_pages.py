@@ -111,6 +111,19 @@ Link = tuple[str, str]
 """A participant's name and their link."""
 
 
+def new_links(
+    session: Session, study: Study, number: int, actor: Actor, root: str
+) -> Sequence[Link]:
+    """Invite so many people to a study; their links, which begin with the address `root`."""
+    if not 1 <= number <= MOST_AT_ONCE:
+        raise Refused(f"Choose a number from 1 to {MOST_AT_ONCE}.")
+    require_unfinished(study)
+    people = invite(session, study.id, number, now=datetime.now(UTC))
+    about = count_text(number, "invitation")
+    record(session, actor, Action.STUDY_INVITE, study=study.name, about=about)
+    return [(each.name, f"{root}start/{each.token}") for each in people]
+
+
 def add_invitations(app: FastAPI, identities: Identities) -> None:
     database = identities.database
     path = f"{OWNER}/invitations/{{study_id}}"
@@ -126,12 +139,8 @@ def add_invitations(app: FastAPI, identities: Identities) -> None:
             return page(study_id, f"Choose a number from 1 to {MOST_AT_ONCE}.")
         actor = identities.actor_of(request)
 
-        def change(session: Session, study: Study) -> list[Link]:
-            require_unfinished(study)
-            people = invite(session, study.id, number, now=datetime.now(UTC))
-            about = count_text(number, "invitation")
-            record(session, actor, Action.STUDY_INVITE, study=study.name, about=about)
-            return [(each.name, f"{request.base_url}start/{each.token}") for each in people]
+        def change(session: Session, study: Study) -> Sequence[Link]:
+            return new_links(session, study, number, actor, str(request.base_url))
 
         return change_study(
             database,

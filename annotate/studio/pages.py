@@ -21,4 +21,5 @@ def add_studio(app: FastAPI, services: Services, identities: Identities) -> None
     add_files(app)
     add_home(app, studio)
     add_steps(app, studio, STEPS)
+    people.add_links(app, studio)
     add_rehearsal(app, studio)

@@ -1,18 +1,246 @@
-"""The step "People and consent"."""
+"""The step "People and consent": how people come, what they agree to, what they read at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from math import ceil
+from typing import Annotated, Any, get_args
 
-from hsfiq.annotate.studio.setup import Setup, Step, Summary
+from fastapi import FastAPI, Form, Request, Response
+from markupsafe import Markup
+
+from hsfiq.actors import Permission
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.owner.study_pages import MOST_AT_ONCE, new_links
+from hsfiq.annotate.studio.design import budget_in, currency_of, paid
+from hsfiq.annotate.studio.setup import Setup, Step, Summary, setup_of
+from hsfiq.annotate.studio.shell import Said, Studio, desk_of
+from hsfiq.annotate.texts import consent_with, facts_with, html_of, kept_of_address, texts_in
+from hsfiq.collect.owner import extend_while_running
+from hsfiq.collect.participants import places_for_invitations
+from hsfiq.drafts import Content
+from hsfiq.errors import HsfiqError, Refused
+from hsfiq.project import new_code
+from hsfiq.prolific import Counterpart, draft_of, make_draft, study_called
+from hsfiq.prolific_api import Access, Prolific
+from hsfiq.public_url import is_local
+from hsfiq.study.capacity import planned_judgements
+from hsfiq.study.config import QueryForm, StudyConfig
+from hsfiq.study.extension import MoreAnnotators
+from hsfiq.study.recruiting import Mode, panel_link, panel_of
+
+REQUIRED = ("institution", "contact", "ethics")
+"""What the standard consent names; the launch needs it."""
+
+
+def missing_in_consent(setup: Setup) -> list[str]:
+    """Nothing if the owner has written the whole text."""
+    study = setup.config.study
+    return [] if study.consent else [name for name in REQUIRED if not getattr(study, name)]
 
 
 def summary(setup: Setup) -> Summary:
-    return Summary(setup.desk.t("not yet"))
+    t = setup.desk.t
+    own = ("recruitment.", "release.", *(f"study.{name}" for name in (*REQUIRED, "consent")))
+    others = ("recruitment.participants", "recruitment.max_failed_checks")
+    for key, what in setup.errors.items():
+        if key.startswith(own) and key not in others:
+            return Summary(f"{key}: {what}", "bad")
+    texts = {"institution": t("institution missing"), "contact": t("contact missing")}
+    for name in reversed(missing_in_consent(setup)):
+        return Summary(texts.get(name, t("ethics approval missing")), "bad")
+    return Summary(
+        t("{how}, consent ready", how=names_of_modes(setup)[setup.config.recruitment.mode])
+    )
+
+
+def names_of_modes(setup: Setup) -> Mapping[str, str]:
+    t, panel = setup.desk.t, setup.config.recruitment.panel
+    return {
+        "invitation": t("Personal links"),
+        "open": t("Open page"),
+        "prolific": "Prolific",
+        "mturk": "Mechanical Turk",
+        "panel": panel.name if panel and panel.name else t("Another panel"),
+    }
+
+
+# What people read before they agree.
+
+GAP = "GAPINTHECONSENT"
+"""Stands in the rendered text for what is missing."""
+
+
+def consent_of(setup: Setup, language: str) -> Sequence[Markup]:
+    """The consent as participants read it; what is missing is between its parts."""
+    config = setup.config
+    gaps = dict.fromkeys(missing_in_consent(setup), GAP)
+    config = replace(config, study=replace(config.study, **gaps))
+    texts = texts_in(
+        config, language, form_of(setup), kind=config.design.kind, title=setup.draft.title
+    )
+    budget, mode = budget_in(setup), config.recruitment.mode
+    facts = facts_with(config, texts, budget.questions, budget.duration)
+    kept = [] if mode == "invitation" else kept_of_address(config, "collected", texts)
+    shown = html_of(consent_with(texts, config, mode, facts, kept))
+    return [Markup(part) for part in shown.split(GAP)]  # noqa: S704 (html_of is safe)
+
+
+def form_of(setup: Setup) -> QueryForm:
+    queries = [query for _, query in setup.material.queries]
+    if queries and not any(query.reference for query in queries):
+        return "text"
+    return "image" if queries and not any(query.text for query in queries) else "composed"
+
+
+# Links and places, once the study is drawn.
+
+
+def links_of(setup: Setup) -> Mapping[str, object]:
+    """Where people begin, the invitations that wait, and how many more people there could be."""
+    name, config = setup.draft.study, setup.config
+    if name is None:
+        return {"address": "", "places": None, "extensions": [], "drafted": ""}
+    root, panel = str(setup.desk.request.base_url), panel_of(config.recruitment)
+    with setup.desk.database.reading() as session:
+        study = study_called(session, name)
+        times = planned_judgements(session, study).values() if setup.is_fixed else []
+        return {
+            "address": panel_link(panel, root, name) if panel else f"{root}?study={name}",
+            "places": places_for_invitations(session, study, datetime.now(UTC)),
+            "extensions": extensions_for(setup, config, list(times)),
+            "drafted": study.platform_study_id or "",
+        }
+
+
+MOST_EXTENSIONS = 6
+
+
+def extensions_for(
+    setup: Setup, config: StudyConfig, times: Sequence[int]
+) -> list[tuple[int, int, float]]:
+    """How many people could judge each query, with how many more that takes, and their pay."""
+    pay, minutes = setup.draft.content.pay, budget_in(setup).duration.minutes
+    size = config.design.questions_per_form * config.design.forms_per_participant
+    rows = []
+    for wanted in range(min(times, default=0) + 1, max(times, default=0) + MOST_EXTENSIONS + 1):
+        people = ceil(sum(max(0, wanted - each) for each in times) / size)
+        if people:
+            rows.append((wanted, people, people * minutes / 60 * (pay.per_hour if pay else 0)))
+    return rows[:MOST_EXTENSIONS]
+
+
+def access(setup: Setup) -> str:
+    """What is wrong with the access to Prolific's API; "" if nothing is."""
+    try:
+        missing = Access.of_environment() is None
+    except HsfiqError as error:
+        return str(error)
+    return setup.desk.t("The server has no token of Prolific.") if missing else ""
 
 
 def view(setup: Setup) -> Mapping[str, object]:
-    return {}
+    languages = setup.config.study.languages
+    shown = setup.desk.request.query_params.get("consent", "")
+    shown = shown if shown in languages else languages[0]
+    return {
+        "modes": names_of_modes(setup),
+        "shown": shown,
+        "consent_key": "study.consent" if shown == languages[0] else f"study.{shown}.consent",
+        "consent": consent_of(setup, shown),
+        "lacking": missing_in_consent(setup),
+        "access": access(setup),
+        "categories": [name for name in setup.draft.asked.categories if name and "." not in name],
+        "most_links": MOST_AT_ONCE,
+        "currency": currency_of(setup),
+        "paid": paid,
+        **links_of(setup),
+    }
 
 
-STEP = Step("people", "People and consent", summary, view)
+# What the page can do.
+
+ONLY_WITH: Mapping[str, Sequence[str]] = {
+    "panel": ["panel"],
+    "signed_links": ["prolific"],
+    "platform_study_id": ["prolific"],
+    "completion_url": ["open", "invitation", "prolific"],
+    "full_code": ["open", "invitation", "prolific", "panel"],
+}
+"""The keys of `[recruitment]` that belong to some modes only."""
+
+
+def choose_mode(setup: Setup) -> None:
+    mode = setup.desk.text("value")
+    if mode not in get_args(Mode)[:2] + get_args(get_args(Mode)[2]):
+        raise Refused(f"there is no {mode} to change")
+
+    def change(content: Content) -> Content:
+        table: dict[str, Any] = dict(content.value("recruitment", {}))
+        kept = {key: each for key, each in table.items() if mode in ONLY_WITH.get(key, [mode])}
+        if mode == "prolific" and not (kept.get("completion_code") or kept.get("completion_url")):
+            kept["completion_code"] = new_code()
+        if mode == "panel":
+            kept.setdefault("panel", {"name": "", "person": "person"})
+        return content.with_value("recruitment", kept | {"mode": mode})
+
+    setup.change(change)
+
+
+def draft_on_prolific(setup: Setup) -> Said:
+    desk, pay, name = setup.desk, setup.draft.content.pay, setup.draft.study
+    root = str(desk.request.base_url)
+    if name is None or pay is None:
+        raise Refused("draw the study and choose the pay first")
+    if is_local(root):
+        raise Refused(f"{root} is this machine only, where nobody from Prolific could begin")
+    with Prolific(Access.required()) as client:
+        at = Counterpart(desk.database, client, name, desk.actor)
+        with desk.database.reading() as session:
+            study, per_hour = study_called(session, name), Decimal(f"{pay.per_hour:g}")
+            wanted = draft_of(session, study, root, per_hour, "")
+        made = make_draft(at, wanted)
+    return Said(desk.t("It is on Prolific as {id}: choose there who may take part.", id=made.id))
+
+
+def extend(setup: Setup) -> Said:
+    """Add places until so many people judge each query."""
+    desk, wanted, name = setup.desk, setup.desk.number("annotators"), setup.draft.study
+    if not setup.is_fixed or not 0 < wanted <= 1_000:
+        raise Refused(desk.t("There are no such places to add."))
+    added = extend_while_running(
+        desk.database,
+        desk.actor,
+        lambda session: study_called(session, name or ""),
+        MoreAnnotators(wanted),
+        datetime.now(UTC),
+    )
+    return Said(desk.n("{n} more place.", "{n} more places.", added.capacity.places))
+
+
+STEP = Step(
+    "people",
+    "People and consent",
+    summary,
+    view,
+    {"mode": choose_mode, "prolific": draft_on_prolific, "extend": extend},
+)
+
+
+def add_links(app: FastAPI, studio: Studio) -> None:
+    @app.post(f"{OWNER}/draft/{{token}}/links.csv")
+    def links(request: Request, count: Annotated[str, Form()] = "") -> Response:
+        """New personal links; nobody can read them again later."""
+        desk = desk_of(studio, request, Permission.RECRUIT)
+        name = setup_of(desk).draft.study or ""
+        number = int(count) if count.isascii() and count.isdigit() and len(count) < 9 else 0
+        with desk.database.writing() as session:
+            study = study_called(session, name)
+            made = new_links(session, study, number, desk.actor, str(request.base_url))
+        lines = ["participant,link", *(",".join(each) for each in made), ""]
+        disposition = f'attachment; filename="{name}-links.csv"'
+        headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
+        return Response("\r\n".join(lines), media_type="text/csv", headers=headers)
