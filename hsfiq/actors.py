@@ -91,6 +91,8 @@ class Action(StrEnum):
     PROLIFIC_BONUS = "prolific.bonus"
     DATA_IMPORT = "data.import"
     DATA_EXPORT = "data.export"
+    REPORT_SHARE = "report.share"
+    REPORT_REVOKE = "report.revoke"
     IMAGES_ACCEPT = "images.accept"
     ACCOUNT_INVITE = "account.invite"
     ACCOUNT_RESET = "account.reset"

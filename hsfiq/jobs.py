@@ -17,17 +17,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from logging import getLogger
 from pathlib import Path
+from shutil import rmtree
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, time
 from typing import TypeVar
 
-from sqlalchemy import select, text
+from sqlalchemy import URL, delete, select, text
 from sqlalchemy.orm import Session
 
-from hsfiq.actors import Actor
+from hsfiq.actors import Action, Actor
+from hsfiq.audit import record
 from hsfiq.db.engine import Database, added
 from hsfiq.db.sqlite import file_of
-from hsfiq.db.studio_tables import Job
+from hsfiq.db.studio_tables import Job, SharedReport, Unblinding
+from hsfiq.db.tables import Study
+from hsfiq.db.types import digest_of
 from hsfiq.errors import Refused
 from hsfiq.text import without_controls
 
@@ -42,14 +46,18 @@ VARIABLE, PARENT, ACTOR = "HSFIQ_JOB", "HSFIQ_JOB_PARENT", "HSFIQ_JOB_ACTOR"
 """Tell a command the folder of its job, the process that it ends with, and who started the job."""
 
 HOME_VARIABLE = "HSFIQ_UPLOADS"
+JOBS = "jobs"
 
 
 def uploads_home(database: Database) -> Path:
     """Where what owners upload is kept, and what jobs write: beside a SQLite file by default."""
+    return home_of(database.engine.url)
+
+
+def home_of(url: URL) -> Path:
     named = os.environ.get(HOME_VARIABLE)
     if named:
         return Path(named)
-    url = database.engine.url
     file = file_of(url) if url.get_backend_name() == "sqlite" else None
     if file is not None:
         return file.with_name(f"{file.name}.uploads")
@@ -58,7 +66,7 @@ def uploads_home(database: Database) -> Path:
 
 
 def job_folder(database: Database, job_id: int) -> Path:
-    return uploads_home(database) / "jobs" / str(job_id)
+    return uploads_home(database) / JOBS / str(job_id)
 
 
 # The queue.
@@ -86,7 +94,7 @@ def add_job(
     if session.scalar(same.limit(1)) is not None:
         raise Refused(f"{about} is waiting or running already", remedy="wait, or stop it first")
     now = datetime.now(UTC)
-    return added(
+    job = added(
         session,
         Job(
             kind=kind,
@@ -100,6 +108,9 @@ def add_job(
             not_before=now + delay,
         ),
     )
+    # SQLite gives the number of a deleted job to another one.
+    rmtree(home_of(session.get_bind().engine.url) / JOBS / str(job.id), ignore_errors=True)
+    return job
 
 
 def ask_to_stop(session: Session, job_id: int) -> Job:
@@ -137,6 +148,84 @@ def jobs_of(
     return session.scalars(query).all()
 
 
+# The reports of studies that jobs have made, and links to them for people without an account.
+
+REPORT = "report"
+"""The kind of the jobs that make reports, and the folder of the report in that of the job."""
+
+
+def may_compare_systems(session: Session, study: Study) -> bool:
+    """Whether results by system may be seen: after the study, or once an owner has shown them."""
+    if study.status == "closed" or study.origin != "collected":
+        return True
+    shown = select(Unblinding.id).where(Unblinding.study_id == study.id)
+    return session.scalar(shown) is not None
+
+
+def newest_report(session: Session, study_id: int) -> Job | None:
+    done = Job.study_id == study_id, Job.kind == REPORT, Job.state == "done"
+    return session.scalar(select(Job).where(*done).order_by(Job.ended_at.desc()).limit(1))
+
+
+def forget_old_reports(session: Session, study_id: int) -> None:
+    """Forget the jobs of reports but the newest one and those that somebody has a link to."""
+    newest = newest_report(session, study_id)
+    linked = select(SharedReport.job_id).where(SharedReport.study_id == study_id)
+    session.execute(
+        delete(Job).where(
+            Job.study_id == study_id,
+            Job.kind == REPORT,
+            Job.state.in_(("done", "failed", "stopped")),
+            Job.id != (newest.id if newest else 0),
+            Job.id.not_in(linked),
+        )
+    )
+
+
+def share_report(session: Session, actor: Actor, study: Study) -> SharedReport:
+    """A new link to the newest report of a study; its `token` is known only now.
+
+    `Refused` if there is no report, or if its systems may not be compared yet.
+    """
+    job = newest_report(session, study.id)
+    if job is None:
+        raise Refused(f"study {study.name} has no report yet", remedy="compute one first")
+    if not may_compare_systems(session, study):
+        raise Refused("results by system are hidden while people answer", remedy="show them first")
+    now = datetime.now(UTC)
+    shared = SharedReport(study_id=study.id, job_id=job.id, shared_by=actor.name, shared_at=now)
+    added(session, shared)
+    record(session, actor, Action.REPORT_SHARE, study=study.name, about=f"link {shared.id}")
+    return shared
+
+
+def revoke_report(session: Session, actor: Actor, study: Study, number: int) -> None:
+    """Make a link to a report invalid for good."""
+    shared = session.get(SharedReport, number, with_for_update=True)
+    if shared is None or shared.study_id != study.id:
+        raise Refused(f"study {study.name} has no such link")
+    if shared.revoked_at is not None:
+        raise Refused(f"link {number} has been revoked already")
+    shared.revoked_at = datetime.now(UTC)
+    record(session, actor, Action.REPORT_REVOKE, study=study.name, about=f"link {number}")
+
+
+def links_to_reports(session: Session, study_id: int) -> Sequence[SharedReport]:
+    """The newest first."""
+    links = select(SharedReport).where(SharedReport.study_id == study_id)
+    return session.scalars(links.order_by(SharedReport.id.desc())).all()
+
+
+def report_of_link(session: Session, token: str) -> Job | None:
+    """The job whose report a link shows; None if the link is unknown or revoked."""
+    shared = session.scalar(
+        select(SharedReport).where(
+            SharedReport.token_hash == digest_of(token), SharedReport.revoked_at.is_(None)
+        )
+    )
+    return None if shared is None else session.get(Job, shared.job_id)
+
+
 # How far a command is, for whoever looks at its job.
 
 
@@ -165,17 +254,29 @@ PROGRESS_FILE, LOG_FILE = "progress.json", "log.txt"
 PROGRESS_SECONDS = 0.5
 
 
-def report_progress(rows: Sequence[T], label: str, folder: Path) -> Iterator[T]:
-    """Iterate over rows, and write how many are done to the folder twice a second."""
-    begun = monotonic()
-    written = -PROGRESS_SECONDS
-    for done, row in enumerate(rows):
+class JobProgress:
+    """Writes how far a command is to the folder of its job, at most twice a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._total = -1
+        self._begun = self._written = 0.0
+
+    def tell(self, label: str, done: int, total: int) -> None:
+        """`label` says what is done now; another total begins the estimate of the time anew."""
         now = monotonic()
-        if now - written >= PROGRESS_SECONDS:
-            write_progress(folder, Progress(label, done, len(rows), now - begun))
-            written = now
-        yield row
-    write_progress(folder, Progress(label, len(rows), len(rows), monotonic() - begun))
+        if total != self._total:
+            self._total, self._begun, self._written = total, now, -PROGRESS_SECONDS
+        if done < total and now - self._written < PROGRESS_SECONDS:
+            return
+        write_progress(self._folder, Progress(label, done, total, now - self._begun))
+        self._written = now
+
+    def track(self, rows: Sequence[T], label: str) -> Iterator[T]:
+        for done, row in enumerate(rows):
+            self.tell(label, done, len(rows))
+            yield row
+        self.tell(label, len(rows), len(rows))
 
 
 def write_progress(folder: Path, progress: Progress) -> None:
@@ -230,11 +331,16 @@ class Worker:
     ended: Event
 
     def run(self) -> None:
+        is_tidy = False
         while not self.ended.wait(WAIT_SECONDS):
             try:
+                if not is_tidy:
+                    self.delete_left_over()
+                    is_tidy = True
                 job = self.next_job()
                 if job is not None:
                     self.run_job(job)
+                    is_tidy = False
             except Refused as error:  # the database is away: later
                 logger.warning("jobs: %s", error)
                 self.ended.wait(ALIVE_SECONDS)
@@ -262,6 +368,16 @@ class Worker:
             if first is not None:
                 first.state, first.started_at, first.alive_at = "running", now, now
             return first
+
+    def delete_left_over(self) -> None:
+        """Delete the folders of jobs that are no longer there, such as those of deleted studies."""
+        folders = [path for path in (uploads_home(self.database) / JOBS).glob("*") if path.is_dir()]
+        with self.database.reading() as session:
+            known = {str(number) for number in session.scalars(select(Job.id))}
+        for folder in folders:
+            # A newer one may be that of a job which is just being added.
+            if folder.name not in known and time() - folder.stat().st_mtime > LOST.seconds:
+                rmtree(folder, ignore_errors=True)
 
     def run_job(self, job: Job) -> None:
         folder = job_folder(self.database, job.id)

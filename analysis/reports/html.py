@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hsfiq.analysis.reports.answer import latex_section
@@ -16,7 +17,7 @@ from hsfiq.analysis.reports.document import (
     value_and_interval,
     venue_of,
 )
-from hsfiq.analysis.reports.tables import escape, fit, to_csv, to_latex
+from hsfiq.analysis.reports.tables import breakable, escape, fit, to_csv, to_latex
 from hsfiq.text import count_text
 
 if TYPE_CHECKING:
@@ -90,6 +91,31 @@ def _provenance(cell: NumberCell) -> str:
 # The files of a report's folder: the page, all results, each chart and each table.
 
 
+def as_json(content: Mapping[str, object]) -> bytes:
+    return (json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def first_words(document: Document) -> dict[str, object]:
+    """What the page says first, for other pages that show it: texts and places in plots."""
+    answer = document.answer
+    first: dict[str, object] = {
+        "title": document.title,
+        "summary": document.summary,
+        "simulated": document.simulated,
+        "caveats": document.caveats,
+        "answer": None,
+    }
+    if answer is not None:
+        rest = (answer.excluded, answer.plan, answer.intervals)
+        first["answer"] = asdict(answer)
+        first["paper"] = {
+            "short": answer.paper,
+            "methods": " ".join(filter(None, (answer.paper, *rest))),
+            "latex": breakable(answer.paper),
+        }
+    return first
+
+
 def report_files(
     document: Document, results: Mapping[str, object], style: str | None = None
 ) -> dict[str, bytes]:
@@ -103,11 +129,11 @@ def report_files(
         chart.name: chart_files(chart, simulated=simulated, venue=venue)
         for chart in document.charts()
     }
-    as_json = json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False)
     svgs = {name: drawn["svg"] for name, drawn in charts.items()}
     files = {
         "report.html": to_html(document, svgs).encode(),
-        "results.json": f"{as_json}\n".encode(),
+        "results.json": as_json(results),
+        "first.json": as_json(first_words(document)),
     }
     for name, drawn in charts.items():
         files |= {f"figures/{name}.{kind}": content for kind, content in drawn.items()}

@@ -23,7 +23,7 @@ from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Study
 from hsfiq.errors import NothingToDo, Refused
 from hsfiq.kinds import release_kinds_of
-from hsfiq.releases.content import Source, write_files
+from hsfiq.releases.content import LIVE, Source, write_files
 from hsfiq.study.filters import Filters
 from hsfiq.text import count_text
 
@@ -73,9 +73,6 @@ def add_audit(app: FastAPI, identities: Identities) -> None:
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(write(rows), media_type=MEDIA_TYPES[file_format], headers=headers)
 
-
-LIVE = "0.0.0"
-"""The version of a live export; real versions are given by `hsfiq export`."""
 
 CHUNK = 256 * 1024
 TIMESTAMP = (1980, 1, 1, 0, 0, 0)

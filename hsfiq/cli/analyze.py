@@ -351,25 +351,43 @@ def analyze_pairs(
 
 
 def reported(folder: Path) -> tuple[dict[str, Any], list[str], dict[str, bytes]]:
-    """The analysis of a release without metrics: as JSON, its first lines, and its report's files.
+    """The analysis of a release: as JSON, its first lines, and its report's files.
 
-    The files are by their paths in the report's folder.
+    Of pairs, the systems are compared; without two systems, recall@5 with people. The files are by
+    their paths in the report's folder.
     """
     with requires("analysis"):
-        from hsfiq.analysis.analyze import load_inputs, load_kind_inputs
         from hsfiq.analysis.data.kind_release import kind_of
         from hsfiq.analysis.kinds import STATISTICS
+        from hsfiq.analysis.kinds.arena import KIND as ARENA
+    kind = kind_of(folder)
+    if kind == ARENA:
+        from hsfiq.analysis.kinds.arena import analyze_arena
+        from hsfiq.analysis.reports.arena import arena_report, arena_text
+
+        votes = analyze_arena(folder)
+        return votes.to_json(), arena_text(votes).splitlines(), arena_report(votes)
+    if kind in STATISTICS:
+        from hsfiq.analysis.analyze import load_kind_inputs
         from hsfiq.analysis.kinds.kind import analyze_judged
         from hsfiq.analysis.reports.kinds import kind_report, kind_text
-        from hsfiq.analysis.reports.report import analysis_text, report_of
-    if kind_of(folder) not in STATISTICS:
-        content = report_of(load_inputs(folder, []))
-        lines = analysis_text(content.analysis).splitlines()
-        return content.analysis.to_json(), lines, content.files()
-    inputs = load_kind_inputs(folder, [])
-    result = analyze_judged(inputs.release, inputs.statistics, inputs.metrics, inputs.bootstrap)
-    lines = kind_text(result, inputs.bootstrap).splitlines()
-    return result.to_json(), lines, kind_report(result, inputs.bootstrap)
+
+        of_kind = load_kind_inputs(folder, [])
+        judged = analyze_judged(
+            of_kind.release, of_kind.statistics, of_kind.metrics, of_kind.bootstrap
+        )
+        lines = kind_text(judged, of_kind.bootstrap).splitlines()
+        return judged.to_json(), lines, kind_report(judged, of_kind.bootstrap)
+    from hsfiq.analysis.analyze import load_inputs
+    from hsfiq.analysis.reports.report import analysis_text, report_of
+    from hsfiq.analysis.systems.systems import names_of
+
+    inputs = load_inputs(folder, [])
+    if len(names_of(inputs.release)) < 2:
+        inputs = load_inputs(folder, ["recall@5"])
+    content = report_of(inputs)
+    lines = analysis_text(content.analysis).splitlines()
+    return content.analysis.to_json(), lines, content.files()
 
 
 # `hsfiq power`: how many participants and questions a study needs.

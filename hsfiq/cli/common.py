@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import Participant, Study
     from hsfiq.images.store import Images, Root
+    from hsfiq.jobs import JobProgress
     from hsfiq.project import Project
 
 
@@ -340,10 +341,8 @@ def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
     """
 
     def track(rows: Sequence[T]) -> Iterable[T]:
-        if job := os.environ.get("HSFIQ_JOB"):
-            from hsfiq.jobs import report_progress
-
-            return report_progress(rows, label, Path(job))
+        if (job := job_progress()) is not None:
+            return job.track(rows, label)
         if not sys.stderr.isatty() or QUIET.get():
             return rows
         from rich.console import Console
@@ -352,6 +351,16 @@ def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
         return rich_track(rows, description=label, console=Console(stderr=True), transient=True)
 
     return track
+
+
+def job_progress() -> JobProgress | None:
+    """Where the command of a job says how far it is; None if this is no such command."""
+    folder = os.environ.get("HSFIQ_JOB")
+    if not folder:
+        return None
+    from hsfiq.jobs import JobProgress
+
+    return JobProgress(Path(folder))
 
 
 def existing_folder(path: Path) -> Path:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hsfiq.actors import Action
 from hsfiq.cli.common import (
     DatabaseOption,
     JsonOption,
@@ -17,6 +20,7 @@ from hsfiq.cli.common import (
     chosen_study,
     open_chosen,
     print_result,
+    record_afterwards,
     releases_folder,
 )
 from hsfiq.errors import UnreadableInput
@@ -87,6 +91,14 @@ def export(
         bool,
         typer.Option("--explain", help="Print what each rule would drop, and write nothing."),
     ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write no release, but a report of the answers so far (hsfiq analyze --report), "
+            "with what each filter would drop.",
+        ),
+    ] = None,
     split: Annotated[
         SplitBy | None,
         typer.Option(
@@ -177,6 +189,11 @@ def export(
             sources = sources_of(session, row, kinds, chosen, options, extras)
             print_explained(sources, as_json=as_json)
             return
+        if report is not None:
+            source = sources_of(session, row, kinds, chosen)[-1]
+            print_result(*report_answers(source, report, force=force), as_json=as_json)
+            record_afterwards(opened, Action.DATA_EXPORT, study=row.name, about="report")
+            return
         outcomes = export_releases(
             session,
             row,
@@ -208,6 +225,24 @@ def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:
         texts.append("\n".join([f"{source.name}: nothing written", *lines]))
         results.append({"name": source.name, "kind": source.kind} | as_counts(funnel, split))
     print_result({"releases": results}, "\n\n".join(texts), as_json=as_json)
+
+
+def report_answers(source: Source, folder: Path, *, force: bool) -> tuple[dict[str, Any], str]:
+    """Write a report of the answers so far; the release that it analyzes is deleted again."""
+    from hsfiq.atomic_files import require_free, write_report
+    from hsfiq.cli.analyze import reported
+    from hsfiq.db.schema import head_revision
+    from hsfiq.releases.content import LIVE, write_files
+    from hsfiq.releases.export import preview
+
+    require_free(folder, force=force)
+    with TemporaryDirectory() as name:
+        release = write_files(source, Path(name), schema_revision=head_revision(), version=LIVE)
+        facts = preview(source, release, Path(name))
+        result, lines, files = reported(Path(name))
+    files["release.json"] = json.dumps(facts, indent=2).encode()
+    write_report(files, folder, force=force)
+    return result, "\n".join([*lines, "", f"{folder / 'report.html'}: written"])
 
 
 def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None) -> Split | None:

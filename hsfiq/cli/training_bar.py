@@ -17,7 +17,7 @@ from rich.progress import (
 )
 
 from hsfiq.cli import QUIET
-from hsfiq.cli.common import note
+from hsfiq.cli.common import job_progress, note
 from hsfiq.model.data import TrainingData, missing_lines
 from hsfiq.model.scorer.job import Callback, Step
 from hsfiq.model.scorer.job import Progress as RunProgress
@@ -48,6 +48,7 @@ class TrainingBar(Callback):
         self._negatives: float | None = None
         self._means: tuple[float, float] | None = None
         self._task: TaskID | None = None
+        self._job = job_progress() if is_visible else None
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -136,6 +137,8 @@ class TrainingBar(Callback):
         )
 
     def _show(self, description: str, done: int, n: int) -> None:
+        if self._job is not None:
+            self._job.tell(description, done, n)
         if self._task is None or self._bar.tasks[0].total != n:
             for task in self._bar.task_ids:
                 self._bar.remove_task(task)

@@ -102,6 +102,8 @@ class AnswersByForm:
 
 
 FIRST_VERSION = "1.0.0"
+LIVE = "0.0.0"
+"""The version of a release of the answers so far; others are given by `hsfiq export`."""
 
 PLAIN = Extras()
 TEXT_VERSIONS = "text_versions.json"

@@ -32,14 +32,16 @@ from hsfiq.db.failures import reason_not_written
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import ExportedForm, ExportedRelease, Form, Participant, Study
 from hsfiq.errors import Unavailable, UnreadableInput
-from hsfiq.kinds import RELEASE_KINDS, release_kinds_of, require_release_kind
+from hsfiq.kinds import KIND_OF_RELEASE, RELEASE_KINDS, release_kinds_of, require_release_kind
 from hsfiq.kinds.rows import FormName
-from hsfiq.releases.content import FIRST_VERSION, Release, Source, write_files
+from hsfiq.releases.card import NO_LICENCE
+from hsfiq.releases.content import FIRST_VERSION, Release, Source, explain, write_files
 from hsfiq.releases.folder import MANIFEST, read_exclusions, read_manifest, read_rows
 from hsfiq.releases.layouts.layouts import Extras, require_extras
+from hsfiq.releases.privacy import ALIKE
 from hsfiq.releases.splits import Split
 from hsfiq.study.config import config_of
-from hsfiq.study.filters import Filters
+from hsfiq.study.filters import DEFAULT_RUN, Filters, is_given
 
 # Release folders: writing them, recognizing them, finding the newest.
 
@@ -280,6 +282,33 @@ def sources_of(
         licence = (extras.publication or config_of(study).release).licence
         require_extras(extras, kind, licence)
     return [Source(session, study, kind, filters, split, extras) for kind in kinds]
+
+
+EVERY_FILTER = Filters(
+    invalid=True, failed_checks=True, unseen=True, min_seconds=2.0, straight_run=DEFAULT_RUN
+)
+
+
+def preview(source: Source, release: Release, folder: Path) -> dict[str, Any]:
+    """What each filter would drop, and who could be recognized in a release that was written.
+
+    Filters that are chosen have their own parameters.
+    """
+    chosen = {name: value for name, value in asdict(source.filters).items() if is_given(value)}
+    every = replace(EVERY_FILTER, **chosen)
+    if KIND_OF_RELEASE[source.kind].is_live:
+        every = replace(every, straight_run=None)
+    funnel, _ = explain(replace(source, filters=every))
+    manifest = read_manifest(folder) or {}
+    return {
+        "filters": source.filters.names(),
+        "possible": every.names(),
+        "answers": release.funnel.n_kept,
+        "people": manifest["counts"]["participants"],
+        "broken_by": {step.rule: step.broken_by for step in funnel.steps},
+        "alike": manifest.get(ALIKE),
+        "warnings": [each for each in release.warnings if each != NO_LICENCE],
+    }
 
 
 def make(source: Source, draft: Path, version: str) -> Release:
