@@ -112,13 +112,18 @@ def add_export(app: FastAPI, identities: Identities) -> None:
 
 def zipped(source: Source) -> BinaryIO:
     """A temporary file with the release as an archive; `NothingToDo` if there are no answers."""
-    with TemporaryDirectory() as name, ExitStack() as on_error:
-        folder = Path(name)
-        write_files(source, folder, schema_revision=head_revision(), version=LIVE)
+    with TemporaryDirectory() as name:
+        write_files(source, Path(name), schema_revision=head_revision(), version=LIVE)
+        return zip_of_folder(Path(name), source.name)
+
+
+def zip_of_folder(folder: Path, name: str) -> BinaryIO:
+    """A temporary file with the files of a folder, below `name`, as an archive."""
+    with ExitStack() as on_error:
         file = on_error.enter_context(TemporaryFile())
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in sorted(folder.iterdir()):
-                member = zipfile.ZipInfo(f"{source.name}/{path.name}", TIMESTAMP)
+            for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+                member = zipfile.ZipInfo(f"{name}/{path.relative_to(folder)}", TIMESTAMP)
                 member.compress_type = zipfile.ZIP_DEFLATED
                 member.file_size = path.stat().st_size
                 with path.open("rb") as content, archive.open(member, "w") as copy:

@@ -9,6 +9,7 @@ from hsfiq.annotate.owner.login import Identities
 from hsfiq.annotate.studio import design, images, people, question, systems
 from hsfiq.annotate.studio.home import add_home
 from hsfiq.annotate.studio.launch import add_rehearsal, step_after
+from hsfiq.annotate.studio.results import add_results
 from hsfiq.annotate.studio.setup import add_steps
 from hsfiq.annotate.studio.shell import Studio, add_files
 
@@ -23,3 +24,4 @@ def add_studio(app: FastAPI, services: Services, identities: Identities) -> None
     add_steps(app, studio, STEPS)
     people.add_links(app, studio)
     add_rehearsal(app, studio)
+    add_results(app, studio)

@@ -1,0 +1,499 @@
+"""The page "Results": a study's report, links to it, its releases and downloads."""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import FileResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from sqlalchemy.orm import Session
+
+from hsfiq.actors import Permission
+from hsfiq.annotate.owner.downloads import chunks, zip_of_folder
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.owner.study_pages import study_of
+from hsfiq.annotate.studio.learning import (
+    JOB_ACTS,
+    LEARNING_ACTS,
+    ReleaseView,
+    first_words,
+    jobs_view,
+    learning_view,
+    releases_home,
+    releases_of,
+)
+from hsfiq.annotate.studio.shell import Act, Desk, Page, Said, Studio, add_page, desk_of
+from hsfiq.db.studio_tables import Job
+from hsfiq.db.tables import Study
+from hsfiq.drafts import Content, tables_of, toml_of
+from hsfiq.errors import Refused, UnreadableInput
+from hsfiq.jobs import (
+    FOLDER,
+    REPORT,
+    add_job,
+    forget_old_reports,
+    job_folder,
+    links_to_reports,
+    may_compare_systems,
+    newest_report,
+    report_of_link,
+    revoke_report,
+    share_report,
+)
+from hsfiq.kinds import release_kinds_of
+from hsfiq.releases.content import FIRST_VERSION
+from hsfiq.releases.export import full_version, next_version, version_key
+from hsfiq.study.config import config_of
+from hsfiq.study.filters import parse_filter, parse_filters
+from hsfiq.study.publication import Publication, publication_errors
+
+RELEASE, PUSH = "release", "push"
+STEPS = (REPORT, RELEASE, PUSH)
+"""The kinds of jobs that the page itself shows."""
+
+# What the page shows.
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The newest report: its job, what it says first, and what a release would have."""
+
+    job: int
+    at: datetime
+    first: Mapping[str, Any]
+    release: Mapping[str, Any]
+    files: Mapping[str, Path]
+
+    def size(self, name: str) -> int:
+        return self.files[name].stat().st_size if name in self.files else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A filter that can be chosen, and how many answers break each of its rules."""
+
+    name: str
+    kind: str
+    number: str
+    counts: Mapping[str, int]
+    is_on: bool
+
+
+def view(desk: Desk) -> Mapping[str, object]:
+    with desk.database.reading() as session:
+        study = study_here(session, desk)
+        is_shown = may_compare_systems(session, study)
+        computed = computed_of(desk, newest_report(session, study.id))
+        releases = releases_of(session, desk, study) if is_shown else []
+        config = config_of(study)
+        jobs = jobs_view(session, desk, study.id, STEPS)
+        link = getattr(desk.request.state, "link", "")
+        values = {
+            "title": desk.t("Results"),
+            "study": study,
+            "tab": "results",
+            "is_shown": is_shown,
+            "computed": computed,
+            "jobs": [job for job in jobs if job.is_active or job is jobs[0]],
+            "ticks": list(ticks(desk, study, computed)),
+            "links": links_to_reports(session, study.id) if desk.may("manage") else [],
+            "link": link,
+            "releases": releases,
+            "next_version": next_free(releases),
+            "licence": config.release.licence,
+            **learning_view(session, desk, study, releases),
+        }
+    active = any(job.is_active for job in [*jobs, *values["learning_jobs"]])
+    return values | {"refresh": 3 if active and not link else 0, "can_push": can_push()}
+
+
+def study_here(session: Session, desk: Desk) -> Study:
+    number = desk.place["study_id"]
+    if not number.isdecimal() or len(number) > 9:
+        raise Refused("there is no such study")
+    return study_of(session, int(number))
+
+
+def computed_of(desk: Desk, job: Job | None) -> Computed | None:
+    if job is None or job.ended_at is None:
+        return None
+    folder = job_folder(desk.database, job.id) / REPORT
+    first = first_words(folder)
+    try:
+        release = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return first and Computed(job.id, job.ended_at, first, release, files_of(folder))
+
+
+RULES = {"invalid": ("irrelevant", "contradicts")}
+"""The rules of filters that have several."""
+
+
+def ticks(desk: Desk, study: Study, computed: Computed | None) -> Iterator[Tick]:
+    """The filters, with how many answers break each; those of study.toml have its numbers."""
+    if computed is None:
+        return
+    declared = {parse_filter(text)[0]: text for text in config_of(study).analysis.exclusions}
+    chosen = chosen_filters(desk, study, computed)
+    broken = computed.release["broken_by"]
+    for possible in computed.release["possible"]:
+        kind, _ = parse_filter(possible)
+        name = declared.get(kind, possible)
+        counts = {rule: broken.get(rule) for rule in RULES.get(kind, (possible,))}
+        number = "".join(c for c in name if c.isdigit() or c == ".")
+        known = {rule: n for rule, n in counts.items() if n is not None}
+        yield Tick(name, kind, number, known, name in chosen)
+
+
+def chosen_filters(desk: Desk, study: Study, computed: Computed | None) -> list[str]:
+    """Those of the address, or else of the report, or else those declared before the launch."""
+    asked = desk.request.query_params.get("filters")
+    if asked is not None:
+        return parse_filters(filter(None, asked.split(","))).names()
+    if computed is not None:
+        return list(computed.release["filters"])
+    return list(config_of(study).analysis.exclusions)
+
+
+def next_free(releases: Sequence[ReleaseView]) -> str:
+    versions = [release.version for release in releases]
+    return next_version(max(versions, key=version_key)) if versions else FIRST_VERSION
+
+
+def can_push() -> bool:
+    """Whether releases can be uploaded: the hub's client is installed, and somebody logged in."""
+    try:
+        from huggingface_hub import get_token  # noqa: PLC0415 -- an extra
+    except ImportError:
+        return False
+    return get_token() is not None
+
+
+# What the page does.
+
+
+def tick(desk: Desk) -> Said:
+    """Choose a filter or leave it out; which ones are chosen is in the page's address."""
+    name = desk.text("field")
+    kind, _ = parse_filter(name)
+    with desk.database.reading() as session:
+        study = study_here(session, desk)
+        before = chosen_filters(desk, study, computed_of(desk, newest_report(session, study.id)))
+    chosen = [each for each in before if parse_filter(each)[0] != kind]
+    chosen += [name] if desk.given.get("value") is True else []
+    return Said(go=f"?filters={','.join(parse_filters(chosen).names())}")
+
+
+def compute(desk: Desk) -> Said:
+    """Compute the report of the answers so far, without those that the chosen filters drop."""
+    with desk.database.writing() as session:
+        study = study_here(session, desk)
+        filters = chosen_filters(desk, study, computed_of(desk, newest_report(session, study.id)))
+        forget_old_reports(session, study.id)
+        command = ["export", "--study", study.name, "--report", f"{FOLDER}/{REPORT}", "--force"]
+        add_job(
+            session,
+            desk.actor,
+            REPORT,
+            desk.t("Report of {study}", study=study.title),
+            [[*command, *options(filters)]],
+            study_id=study.id,
+        )
+    return Said(desk.t("The report is computed; it takes a minute or so."))
+
+
+def options(filters: Sequence[str]) -> list[str]:
+    return [part for name in filters for part in ("--filter", name)]
+
+
+def share(desk: Desk) -> Said:
+    with desk.database.writing() as session:
+        shared = share_report(session, desk.actor, study_here(session, desk))
+    desk.request.state.link = f"{desk.request.base_url}shared/{shared.token}/"
+    return Said(desk.t("Copy the link now: it is shown only once."))
+
+
+def revoke(desk: Desk) -> Said:
+    with desk.database.writing() as session:
+        revoke_report(session, desk.actor, study_here(session, desk), desk.number("link"))
+    return Said(desk.t("The link no longer works."))
+
+
+def make(desk: Desk) -> Said:
+    """Make a release of every kind that the study has, compare it with the last, and verify it."""
+    with desk.database.writing() as session:
+        study = study_here(session, desk)
+        require_shown(session, study)
+        computed = computed_of(desk, newest_report(session, study.id))
+        version, publication = full_version(desk.text("version")), publication_of(desk, study)
+        home, before = releases_home(desk.database, study), releases_of(session, desk, study)
+        commands = [
+            [
+                *("export", "--study", study.name, "--out", str(home), "--version", version),
+                *("--about", f"{FOLDER}/about.toml", "--layout", "csv"),
+                *options(chosen_filters(desk, study, computed)),
+                *extras_of(desk),
+            ]
+        ]
+        for kind in release_kinds_of(study.kind):
+            folder = str(home / f"{study.name}-{kind}-{version}")
+            last = [each for each in before if each.kind == kind and each.version != version]
+            if last:
+                commands.append(["release", "diff", str(last[0].folder), folder])
+            commands.append(["release", "verify", folder])
+        about = desk.t("Release {version} of {study}", version=version, study=study.title)
+        job = add_job(session, desk.actor, RELEASE, about, commands, study_id=study.id)
+        folder_of_job = job_folder(desk.database, job.id)
+        folder_of_job.mkdir(parents=True)
+        stated = {"release": {name: value for name, value in publication.items() if value}}
+        (folder_of_job / "about.toml").write_text(tomli_w.dumps(stated), encoding="utf-8")
+    return Said(desk.t("Release {version} is made and verified.", version=version))
+
+
+def require_shown(session: Session, study: Study) -> None:
+    if not may_compare_systems(session, study):
+        raise Refused("results by system are hidden while people answer", remedy="show them first")
+
+
+def publication_of(desk: Desk, study: Study) -> dict[str, Any]:
+    """What the study says of its releases, with the licence that was entered."""
+    stated = config_of(study).release
+    licence = desk.text("licence").strip()
+    errors = dict(publication_errors(Publication(licence=licence)))
+    if errors:
+        raise UnreadableInput("licence", errors["release.licence"].replace("release.", ""))
+    values = {name: getattr(stated, name) for name in Publication.__slots__}
+    return values | {"licence": licence, "authors": list(stated.authors)}
+
+
+SPLITS = ("triplet", "participant", "both")
+
+
+def extras_of(desk: Desk) -> Iterator[str]:
+    split = desk.text("split")
+    if split and split not in SPLITS:
+        raise Refused("there is no such split")
+    yield from ("--split", split) if split else ()
+    if desk.text("images"):
+        yield "--with-images"
+    for name in ("texts", "participant-answers"):
+        if desk.text(name):
+            yield from ("--without", name)
+
+
+def verify(desk: Desk) -> None:
+    with desk.database.writing() as session:
+        study = study_here(session, desk)
+        release = release_here(session, desk, study, desk.text("release"))
+        about = desk.t("Check {release}", release=f"{release.name} {release.version}")
+        commands = [["release", "verify", str(release.folder)]]
+        add_job(session, desk.actor, RELEASE, about, commands, study_id=study.id)
+
+
+def push(desk: Desk) -> None:
+    """Publish a release on the Hugging Face hub."""
+    if not can_push():
+        raise Refused("the server has no access to the hub", remedy="set HF_TOKEN for hsfiq serve")
+    with desk.database.writing() as session:
+        study = study_here(session, desk)
+        release = release_here(session, desk, study, desk.text("release"))
+        repo = desk.text("repo").strip()
+        if not repo or repo.startswith("-"):
+            raise Refused("name a repository, such as our-group/lamps")
+        private = ["--private"] if desk.text("private") else []
+        about = desk.t("Publish {release}", release=f"{release.name} {release.version}")
+        commands = [["release", "push", str(release.folder), "--repo", repo, *private]]
+        add_job(session, desk.actor, PUSH, about, commands, study_id=study.id)
+
+
+def release_here(session: Session, desk: Desk, study: Study, folder: str) -> ReleaseView:
+    require_shown(session, study)
+    for release in releases_of(session, desk, study):
+        if release.folder.name == folder:
+            return release
+    raise Refused("there is no such release")
+
+
+ACTS: Mapping[str, Act] = {
+    "tick": tick,
+    "compute": compute,
+    "share": share,
+    "revoke": revoke,
+    "make": make,
+    "verify": verify,
+    "push": push,
+    **JOB_ACTS,
+    **LEARNING_ACTS,
+}
+EXPORTING = ("tick", "compute", "make", "verify", *JOB_ACTS)
+RESULTS = Page(
+    "study/{study_id}/results",
+    "studio_results.html",
+    view,
+    ACTS,
+    needs=dict.fromkeys(EXPORTING, Permission.EXPORT),
+)
+
+# The files of reports and releases.
+
+SANDBOX = {
+    "Content-Security-Policy": (
+        "sandbox allow-scripts allow-popups allow-downloads; default-src 'none'; "
+        "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    ),
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Robots-Tag": "noindex, nofollow",
+}
+"""A report is a page of its own, which can neither read nor change anything here."""
+
+OPENED = (".html", ".svg", ".png", ".json", ".txt")
+"""What browsers open; they save other files."""
+
+
+def files_of(folder: Path) -> dict[str, Path]:
+    """The files of a folder by their path in it; links are none."""
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def file_response(folder: Path, name: str) -> Response:
+    path = files_of(folder).get(name)
+    if path is None:
+        return PlainTextResponse("There is no such file.", 404, headers=SANDBOX)
+    media = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    kind = "inline" if path.suffix in OPENED else "attachment"
+    return FileResponse(
+        path,
+        media_type=media,
+        filename=path.name,
+        content_disposition_type=kind,
+        headers=SANDBOX,
+    )
+
+
+def add_results(app: FastAPI, studio: Studio) -> None:
+    add_page(app, studio, RESULTS)
+    add_shared_reports(app, studio)
+    base = f"{OWNER}/study/{{study_id}}"
+
+    @app.get(f"{base}/report/{{job_id}}/{{path:path}}")
+    def report(request: Request, job_id: int, path: str) -> Response:
+        """A file of the report that a job of the study has made."""
+        desk = desk_of(studio, request, Permission.READ)
+        with desk.database.reading() as session:
+            study = study_here(session, desk)
+            job = session.get(Job, job_id) if job_id < 2**31 else None
+            require_shown(session, study)
+        if job is None or job.study_id != study.id:
+            raise Refused("there is no such report")
+        return file_response(job_folder(desk.database, job.id) / REPORT, path)
+
+    @app.get(f"{base}/report.zip")
+    def whole_report(request: Request) -> Response:
+        desk = desk_of(studio, request, Permission.READ)
+        with desk.database.reading() as session:
+            study = study_here(session, desk)
+            require_shown(session, study)
+            job = newest_report(session, study.id)
+        if job is None:
+            raise Refused("there is no report yet")
+        folder, name = job_folder(desk.database, job.id) / REPORT, f"{study.name}-report"
+        return download(chunks(zip_of_folder(folder, name)), f"{name}.zip")
+
+    @app.get(f"{base}/release/{{file}}")
+    def release(request: Request, file: str) -> Response:
+        """A release as NAME.zip, or its tables as NAME.xlsx."""
+        desk = desk_of(studio, request, Permission.EXPORT)
+        name, _, kind = file.rpartition(".")
+        with desk.database.reading() as session:
+            found = release_here(session, desk, study_here(session, desk), name)
+        if kind == "xlsx":
+            return download([workbook(found)], file)
+        if kind == "zip":
+            return download(chunks(zip_of_folder(found.folder, name)), file)
+        raise Refused("there is no such file")
+
+    @app.get(f"{base}/study.toml")
+    def study_file(request: Request) -> Response:
+        desk = desk_of(studio, request, Permission.READ)
+        with desk.database.reading() as session:
+            study = study_here(session, desk)
+            content = toml_of(Content(config=tables_of(config_of(study))))
+        return download([content.encode()], f"{study.name}.toml")
+
+
+def download(content: Iterable[bytes], name: str) -> Response:
+    """A file that the browser saves; names of studies hold nothing that a header cannot."""
+    media = MEDIA_TYPES[name.rpartition(".")[2]]
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return StreamingResponse(content, media_type=media, headers=headers)
+
+
+MEDIA_TYPES = {
+    "zip": "application/zip",
+    "toml": "text/plain; charset=utf-8",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+MOST_ROWS = 1_048_576
+"""Of a sheet of Excel."""
+
+
+def workbook(release: ReleaseView) -> bytes:
+    """The tables of a release as sheets; `Refused` if Excel cannot hold them."""
+    try:
+        from openpyxl import Workbook  # noqa: PLC0415 -- no dependency
+    except ImportError as error:
+        raise Refused("openpyxl is not installed", remedy="take the tables as CSV") from error
+    from hsfiq.releases.folder import read_table  # noqa: PLC0415
+    from hsfiq.releases.layouts.csv_files import cell  # noqa: PLC0415
+
+    book = Workbook(write_only=True)
+    for path in sorted(release.folder.glob("*.parquet")):
+        table = read_table(path)
+        if table.num_rows >= MOST_ROWS:
+            raise Refused(f"{path.stem} has too many rows for Excel", remedy="take them as CSV")
+        if path.stem == "images":
+            continue
+        sheet = book.create_sheet(path.stem[:31])
+        sheet.append(table.column_names)
+        for batch in table.to_batches():
+            for row in batch.to_pylist():
+                sheet.append([cell(value) for value in row.values()])
+    content = BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+# Reports for people without an account.
+
+
+def add_shared_reports(app: FastAPI, studio: Studio) -> None:
+    @app.get("/shared/{token}")
+    def slash(token: str) -> Response:
+        return RedirectResponse(f"{token}/", 308) if token.isascii() else NO_REPORT
+
+    @app.get("/shared/{token}/{path:path}")
+    def shared(token: str, path: str) -> Response:
+        with studio.database.reading() as session:
+            job = report_of_link(session, token)
+        if job is None:
+            return NO_REPORT
+        return file_response(job_folder(studio.database, job.id) / REPORT, path or "report.html")
+
+
+NO_REPORT = PlainTextResponse("This link is not valid, or it was revoked.", 404, headers=SANDBOX)
