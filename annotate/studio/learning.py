@@ -38,6 +38,9 @@ from hsfiq.study.config import config_of
 
 # Jobs as pages show them.
 
+RELEASE, PUSH, SCORE, TRAIN = "release", "push", "score", "train"
+"""Kinds of jobs, besides `REPORT`."""
+
 SHOWN_FOR = timedelta(days=2)
 MOST_LOG = 6_000
 
@@ -69,18 +72,21 @@ def jobs_view(
     """The jobs that wait or run, and those that ended lately; of a study, or of all."""
     since = datetime.now(UTC) - SHOWN_FOR
     return [
-        view_of(desk.database, job)
+        view_of(desk, job)
         for job in jobs_of(session, study_id=study_id)
         if (not kinds or job.kind in kinds) and (job.ended_at is None or job.ended_at > since)
     ]
 
 
-def view_of(database: Database, job: Job) -> JobView:
+def view_of(desk: Desk, job: Job) -> JobView:
+    database = desk.database
     folder = job_folder(database, job.id)
     progress = progress_of(folder) if job.state == "running" else None
     share = progress.share if progress else None
     first = first_words(folder / REPORT) if job.state == "done" else None
     result = without_home(database, job.result or "")
+    if job.kind == RELEASE and job.state == "done":
+        result = desk.t("It is made, and every file is as listed.")
     return JobView(
         job.id,
         job.kind,
@@ -154,6 +160,7 @@ class ReleaseView:
     answers: int
     people: int
     filters: Sequence[str]
+    licence: str
     has_split: bool
     checked_at: datetime | None
 
@@ -183,6 +190,7 @@ def releases_of(session: Session, desk: Desk, study: Study) -> list[ReleaseView]
                         counts["questions"],
                         counts["participants"],
                         [each["name"] for each in manifest["filters"]],
+                        (manifest["publication"] or {}).get("licence") or "",
                         "split" in manifest,
                         checks.get(str(folder)),
                     )
@@ -202,8 +210,6 @@ def checked(session: Session, study: Study) -> dict[str, datetime]:
 
 
 # Scoring a release with a checkpoint, and retraining on it.
-
-SCORE, TRAIN = "score", "train"
 
 
 def checkpoints(session: Session, desk: Desk) -> list[tuple[str, str]]:

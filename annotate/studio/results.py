@@ -23,6 +23,8 @@ from hsfiq.annotate.owner.study_pages import study_of
 from hsfiq.annotate.studio.learning import (
     JOB_ACTS,
     LEARNING_ACTS,
+    PUSH,
+    RELEASE,
     ReleaseView,
     first_words,
     jobs_view,
@@ -55,7 +57,6 @@ from hsfiq.study.config import config_of
 from hsfiq.study.filters import parse_filter, parse_filters
 from hsfiq.study.publication import Publication, publication_errors
 
-RELEASE, PUSH = "release", "push"
 STEPS = (REPORT, RELEASE, PUSH)
 """The kinds of jobs that the page itself shows."""
 
@@ -108,7 +109,7 @@ def view(desk: Desk) -> Mapping[str, object]:
             "link": link,
             "releases": releases,
             "next_version": next_free(releases),
-            "licence": config.release.licence,
+            "licence": config.release.licence or next((each.licence for each in releases), ""),
             **learning_view(session, desk, study, releases),
         }
     active = any(job.is_active for job in [*jobs, *values["learning_jobs"]])
@@ -256,7 +257,7 @@ def make(desk: Desk) -> Said:
         folder_of_job.mkdir(parents=True)
         stated = {"release": {name: value for name, value in publication.items() if value}}
         (folder_of_job / "about.toml").write_text(tomli_w.dumps(stated), encoding="utf-8")
-    return Said(desk.t("Release {version} is made and verified.", version=version))
+    return Said(desk.t("Release {version} is being made.", version=version))
 
 
 def require_shown(session: Session, study: Study) -> None:

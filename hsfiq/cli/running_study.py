@@ -25,6 +25,7 @@ from hsfiq.cli.common import (
     record_command,
     requires,
     root_of_links,
+    table_text,
 )
 from hsfiq.cli.study import app  # whose commands these join
 from hsfiq.errors import FileErrors, UnreadableInput
@@ -326,6 +327,84 @@ def strike(
 
 
 # `hsfiq study texts`: what a translator has to translate for a study.
+
+
+@app.command(epilog="Example: hsfiq study share autumn --url https://study.example.org")
+def share(
+    ctx: typer.Context,
+    name: StudyName,
+    revoke: Annotated[
+        int | None, typer.Option(metavar="N", help="Revoke link N instead; there is no undo.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the links instead.")] = False,
+    url: UrlOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a link to the newest report that the server has computed of a study.
+
+    Whoever has the link can read the report without an account. It is printed only once.
+    """
+    from hsfiq.actors import command_line
+    from hsfiq.jobs import links_to_reports, revoke_report, share_report
+
+    if listed and revoke is not None:
+        raise UnreadableInput("--list", "does not go with --revoke", "leave one out")
+    root = root_of_links(url)
+    opened = open_chosen(ctx, database, create=False)
+    if listed:
+        with opened.reading() as session:
+            links = links_to_reports(session, chosen_study(session, name).id)
+        rows = [
+            (link.id, link.shared_by, f"{link.shared_at:%Y-%m-%d %H:%M}", link.revoked_at is None)
+            for link in links
+        ]
+        facts = [dict(zip(("link", "by", "at", "works"), row, strict=True)) for row in rows]
+        shown = [(*row[:3], "yes" if row[3] else "revoked") for row in rows]
+        text = table_text(("link", "by", "at (UTC)", "works"), shown)
+        print_result(
+            {"links": facts}, text or f"no link to a report of study {name}", as_json=as_json
+        )
+        return
+    with opened.writing() as session:
+        study = chosen_study(session, name)
+        if revoke is not None:
+            revoke_report(session, command_line(), study, revoke)
+            result, text = {"study": name, "revoked": revoke}, f"link {revoke}: revoked"
+        else:
+            shared = share_report(session, command_line(), study)
+            text = f"{root}/shared/{shared.token}/"
+            result = {"study": name, "link": text, "number": shared.id}
+    print_result(result, text, as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq study jobs --stop 12")
+def jobs(
+    ctx: typer.Context,
+    stop: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop job N, or take it off the list.")
+    ] = None,
+    again: Annotated[
+        int | None, typer.Option(metavar="N", help="Queue job N again, which failed or stopped.")
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the jobs that owners have started in the browser; the server runs one at a time."""
+    from hsfiq.jobs import ask_to_stop, jobs_of, try_again
+
+    opened = open_chosen(ctx, database, create=False)
+    if stop is not None or again is not None:
+        with opened.writing() as session:
+            if stop is not None:
+                ask_to_stop(session, stop)
+            if again is not None:
+                try_again(session, again)
+    with opened.reading() as session:
+        rows = [(job.id, job.state, job.about, job.result or "") for job in jobs_of(session)]
+    names = ("job", "state", "about", "result")
+    facts = [dict(zip(names, row, strict=True)) for row in rows]
+    print_result({"jobs": facts}, table_text(names, rows) or "no job yet", as_json=as_json)
 
 
 @app.command("texts", epilog="Example: hsfiq study texts study.toml --language de")
