@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from hsfiq.access import user_with_id
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.studio.learning import JOB_ACTS, jobs_view
 from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
 from hsfiq.audit import record
 from hsfiq.collect.progress import progress_of
@@ -127,6 +128,7 @@ def view(desk: Desk) -> Mapping[str, object]:
     with desk.database.reading() as session:
         rows = rows_of(session, desk)
         installation = installation_of(session, desk) if desk.may("manage") else None
+        jobs = jobs_view(session, desk) if desk.may("manage") else []
     found = [row for row in rows if wanted.lower() in f"{row.title} {row.about}".lower()]
     return {
         "title": desk.t("Studies"),
@@ -137,6 +139,7 @@ def view(desk: Desk) -> Mapping[str, object]:
         "n_found": len(found),
         "is_first": not rows,
         "installation": installation,
+        "jobs": jobs,
     }
 
 
@@ -245,6 +248,7 @@ HOME = Page(
         "sample": sample,
         "delete_draft": delete_draft,
         "delete_study": delete_study,
+        **JOB_ACTS,
     },
     permission=Permission.READ,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import mimetypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,7 @@ from typing import Any
 
 import tomli_w
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import FileResponse, PlainTextResponse, RedirectResponse, StreamingResponse
+from fastapi.responses import PlainTextResponse, RedirectResponse, StreamingResponse
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Permission
@@ -32,7 +31,18 @@ from hsfiq.annotate.studio.learning import (
     releases_home,
     releases_of,
 )
-from hsfiq.annotate.studio.shell import Act, Desk, Page, Said, Studio, add_page, desk_of
+from hsfiq.annotate.studio.shell import (
+    SANDBOX,
+    Act,
+    Desk,
+    Page,
+    Said,
+    Studio,
+    add_page,
+    desk_of,
+    file_response,
+    files_in,
+)
 from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Study
 from hsfiq.drafts import Content, tables_of, toml_of
@@ -132,7 +142,7 @@ def computed_of(desk: Desk, job: Job | None) -> Computed | None:
         release = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return first and Computed(job.id, job.ended_at, first, release, files_of(folder))
+    return first and Computed(job.id, job.ended_at, first, release, files_in(folder))
 
 
 RULES = {"invalid": ("irrelevant", "contradicts")}
@@ -345,46 +355,6 @@ RESULTS = Page(
 )
 
 # The files of reports and releases.
-
-SANDBOX = {
-    "Content-Security-Policy": (
-        "sandbox allow-scripts allow-popups allow-downloads; default-src 'none'; "
-        "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-    ),
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Robots-Tag": "noindex, nofollow",
-}
-"""A report is a page of its own, which can neither read nor change anything here."""
-
-OPENED = (".html", ".svg", ".png", ".json", ".txt")
-"""What browsers open; they save other files."""
-
-
-def files_of(folder: Path) -> dict[str, Path]:
-    """The files of a folder by their path in it; links are none."""
-    return {
-        path.relative_to(folder).as_posix(): path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink()
-    }
-
-
-def file_response(folder: Path, name: str) -> Response:
-    path = files_of(folder).get(name)
-    if path is None:
-        return PlainTextResponse("There is no such file.", 404, headers=SANDBOX)
-    media = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    kind = "inline" if path.suffix in OPENED else "attachment"
-    return FileResponse(
-        path,
-        media_type=media,
-        filename=path.name,
-        content_disposition_type=kind,
-        headers=SANDBOX,
-    )
 
 
 def add_results(app: FastAPI, studio: Studio) -> None:

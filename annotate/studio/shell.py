@@ -263,19 +263,32 @@ def add_files(app: FastAPI) -> None:
 
 # Files that jobs have written, such as a report.
 
-SANDBOX = "sandbox allow-scripts allow-popups allow-downloads; default-src 'none'; "
-SANDBOX += (
-    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; font-src data:"
-)
+SANDBOX = {
+    "Content-Security-Policy": (
+        "sandbox allow-scripts allow-popups allow-downloads; default-src 'none'; "
+        "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
+        "font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    ),
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Robots-Tag": "noindex, nofollow",
+}
 """A report may hold texts of participants: it reaches nothing of the site that serves it."""
+
+
+def files_in(folder: Path) -> dict[str, Path]:
+    """The files of a folder by their paths in it; links are none."""
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
 
 
 def file_response(folder: Path, path: str) -> Response:
     """A file of a folder, by its path in it; 404 for everything else."""
-    files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*")}
-    file = files.get(path)
-    if file is None or file.is_symlink() or not file.is_file():
-        return Response(status_code=404)
-    return FileResponse(
-        file, headers={"Content-Security-Policy": SANDBOX, "Cache-Control": "no-store"}
-    )
+    file = files_in(folder).get(path)
+    if file is None:
+        return Response(status_code=404, headers=SANDBOX)
+    return FileResponse(file, headers=SANDBOX)
