@@ -55,7 +55,7 @@ from hsfiq.collect.progress import (
     participants_of,
 )
 from hsfiq.collect.question_history import last_record, question_history
-from hsfiq.collect.review import flags_of
+from hsfiq.collect.review import Reason, flags_of
 from hsfiq.collect.studies import is_unbound, list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Participant, Study
@@ -408,7 +408,7 @@ class Dashboard:
 
 def flags_by_name(
     session: Session, study: Study, shown: Shown | None
-) -> dict[str, tuple[str, ...]]:
+) -> dict[str, tuple[Reason, ...]]:
     """Why to look at participants, by their names."""
     flags = flags_of(session, study, shown)
     names = select(Participant.id, Participant.name).where(Participant.id.in_(flags))

@@ -33,7 +33,7 @@ from hsfiq.collect.question_history import (
     item_answers,
     question_history,
 )
-from hsfiq.collect.review import flags_of, patterns_of
+from hsfiq.collect.review import Reason, flags_of, patterns_of
 from hsfiq.collect.stages import answers_at_end
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import SearchUpload
@@ -134,7 +134,7 @@ def participants_table(
     study: str,
     late: Collection[str],
     now: datetime,
-    flags: Mapping[str, tuple[str, ...]] | None,
+    flags: Mapping[str, tuple[Reason, ...]] | None,
     has_any: bool,
 ) -> Markup:
     """The participants; clicking a name or an id copies it into the form below the table.

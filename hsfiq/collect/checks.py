@@ -52,10 +52,13 @@ def answer_check(
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
+    """`question_id` is the database key of the gold or repeated question; sums have none."""
+
     participant_id: int
     form_id: int
     kind: str
     passed: bool
+    question_id: int | None = None
 
 
 def check_results(
@@ -118,7 +121,7 @@ def answered(
 def all_question_checks(stored_in: tuple[str, ...]) -> Select[Any]:
     return (
         select(
-            Participant.id, Form.id, Check.kind, Check.expected,
+            Participant.id, Form.id, Check.kind, Check.expected, Check.question_id,
             *answered(stored_in, ASKED, ANSWER), *answered(stored_in, FIRST, ORIGINAL),
         )
         .join(Form, Check.form_id == Form.id)
@@ -142,16 +145,17 @@ def question_checks(
     checks = all_question_checks(kind.stored_in)
     chosen = checks.where(Form.study_id == study.id, true() if whose is None else whose)
     n_columns = len(kind.stored_in) + N_OF_ORDER
-    for participant_id, form_id, check, expected, *columns in session.execute(chosen).all():
+    for person, form, check, expected, question, *columns in session.execute(chosen).all():
         again = shown_answer(kind, columns[:n_columns])
         before = shown_answer(kind, columns[n_columns:])
         if again is None:
             continue
         if check == "gold" and kind.gold is not None and expected is not None:
             passed = kind.gold.passes(expected, again.values)
-            yield CheckResult(participant_id, form_id, check, passed)
+            yield CheckResult(person, form, check, passed, question)
         elif before is not None:
-            yield CheckResult(participant_id, form_id, check, kind.repeats(before, again, rules))
+            passed = kind.repeats(before, again, rules)
+            yield CheckResult(person, form, check, passed, question)
 
 
 def shown_answer(kind: Kind, columns: Sequence[Any]) -> ShownAnswer | None:

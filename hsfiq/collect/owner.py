@@ -29,6 +29,7 @@ from hsfiq.db.search_tables import (
     SearchUpload,
     StruckText,
 )
+from hsfiq.db.studio_tables import AnswerNote, ReviewedAnswer
 from hsfiq.db.tables import (
     Check,
     CheckAnswer,
@@ -165,6 +166,7 @@ def forget_searches(session: Session, questions: Select[int]) -> None:
 PERSONAL_TABLES = (
     *(Participant, Question, Response, QuestionnaireAnswers, CheckAnswer, StatusChange),
     *(Message, MessageRecipient, Study, WorkedHit, *SEARCH_TABLES, ExportedForm, Payment),
+    *(AnswerNote, ReviewedAnswer),
 )
 """The tables in which `forget` deletes or empties rows."""
 
@@ -180,8 +182,8 @@ class Deleted:
 def forget(session: Session, participant: Participant) -> Deleted:
     """Delete a person's answers and checks, and free their questions.
 
-    Searches, messages to this person alone, and what is recorded of them in releases are deleted,
-    too. So is what an imported study keeps of answers that were dropped before.
+    Searches, notes, messages to this person alone, and what is recorded of them in releases are
+    deleted, too. So is what an imported study keeps of answers that were dropped before.
 
     An empty row under the pseudonym remains, so that nobody else is ever given it. It still says
     that somebody has withdrawn. What was paid stays, too, without the platform's id.
@@ -197,7 +199,8 @@ def forget(session: Session, participant: Participant) -> Deleted:
     session.execute(delete(Response).where(Response.question_id.in_(own_questions)))
     forget_searches(session, own_questions)
     session.execute(delete(CheckAnswer).where(CheckAnswer.check_id.in_(own_checks)))
-    for table in (QuestionnaireAnswers, WorkedHit):
+    session.execute(delete(ReviewedAnswer).where(ReviewedAnswer.question_id.in_(own_questions)))
+    for table in (QuestionnaireAnswers, WorkedHit, AnswerNote):
         session.execute(delete(table).where(table.participant_id == participant.id))
     payments = update(Payment).where(Payment.participant_id == participant.id)
     session.execute(payments.values(submission_id=None))

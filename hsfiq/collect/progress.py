@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from sqlalchemy import case, false, func, select, union
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    case,
+    cast,
+    extract,
+    false,
+    func,
+    or_,
+    select,
+    union,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from hsfiq.answer_rules import are_painted
@@ -36,11 +50,13 @@ from hsfiq.collect.participants import (
 )
 from hsfiq.collect.stages import asks_at_end, have_answered_at_end
 from hsfiq.db.source_tables import Query
+from hsfiq.db.studio_tables import AnswerNote
 from hsfiq.db.tables import (
     Check,
     Form,
     Pair,
     Participant,
+    Payment,
     Question,
     QuestionnaireAnswers,
     Response,
@@ -543,3 +559,311 @@ def late_people(
         .order_by(Participant.id)
     )
     return tuple(session.scalars(late))
+
+
+# Where each participant stands, for the page that watches a study. The database finds, filters and
+# sorts people; of a large study, figures that need all answers are kept for some seconds.
+
+STATES = (
+    *("answering", "to decide", "stopped", "finished", "paused", "invited", "without a place"),
+    *("gave up", "screened out", "left out", "withdrew"),
+)
+OF_STATUS = {
+    "paused": "paused",
+    "returned": "gave up",
+    "screened-out": "screened out",
+    "excluded": "left out",
+}
+
+IS_DECIDED = (
+    select(Payment.id)
+    .where(
+        Payment.participant_id == Participant.id,
+        Payment.kind.in_(("approve", "reject", "screen-out")),
+    )
+    .exists()
+)
+"""Whether it was decided if a participant is paid."""
+
+_own_questions = (
+    select(Question.id)
+    .join(Form, Question.form_id == Form.id)
+    .where(Form.participant_id == Participant.id, Question.reassigned.is_(False))
+)
+HAS_QUESTIONS = _own_questions.exists()
+HAS_OPEN_QUESTIONS = IS_BEFORE_END & _own_questions.where(~IS_ANSWERED).exists()
+"""The first condition reads one question of each participant; see `IS_BEFORE_END`."""
+
+N_ANSWERED = (
+    Participant.n_painted
+    + Participant.n_not_painted
+    + Participant.n_painting_unknown
+    + Participant.n_skipped
+)
+
+
+def state_of(study: Study, now: datetime) -> ColumnElement[str]:
+    """One of `STATES` for each participant: `standing_of` in the database's words.
+
+    Whoever has stopped may still come back; their lease has run out. Whoever came from Prolific and
+    has finished waits for a decision.
+    """
+    is_open = HAS_OPEN_QUESTIONS
+    if asks_at_end(StudyRow.of(study)):
+        answered = select(QuestionnaireAnswers.id)
+        has_ended = answered.where(QuestionnaireAnswers.participant_id == Participant.id).exists()
+        is_open = or_(is_open, ~has_ended)
+    withdrew = Participant.id.in_(withdrawn_participants())
+    invited = case((Participant.source == "invitation", "invited"), else_="without a place")
+    on_the_way = case((lease_expired(study, now), "stopped"), else_="answering")
+    return case(
+        (and_(Participant.status == "returned", withdrew), "withdrew"),
+        *((Participant.status == status, state) for status, state in OF_STATUS.items()),
+        (~HAS_QUESTIONS, invited),
+        (is_open, on_the_way),
+        (and_(Participant.source == "prolific", ~IS_DECIDED), "to decide"),
+        else_="finished",
+    )
+
+
+def count_states(session: Session, study: Study, now: datetime) -> Counter[str]:
+    people = select(state_of(study, now)).where(Participant.study_id == study.id)
+    return Counter(session.scalars(people))
+
+
+def states_of(
+    session: Session, study: Study, now: datetime, shown: Collection[int]
+) -> dict[int, str]:
+    """The states of participants, by database key."""
+    rows = select(Participant.id, state_of(study, now)).where(Participant.id.in_(shown))
+    return dict(session.execute(rows).tuples().all())
+
+
+@dataclass(frozen=True, slots=True)
+class PersonFigures:
+    """What a participant's answers say; times are of first revisions, in seconds.
+
+    Of `n_compared` answers, others were asked about the same two sets; `n_same` of them are what
+    most of these others preferred.
+    """
+
+    median_seconds: float | None = None
+    checks: int = 0
+    failed: int = 0
+    n_compared: int = 0
+    n_same: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFigures:
+    """What all answers of a study say at a time.
+
+    Attributes:
+        states: how many participants have each of `STATES`.
+        people: the figures of everybody who has answered, by database key.
+        by_hour: the number of first answers in the hours that have any.
+        commented: the questions whose latest answer is flagged or has a comment (database keys),
+            the newest first.
+    """
+
+    at: datetime
+    states: Counter[str]
+    people: Mapping[int, PersonFigures]
+    by_hour: Mapping[datetime, int]
+    commented: tuple[int, ...]
+
+    def of(self, person: int) -> PersonFigures:
+        return self.people.get(person, PersonFigures())
+
+    @property
+    def median_seconds(self) -> float | None:
+        known = [each.median_seconds for each in self.people.values()]
+        return median([seconds for seconds in known if seconds is not None] or [0]) or None
+
+
+def figures_of(session: Session, study: Study, now: datetime) -> StudyFigures:
+    """Read all answers of a study, which takes seconds if there are very many."""
+    medians, compared = medians_of(session, study), compared_with_most(session, study)
+    checks: dict[int, list[bool]] = defaultdict(list)
+    for result in question_checks(session, StudyRow.of(study)):
+        checks[result.participant_id].append(result.passed)
+    people = {
+        key: PersonFigures(
+            medians.get(key),
+            len(checks.get(key, ())),
+            checks.get(key, []).count(False),
+            *compared.get(key, (0, 0)),
+        )
+        for key in medians.keys() | checks.keys() | compared.keys()
+    }
+    return StudyFigures(
+        at=now,
+        states=count_states(session, study, now),
+        people=people,
+        by_hour=answers_by_hour(session, study),
+        commented=commented_questions(session, study),
+    )
+
+
+def of_study(study: Study, *columns: Any) -> Select[Any]:
+    """These columns of the responses to a study's questions that somebody holds."""
+    return (
+        select(*columns)
+        .select_from(Form)
+        .join(Participant, Form.participant_id == Participant.id)
+        .join(Question, Question.form_id == Form.id)
+        .join(Response, Response.question_id == Question.id)
+        .where(Form.study_id == study.id)
+    )
+
+
+def answers_by_hour(session: Session, study: Study) -> dict[datetime, int]:
+    hour = cast(extract("epoch", Response.submitted_at), Integer) // 3600
+    first = of_study(study, hour, func.count()).where(
+        Response.revision == 1, Response.submitted_at.is_not(None)
+    )
+    rows = session.execute(first.group_by(hour).order_by(hour))
+    return {datetime.fromtimestamp(at * 3600, UTC): number for at, number in rows}
+
+
+def commented_questions(session: Session, study: Study) -> tuple[int, ...]:
+    has_comment = or_(Response.irrelevant, func.coalesce(Response.reason, "") != "")
+    newest = of_study(study, Question.id).where(has_comment, IS_LATEST)
+    rows = session.scalars(newest.order_by(Response.submitted_at.desc(), Response.id.desc()))
+    return tuple(rows)
+
+
+SIDES = (0, 1, 2)
+
+
+def compared_with_most(session: Session, study: Study) -> dict[int, tuple[int, int]]:
+    """`n_compared` and `n_same` of `PersonFigures`; other kinds of questions than pairs have none.
+
+    Excluded participants and reassigned questions do not count among the others.
+    """
+    # 0 is neither set, 1 the pair's first set, 2 its second.
+    preferred = case(
+        (Response.preferred == 0, 0),
+        (Response.preferred == case((Question.swapped, 2), else_=1), 1),
+        else_=2,
+    )
+    counts = case((or_(Participant.status == "excluded", Question.reassigned), 0), else_=1)
+    given = of_study(
+        study,
+        Form.participant_id.label("person"),
+        Question.pair_id.label("pair"),
+        preferred.label("preferred"),
+        counts.label("counts"),
+    )
+    given = given.where(Response.preferred.is_not(None), IS_LATEST, ~IS_CHECK)
+    own = given.cte("own")
+
+    def number(side: int) -> ColumnElement[int]:
+        return case((own.c.preferred == side, own.c.counts), else_=0)
+
+    all_given = (
+        select(own.c.pair, *(func.sum(number(side)).label(f"n_{side}") for side in SIDES))
+        .group_by(own.c.pair)
+        .cte("all_given")
+    )
+    others = [all_given.c[f"n_{side}"] - number(side) for side in SIDES]
+    is_most = or_(
+        *(
+            and_(own.c.preferred == side, *(others[side] >= other for other in others))
+            for side in SIDES
+        )
+    )
+    rows = session.execute(
+        select(own.c.person, func.count(), func.sum(case((is_most, 1), else_=0)))
+        .join(all_given, all_given.c.pair == own.c.pair)
+        .where(sum(others[1:], others[0]) > 0)
+        .group_by(own.c.person)
+    )
+    return {person: (n_compared, n_same) for person, n_compared, n_same in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleAsked:
+    """Which participants are looked for, and in which order.
+
+    Attributes:
+        text: part of a name, of a platform's id, or of a note.
+        show: one of `STATES`, `failed` for those who failed a check, or empty for everybody.
+        names: only participants with these names, if there are any.
+        sort: a key of `SORTED_BY` or of `SORTED_BY_FIGURE`.
+    """
+
+    text: str = ""
+    show: str = ""
+    names: tuple[str, ...] = ()
+    sort: str = "seen"
+    descending: bool = True
+
+
+SORTED_BY: Mapping[str, Any] = {
+    "person": Participant.id,
+    "answers": N_ANSWERED,
+    "seen": Participant.seen_at,
+}
+SORTED_BY_FIGURE = {
+    "time": lambda figures: figures.median_seconds,
+    "checks": lambda figures: -figures.failed if figures.checks else None,
+    "others": lambda figures: figures.n_same / figures.n_compared if figures.n_compared else None,
+}
+SORTS = (*SORTED_BY, *SORTED_BY_FIGURE, "state")
+
+
+def find_people(
+    session: Session, study: Study, asked: PeopleAsked, figures: StudyFigures, now: datetime
+) -> list[int]:
+    """The keys of the participants who are looked for, in their order; unknown values come last."""
+    found = select(Participant.id).where(Participant.study_id == study.id)
+    if asked.text:
+        found = found.where(contains_text(asked.text))
+    if asked.names:
+        found = found.where(Participant.name.in_(asked.names))
+    if asked.show == "failed":
+        failed = [key for key, own in figures.people.items() if own.failed]
+        found = found.where(Participant.id.in_(literal_keys(failed)))
+    elif asked.show:
+        found = found.where(*can_be(asked.show, study, now), state_of(study, now) == asked.show)
+    figure = SORTED_BY_FIGURE.get(asked.sort)
+    if figure is not None:
+        keys = list(session.scalars(found.order_by(Participant.id.desc())))
+        values = {key: figure(figures.of(key)) for key in keys}
+        known = [key for key in keys if values[key] is not None]
+        known.sort(key=values.__getitem__, reverse=asked.descending)
+        return known + [key for key in keys if values[key] is None]
+    column = state_of(study, now) if asked.sort == "state" else SORTED_BY[asked.sort]
+    order = column.desc() if asked.descending else column.asc()
+    return list(session.scalars(found.order_by(order.nulls_last(), Participant.id.desc())))
+
+
+def can_be(state: str, study: Study, now: datetime) -> Iterator[ColumnElement[bool]]:
+    """What is true of everybody in a state, and is found faster than the state."""
+    statuses = {each: status for status, each in OF_STATUS.items()} | {"withdrew": "returned"}
+    yield Participant.status == statuses.get(state, "active")
+    if state == "to decide":
+        yield from (Participant.source == "prolific", ~IS_DECIDED)
+    if state in ("answering", "stopped"):
+        is_over = lease_expired(study, now)
+        yield is_over if state == "stopped" else ~is_over
+
+
+def contains_text(text: str) -> ColumnElement[bool]:
+    """Whether a participant's name, platform id or a note on them contains a text."""
+    has_note = (
+        select(AnswerNote.id)
+        .where(
+            AnswerNote.participant_id == Participant.id,
+            AnswerNote.text.icontains(text, autoescape=True),
+        )
+        .exists()
+    )
+    columns = (Participant.name, Participant.external_id)
+    return or_(*(each.icontains(text, autoescape=True) for each in columns), has_note)
+
+
+def literal_keys(keys: Collection[int]) -> Any:
+    """Keys as part of a statement's text: databases limit the number of its parameters."""
+    return bindparam("keys", list(keys), type_=Integer, expanding=True, literal_execute=True)

@@ -1,4 +1,4 @@
-"""The owner's review: patterns in answers, and how often participants preferred a system."""
+"""The owner's review: patterns in answers, notes, and how often people preferred a system."""
 
 from __future__ import annotations
 
@@ -9,17 +9,27 @@ from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Float, Select, case, func, select
 from sqlalchemy.orm import Session, aliased
 
+from hsfiq.actors import Action, Actor
 from hsfiq.answer_rules import SPENT, WATCHED_ERROR, contradicts, error_of_study
-from hsfiq.audit import count_deleted_with_answers
+from hsfiq.audit import count_deleted_with_answers, record
 from hsfiq.collect.leases import IS_ANSWERED, IS_CHECK
-from hsfiq.collect.participants import Shown, among
-from hsfiq.collect.progress import IS_LATEST, AnswerRow, judgement_columns, judgement_of
-from hsfiq.db.source_tables import Query, System, Triplet
+from hsfiq.collect.participants import Shown, among, by_name
+from hsfiq.collect.progress import (
+    IS_LATEST,
+    AnswerRow,
+    judgement_columns,
+    judgement_of,
+    summary_of,
+)
+from hsfiq.collect.question_history import find_question
+from hsfiq.db.engine import added
+from hsfiq.db.source_tables import Image, Query, System, Triplet
+from hsfiq.db.studio_tables import AnswerNote, ReviewedAnswer, Unblinding
 from hsfiq.db.tables import (
     Form,
     Pair,
@@ -29,7 +39,9 @@ from hsfiq.db.tables import (
     RetrievedSet,
     Study,
 )
-from hsfiq.text import count_text
+from hsfiq.errors import Refused
+from hsfiq.ids import question_id
+from hsfiq.text import count_text, is_blank, is_storable_text
 
 # Figures of one participant's answers by which an owner notices careless ones.
 
@@ -100,8 +112,8 @@ def longest_run(choices: Iterable[Choice]) -> int:
 
 def flags_of(
     session: Session, study: Study, shown: Shown | None = None
-) -> dict[int, tuple[str, ...]]:
-    """Why to look at a participant, in words, by database key; nobody else is in it.
+) -> dict[int, tuple[Reason, ...]]:
+    """Why to look at a participant, by database key; nobody else is in it.
 
     Those of all participants, or of those whose keys are `shown`; not of excluded ones, who have
     been looked at.
@@ -136,15 +148,28 @@ def flags_of(
     return flags
 
 
-def reasons_to_look(seconds: Sequence[float | None], choices: Sequence[Choice]) -> tuple[str, ...]:
+class Reason(NamedTuple):
+    """A reason to look at a participant: a text with names in braces, and their values."""
+
+    text: str
+    values: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return self.text.format_map(self.values)
+
+
+def reasons_to_look(
+    seconds: Sequence[float | None], choices: Sequence[Choice]
+) -> tuple[Reason, ...]:
     """What stands out in somebody's answers, in their order; unknown times do not count."""
     n_fast = sum(spent is not None and spent < FAST_SECONDS for spent in seconds)
     run = longest_run(choices)
     reasons = []
     if n_fast >= FEWEST_FAST:
-        reasons.append(f"{n_fast} of {len(seconds)} answers in less than {FAST_SECONDS:g} s")
+        values = {"n": n_fast, "total": len(seconds), "seconds": f"{FAST_SECONDS:g}"}
+        reasons.append(Reason("{n} of {total} answers in less than {seconds} s", values))
     if run >= LONG_RUN:
-        reasons.append(f"{run} equal answers in a row")
+        reasons.append(Reason("{n} equal answers in a row", {"n": run}))
     return tuple(reasons)
 
 
@@ -403,3 +428,155 @@ def comparing(study: Study) -> Select[int]:
         .join(_system_2, _second.system_id == _system_2.id)
         .where(Form.study_id == study.id, _system_1.id != _system_2.id, ~IS_CHECK)
     )
+
+
+# Notes about participants and their answers, and answers that somebody has looked at.
+
+LONGEST_NOTE = 2000
+
+
+def add_note(
+    session: Session, study: Study, actor: Actor, about: str, text: str, now: datetime
+) -> AnswerNote:
+    """Write a note about a participant, or about an answer: `p3` or `p3.form_1.0`.
+
+    `Refused` if the study has neither, or the note is empty or too long.
+    """
+    text = text.strip()
+    if is_blank(text) or len(text) > LONGEST_NOTE or not is_storable_text(text):
+        raise Refused(f"a note is a text of 1 to {LONGEST_NOTE:,} characters")
+    question = find_question(session, study, about)
+    if question is None:
+        person: int | None = by_name(session, study, about).id
+    else:
+        person = session.get_one(Question, question).form.participant_id
+    record(session, actor, Action.PARTICIPANT_NOTE, study=study.name, about=about)
+    note = AnswerNote(
+        study_id=study.id, participant_id=person, question_id=question, text=text,
+        written_by=actor.name, written_at=now,
+    )  # fmt: skip
+    return added(session, note)
+
+
+def delete_note(
+    session: Session, study: Study, actor: Actor, key: int, *, may_delete_all: bool
+) -> None:
+    """Delete a note; `Refused` unless the actor has written it, or may delete all."""
+    note = session.get(AnswerNote, key) if 0 < key < 2**31 else None
+    if note is None or note.study_id != study.id:
+        raise Refused(f"study {study.name} has no note {key}")
+    if note.written_by != actor.name and not may_delete_all:
+        raise Refused(f"{note.written_by} has written this note")
+    person = session.get_one(Participant, note.participant_id)
+    about = f"{person.name}: deleted"
+    record(session, actor, Action.PARTICIPANT_NOTE, study=study.name, about=about)
+    session.delete(note)
+
+
+def notes_on(session: Session, study: Study, people: Iterable[int]) -> Sequence[AnswerNote]:
+    """The notes on these participants (database keys) and on their answers, oldest first."""
+    return session.scalars(
+        select(AnswerNote)
+        .where(AnswerNote.study_id == study.id, AnswerNote.participant_id.in_(people))
+        .order_by(AnswerNote.id)
+    ).all()
+
+
+def mark_reviewed(
+    session: Session, study: Study, actor: Actor, answer: str, now: datetime, *, done: bool = True
+) -> None:
+    """Record that somebody has looked at an answer, or that it is to be looked at again."""
+    key = find_question(session, study, answer)
+    if key is None:
+        raise Refused(f"study {study.name} has no answer {answer[:80]!r}")
+    kept = session.scalar(select(ReviewedAnswer).where(ReviewedAnswer.question_id == key))
+    if (kept is not None) == done:
+        return
+    if kept is not None:
+        session.delete(kept)
+    else:
+        row = {"study_id": study.id, "question_id": key}
+        session.add(ReviewedAnswer(**row, reviewed_by=actor.name, reviewed_at=now))
+    about = answer if done else f"{answer}: again"
+    record(session, actor, Action.PARTICIPANT_REVIEW, study=study.name, about=about)
+
+
+def reviewed_questions(session: Session, study: Study) -> set[int]:
+    """The questions whose answers somebody has looked at, by database key."""
+    reviewed = select(ReviewedAnswer.question_id).where(ReviewedAnswer.study_id == study.id)
+    return set(session.scalars(reviewed))
+
+
+@dataclass(frozen=True, slots=True)
+class CommentedAnswer:
+    """An answer that is flagged, or has a comment; `image` is the token of the query's image."""
+
+    key: int
+    question_id: str
+    participant_id: int
+    participant: str
+    text: str
+    image: str | None
+    comment: str
+    is_flagged: bool
+    summary: str
+    submitted_at: datetime | None
+
+
+def commented_answers(
+    session: Session, study: Study, questions: Sequence[int]
+) -> list[CommentedAnswer]:
+    """The latest answers to these questions (database keys), in their order."""
+    rows = session.execute(
+        select(
+            Question.id, Question.place, Question.text.label("own_text"), Query.text,
+            Form.name.label("form"), Form.participant_id, Participant.name, Image.token,
+            Response.reason, Response.irrelevant, Response.submitted_at, *judgement_columns(study),
+        )
+        .join(Form, Question.form_id == Form.id)
+        .join(Participant, Form.participant_id == Participant.id)
+        .join(Pair, Question.pair_id == Pair.id)
+        .join(Query, Pair.query_id == Query.id)
+        .join(Triplet, Query.triplet_id == Triplet.id)
+        .outerjoin(Image, Triplet.reference_id == Image.id)
+        .join(Response, Response.question_id == Question.id)
+        .where(Question.id.in_(questions), Form.study_id == study.id, IS_LATEST)
+    )  # fmt: skip
+    found = {
+        row.id: CommentedAnswer(
+            key=row.id,
+            question_id=question_id(row.name, row.form or "", row.place),
+            participant_id=row.participant_id,
+            participant=row.name,
+            text=row.own_text or row.text,
+            image=row.token,
+            comment=row.reason or "",
+            is_flagged=bool(row.irrelevant),
+            summary=summary_of(study, judgement_of(study, row)) or "",
+            submitted_at=row.submitted_at,
+        )
+        for row in rows
+    }
+    return [found[key] for key in questions if key in found]
+
+
+# Results by system before a study is closed.
+
+
+def unblinding_of(session: Session, study: Study) -> Unblinding | None:
+    """Who decided to see results by system before the study was closed."""
+    return session.scalar(select(Unblinding).where(Unblinding.study_id == study.id))
+
+
+def hides_results(session: Session, study: Study) -> bool:
+    """Whether results by system are hidden: until the study is closed, or somebody shows them."""
+    is_running = study.origin == "collected" and study.status != "closed"
+    return is_running and unblinding_of(session, study) is None
+
+
+def unblind(session: Session, study: Study, actor: Actor, now: datetime) -> None:
+    """Show results by system from now on, which nobody can undo; `Refused` if they are shown."""
+    if not hides_results(session, study):
+        raise Refused("results by system are not hidden")
+    session.add(Unblinding(study_id=study.id, shown_by=actor.name, shown_at=now))
+    record(session, actor, Action.STUDY_UNBLIND, study=study.name)
