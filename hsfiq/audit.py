@@ -80,10 +80,12 @@ def entries(session: Session, selection: Selection) -> Sequence[AuditEntry]:
     return session.scalars(selection.query().order_by(AuditEntry.at, AuditEntry.id)).all()
 
 
-def newest_entries(session: Session, selection: Selection, limit: int) -> Sequence[AuditEntry]:
-    """The last of the selected entries, newest first."""
+def newest_entries(
+    session: Session, selection: Selection, limit: int, skipped: int = 0
+) -> Sequence[AuditEntry]:
+    """The last of the selected entries, but for the `skipped` newest ones; newest first."""
     newest = selection.query().order_by(AuditEntry.at.desc(), AuditEntry.id.desc())
-    return session.scalars(newest.limit(limit)).all()
+    return session.scalars(newest.limit(limit).offset(skipped)).all()
 
 
 def count_entries(session: Session, selection: Selection) -> int:

@@ -12,6 +12,7 @@ from hsfiq.annotate.studio.launch import add_rehearsal, step_after
 from hsfiq.annotate.studio.results import add_results
 from hsfiq.annotate.studio.setup import add_steps
 from hsfiq.annotate.studio.shell import Studio, add_files
+from hsfiq.annotate.studio.watch import add_watch
 
 BEFORE_LAUNCH = (images.STEP, systems.STEP, question.STEP, design.STEP, people.STEP)
 STEPS = (*BEFORE_LAUNCH, step_after(BEFORE_LAUNCH))
@@ -25,3 +26,4 @@ def add_studio(app: FastAPI, services: Services, identities: Identities) -> None
     people.add_links(app, studio)
     add_rehearsal(app, studio)
     add_results(app, studio)
+    add_watch(app, studio)

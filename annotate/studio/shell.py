@@ -29,6 +29,7 @@ from hsfiq.drafts import ChangedElsewhere
 from hsfiq.errors import HsfiqError, Refused, Unavailable
 from hsfiq.readers.files import parse_json
 from hsfiq.study.languages import preferred
+from hsfiq.text import is_storable_text
 
 LANGUAGES = {"en": "English", "ko": "한국어"}
 LANGUAGE_COOKIE = "hsfiq_owner_language"
@@ -99,7 +100,7 @@ class Desk:
     def text(self, name: str, otherwise: str = "") -> str:
         """A text that the act was sent with; `Refused` if it is something else."""
         value = self.given.get(name, otherwise)
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not is_storable_text(value):
             raise Refused(f"{name} is no text")
         return value
 

@@ -636,7 +636,7 @@ def states_of(
 ) -> dict[int, str]:
     """The states of participants, by database key."""
     rows = select(Participant.id, state_of(study, now)).where(Participant.id.in_(shown))
-    return dict(session.execute(rows).tuples().all())
+    return dict(session.execute(rows).all())
 
 
 @dataclass(frozen=True, slots=True)

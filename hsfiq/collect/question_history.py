@@ -270,12 +270,14 @@ def find_question(session: Session, study: Study, outside_id: str) -> int | None
     owner, _, place = outside_id.strip().rpartition(".")
     if not (place.isascii() and place.isdigit()) or len(place) > 9:
         return None
+    names = [owner[:at] for at, character in enumerate(owner) if character == "."]
     rows = session.execute(
         select(Question.id, Participant.name, Form.name)
         .join(Form, Question.form_id == Form.id)
         .join(Participant, Form.participant_id == Participant.id)
         .where(
-            Form.study_id == study.id,
+            Participant.study_id == study.id,
+            Participant.name.in_(names),
             Question.place == int(place),
             Participant.name + "." + Form.name == owner,
         )

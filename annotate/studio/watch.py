@@ -1,0 +1,563 @@
+"""Watching a study: its progress, its people and their answers; and its history."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from operator import attrgetter
+from threading import Lock, Thread
+from time import monotonic
+from typing import Any
+from urllib.parse import urlencode
+from weakref import WeakKeyDictionary
+
+from fastapi import FastAPI, Request, Response
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from hsfiq.actors import Action, Permission
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.owner.study_pages import study_of
+from hsfiq.annotate.studio.decisions import ACTS, decision_of, rule_of
+from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
+from hsfiq.audit import Selection, count_entries, newest_entries, record
+from hsfiq.collect.checks import question_checks
+from hsfiq.collect.owner import STUDY_ACTIONS, OwnerAction, perform, prepare
+from hsfiq.collect.participant_row import StudyRow
+from hsfiq.collect.participants import (
+    MOST_ANSWERS,
+    by_name,
+    count_people,
+    people_shown,
+    people_with,
+)
+from hsfiq.collect.progress import (
+    IS_DECIDED,
+    SORTS,
+    STATES,
+    AnswerRow,
+    PeopleAsked,
+    StudyFigures,
+    answers_of,
+    figures_of,
+    find_people,
+    literal_keys,
+    participants_of,
+    progress_of,
+    states_of,
+)
+from hsfiq.collect.question_history import question_history
+from hsfiq.collect.review import (
+    Reason,
+    add_note,
+    commented_answers,
+    delete_note,
+    flags_of,
+    hides_results,
+    mark_reviewed,
+    notes_on,
+    patterns_of,
+    reviewed_questions,
+    unblind,
+    unblinding_of,
+)
+from hsfiq.db.engine import Database
+from hsfiq.db.tables import AuditEntry, Form, Participant, Payment, Question, Study
+from hsfiq.errors import Refused, Unavailable
+from hsfiq.ids import question_id
+from hsfiq.study.config import config_of
+from hsfiq.text import count_text, is_storable_text, spreadsheet_text
+
+# What needs all answers. It is as new as the page, but of a study with very many answers: then it
+# is read again in the background while pages show what was read last.
+
+PAUSE = 4
+"""It is read again after so many times as long as reading it takes, or `FEWEST_SECONDS`."""
+FEWEST_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Figures, why to look at people, and who has stopped, the first of them first.
+
+    People are database keys.
+    """
+
+    figures: StudyFigures
+    flags: Mapping[int, tuple[Reason, ...]]
+    stopped: Sequence[int]
+
+
+def read_known(session: Session, study: Study) -> Known:
+    now = datetime.now(UTC)
+    figures = figures_of(session, study, now)
+    stopped = PeopleAsked(show="stopped", descending=False)
+    return Known(
+        figures,
+        flags_of(session, study, people_shown(session, study)),
+        find_people(session, study, stopped, figures, now),
+    )
+
+
+@dataclass
+class Kept:
+    """What was read last; `due` is when to read it again."""
+
+    lock: Lock = field(default_factory=Lock)
+    known: Known | None = None
+    due: float = 0.0
+
+    def read(self, database: Database, study_id: int) -> None:
+        begun = monotonic()
+        with database.reading() as session:
+            self.known = read_known(session, study_of(session, study_id))
+        ended = monotonic()
+        self.due = ended + max(FEWEST_SECONDS, PAUSE * (ended - begun))
+
+
+KEPT: WeakKeyDictionary[Database, dict[int, Kept]] = WeakKeyDictionary()
+
+
+def known_of(database: Database, session: Session, study: Study) -> Known:
+    if count_people(session, study) <= people_with(study, MOST_ANSWERS):
+        return read_known(session, study)
+    kept = KEPT.setdefault(database, {}).setdefault(study.id, Kept())
+    with kept.lock:
+        if kept.known is None:
+            kept.read(database, study.id)
+        elif monotonic() > kept.due:
+            kept.due = float("inf")
+            Thread(target=read_again, args=(kept, database, study.id), daemon=True).start()
+    assert kept.known is not None
+    return kept.known
+
+
+def read_again(kept: Kept, database: Database, study_id: int) -> None:
+    try:
+        kept.read(database, study_id)
+    except (Refused, Unavailable):  # the next page says so
+        kept.due = 0.0
+
+
+# The parts of the page.
+
+PER_PAGE, COMMENTS, FEW, FEW_ANSWERS, LONGEST_SEARCH = 20, 10, 3, 6, 200
+HOUR, HOURS = timedelta(hours=1), 48
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the address asks for, whatever somebody has typed there."""
+
+    query: Mapping[str, str]
+
+    def text(self, name: str, allowed: Sequence[str] = ()) -> str:
+        text = self.query.get(name, "")[:LONGEST_SEARCH]
+        return text if is_storable_text(text) and (not allowed or text in allowed) else ""
+
+    def number(self, name: str) -> int:
+        text = self.query.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 1
+
+    @property
+    def people(self) -> PeopleAsked:
+        sort = self.text("sort")
+        found = PeopleAsked(
+            text=self.text("q").strip(),
+            show=self.text("show", (*STATES, "failed")),
+            names=tuple(filter(None, self.text("people").split(","))),
+        )
+        if sort.removeprefix("-") not in SORTS:
+            return found
+        return replace(found, sort=sort.removeprefix("-"), descending=sort.startswith("-"))
+
+    def address(self, **changes: object) -> str:
+        """The address with these changes; None takes a name out."""
+        query = {**self.query, **changes}
+        return "?" + urlencode({name: value for name, value in query.items() if value is not None})
+
+
+def study_at(desk: Desk, session: Session) -> Study:
+    number = desk.place["study_id"]
+    return study_of(session, int(number) if number.isascii() and number.isdigit() else 0)
+
+
+def view(desk: Desk) -> Mapping[str, object]:
+    now, asked = datetime.now(UTC), View(desk.request.query_params)
+    with desk.database.reading() as session:
+        study = study_at(desk, session)
+        known = known_of(desk.database, session, study)
+        keys = find_people(session, study, asked.people, known.figures, now)
+        page = min(max(1, asked.number("page")), max(1, -(-len(keys) // PER_PAGE)))
+        shown = keys[(page - 1) * PER_PAGE : page * PER_PAGE]
+        values: dict[str, object] = {
+            "title": desk.t("Watch"),
+            "tab": "watch",
+            "study": study,
+            "config": config_of(study),
+            "asked": asked,
+            "people": asked.people,
+            "address": asked.address,
+            "states": STATES,
+            "figures": known.figures,
+            "progress": progress_of(session, study),
+            "opened_at": opened_at(session, study),
+            "paid": paid(session, study),
+            "hours": hours(known.figures, study, now),
+            "pace": pace(known.figures, now),
+            "page_number": page,
+            "per_page": PER_PAGE,
+            "n_found": len(keys),
+            "rows": rows_of(session, study, shown, now),
+            "attention": attention(session, study, known, now),
+            "hidden": hides_results(session, study),
+            "unblinding": unblinding_of(session, study),
+            "tried": rule_of(desk, study),
+            "hour": HOUR,
+            "n_failed": sum(own.failed > 0 for own in known.figures.people.values()),
+        }
+        values |= comments_of(session, study, known.figures, asked)
+        return values | person_of(desk, session, study, asked, keys, known)
+
+
+def rows_of(session: Session, study: Study, keys: Sequence[int], now: datetime) -> list[Any]:
+    """The key, the progress and the state of each of these participants, in their order."""
+    progress = dict(zip(sorted(keys), participants_of(session, study, keys), strict=True))
+    states = states_of(session, study, now, keys)
+    return [(key, progress[key], states[key]) for key in keys]
+
+
+def opened_at(session: Session, study: Study) -> datetime | None:
+    opened = select(func.max(AuditEntry.at)).where(
+        AuditEntry.study == study.name, AuditEntry.action == Action.STUDY_OPEN
+    )
+    return session.scalar(opened)
+
+
+def paid(session: Session, study: Study) -> Sequence[Any]:
+    """Currency, hundredths of it, and the number of people, of what was paid through Prolific."""
+    people = func.count(func.distinct(Payment.participant_id))
+    of_study = (
+        select(Payment.currency, func.sum(Payment.cents), people)
+        .join(Participant, Payment.participant_id == Participant.id)
+        .where(Participant.study_id == study.id, Payment.state == "confirmed", Payment.cents > 0)
+    )
+    return session.execute(
+        of_study.where(Payment.kind != "reject").group_by(Payment.currency)
+    ).all()
+
+
+def hours(figures: StudyFigures, study: Study, now: datetime) -> list[tuple[datetime, int]]:
+    """The last hours with their answers, up to now or to a closed study's last answer."""
+    if not figures.by_hour:
+        return []
+    last = max(figures.by_hour)
+    if study.status == "open":
+        last = max(last, now.replace(minute=0, second=0, microsecond=0))
+    first = max(min(figures.by_hour), last - HOUR * (HOURS - 1))
+    n_hours = (last - first) // HOUR + 1
+    return [(at, figures.by_hour.get(at, 0)) for at in (first + HOUR * n for n in range(n_hours))]
+
+
+def pace(figures: StudyFigures, now: datetime, last: timedelta = HOUR * 6) -> float:
+    """Answers in an hour, of the last hours or since the first answer."""
+    recent = {at: number for at, number in figures.by_hour.items() if at > now - last - HOUR}
+    since = max(min(recent, default=now), now - last)
+    return sum(recent.values()) / max((now - since) / HOUR, 1)
+
+
+def attention(session: Session, study: Study, known: Known, now: datetime) -> Mapping[str, Any]:
+    """Whom to look at, who has finished and waits, and who has stopped: how many, and the first."""
+    figures, limit = known.figures, config_of(study).recruitment.max_failed_checks
+    failed = {key for key, own in figures.people.items() if own.failed > limit}
+    odd = select(Participant.id).where(
+        Participant.id.in_(literal_keys(failed | known.flags.keys())),
+        Participant.status.in_(("active", "paused")),
+        ~IS_DECIDED,
+    )
+    first = sorted(session.scalars(odd), key=lambda key: (-figures.of(key).failed, key))
+    oldest = PeopleAsked(show="to decide", descending=False)
+    waiting = find_people(session, study, oldest, figures, now)
+    shown = {*first[:FEW], *waiting[:1], *known.stopped[:FEW]}
+    rows = {row[0]: row for row in rows_of(session, study, sorted(shown), now)}
+    return {
+        "odd": [(rows[key], key in failed, known.flags.get(key, ())) for key in first[:FEW]],
+        "n_odd": len(first),
+        "n_waiting": len(waiting),
+        "waiting": [rows[key] for key in waiting[:1]],
+        "stopped": [rows[key] for key in known.stopped[:FEW] if rows[key][2] == "stopped"],
+        "n_stopped": figures.states["stopped"],
+    }
+
+
+def comments_of(
+    session: Session, study: Study, figures: StudyFigures, asked: View
+) -> dict[str, object]:
+    """A page of the flagged and commented answers that nobody has looked at, or of all."""
+    reviewed, with_done = reviewed_questions(session, study), asked.text("done") == "1"
+    keys = [key for key in figures.commented if with_done or key not in reviewed]
+    n_pages = max(1, -(-len(keys) // COMMENTS))
+    page = min(max(1, asked.number("comments")), n_pages)
+    answers = commented_answers(session, study, keys[(page - 1) * COMMENTS : page * COMMENTS])
+    notes = notes_on(session, study, {answer.participant_id for answer in answers})
+    return {
+        "comments": answers,
+        "comments_page": page,
+        "comments_pages": n_pages,
+        "comments_per_page": COMMENTS,
+        "n_listed": len(keys),
+        "n_comments": len(figures.commented),
+        "n_reviewed": len(reviewed.intersection(figures.commented)),
+        "reviewed": reviewed,
+        "with_done": with_done,
+        "answer_notes": notes,
+    }
+
+
+def person_of(
+    desk: Desk, session: Session, study: Study, asked: View, keys: list[int], known: Known
+) -> dict[str, object]:
+    """What the panel shows of the chosen participant, if there is one."""
+    name = asked.text("person")
+    if not name:
+        return {"person": None}
+    person = by_name(session, study, name)
+    (row,) = rows_of(session, study, [person.id], datetime.now(UTC))
+    own = sorted(answers_of(session, study, [person.id]), key=attrgetter("position"))
+    held = (
+        select(Form.name, Question.place, Question.id)
+        .join(Question)
+        .where(Form.participant_id == person.id)
+    )
+    questions = {
+        question_id(person.name, form or "", place): key
+        for form, place, key in session.execute(held)
+    }
+    checks = question_checks(session, StudyRow.of(study), Form.participant_id == person.id)
+    shown = own if asked.text("all") == "1" else few_of(own)
+    chosen = asked.text("answer")
+    return {
+        "person": person,
+        "row": row,
+        "patterns": patterns_of(own, person.name),
+        "own": known.figures.of(person.id),
+        "flags": known.flags.get(person.id, ()),
+        "answers": own,
+        "questions": questions,
+        "passed": {check.question_id: check.passed for check in checks},
+        "shown": [(each, question_history(session, study, each.question_id)) for each in shown],
+        "answer": question_history(session, study, chosen) if chosen in questions else None,
+        "notes": notes_on(session, study, [person.id]),
+        "others_share": share_as_others(known.figures),
+        "beside": beside(session, keys, person.id),
+        "decision": decision_of(desk, study, person),
+    }
+
+
+def few_of(answers: Sequence[AnswerRow]) -> list[AnswerRow]:
+    """Some answers in their order: checks and flagged ones first of all."""
+    told = sorted(answers, key=lambda each: (each.check is None, not each.irrelevant))
+    return sorted(told[:FEW_ANSWERS], key=attrgetter("position"))
+
+
+def share_as_others(figures: StudyFigures) -> float | None:
+    """Of all compared answers, those that are what most others preferred."""
+    n_compared = sum(own.n_compared for own in figures.people.values())
+    n_same = sum(own.n_same for own in figures.people.values())
+    return n_same / n_compared if n_compared else None
+
+
+def beside(session: Session, keys: Sequence[int], key: int) -> list[str | None]:
+    """The names of the participants before and after this one in the table."""
+    if key not in keys:
+        return [None, None]
+    at = keys.index(key)
+    around = [keys[at - 1] if at else None, keys[at + 1] if at + 1 < len(keys) else None]
+    named = select(Participant.id, Participant.name).where(Participant.id.in_(around))
+    names = dict(session.execute(named).all())
+    return [names.get(each or 0) for each in around]
+
+
+# What the page can do.
+
+BACK = {"open": "open", "paused": "pause", "closed": "close"}
+"""The action that leads back to a status."""
+
+
+def set_status(desk: Desk) -> Said:
+    """Open, pause or close the study; `Conflict` if its status is no longer the one seen."""
+    to, seen = desk.text("to"), desk.text("seen")
+    if to not in STUDY_ACTIONS or seen not in BACK:
+        raise Refused("a study is opened for the first time in the last step of its set-up")
+    with desk.database.writing() as session:
+        study = study_at(desk, session)
+        perform(session, OwnerAction(study.name, None, to, seen), desk.actor)
+    undo = {"act": "status", "to": BACK[seen], "seen": STUDY_ACTIONS[to]}
+    return Said(desk.t(SAID_OF[to]), undo=undo)
+
+
+SAID_OF = {
+    "open": "The study is open.",
+    "pause": "The study is paused: people see that they can come back later.",
+    "close": "The study is closed.",
+}
+
+
+def give_place(desk: Desk) -> Said:
+    """Let the next participant have the unanswered questions of somebody who has stopped."""
+    with desk.database.writing() as session:
+        study = study_at(desk, session)
+        person = by_name(session, study, desk.text("person"))
+        perform(session, prepare(study, "reassign", person), desk.actor)
+    return Said(desk.t("The next person who comes gets the place of {name}.", name=person.name))
+
+
+def note(desk: Desk) -> Said:
+    with desk.database.writing() as session:
+        study, now = study_at(desk, session), datetime.now(UTC)
+        written = add_note(session, study, desk.actor, desk.text("about"), desk.text("text"), now)
+    return Said(desk.t("Noted."), undo={"act": "unnote", "note": written.id})
+
+
+def unnote(desk: Desk) -> Said:
+    with desk.database.writing() as session:
+        study, may_all = study_at(desk, session), desk.may(Permission.MANAGE)
+        delete_note(session, study, desk.actor, desk.number("note"), may_delete_all=may_all)
+    return Said(desk.t("The note is deleted."))
+
+
+def review(desk: Desk) -> Said | None:
+    answer, done = desk.text("answer"), desk.given.get("again") is None
+    with desk.database.writing() as session:
+        study, now = study_at(desk, session), datetime.now(UTC)
+        mark_reviewed(session, study, desk.actor, answer, now, done=done)
+    again = {"act": "review", "answer": answer, "again": "1"}
+    return Said(desk.t("Done."), undo=again) if done else None
+
+
+def show_results(desk: Desk) -> Said:
+    with desk.database.writing() as session:
+        unblind(session, study_at(desk, session), desk.actor, datetime.now(UTC))
+    return Said(desk.t("Results by system are shown from now on. The report will say so."))
+
+
+WATCH = Page(
+    "study/{study_id}/watch",
+    "studio_watch.html",
+    view,
+    {
+        **{"status": set_status, "give": give_place, "note": note, "unnote": unnote},
+        **{"review": review, "unblind": show_results},
+        **ACTS,
+    },
+    needs=dict.fromkeys(("note", "unnote", "review"), Permission.READ),
+)
+
+
+# The tables as CSV.
+
+HEADS = {
+    "people": (
+        *("person", "platform_id", "state", "answered", "questions", "median_seconds"),
+        *("failed_checks", "checks", "as_others", "compared", "last_seen"),
+    ),
+    "hours": ("hour", "answers"),
+    "comments": ("answer", "person", "text", "flagged", "comment", "answered_at", "done"),
+}
+
+
+def lines_of(desk: Desk, session: Session, study: Study, table: str) -> Iterable[Sequence[object]]:
+    """The rows of a table of the page, of all pages that the address asks for."""
+    now, asked = datetime.now(UTC), View(desk.request.query_params)
+    known = known_of(desk.database, session, study)
+    if table == "hours":
+        return known.figures.by_hour.items()
+    if table == "comments":
+        done = reviewed_questions(session, study)
+        return [
+            (row.question_id, row.participant, row.text, row.is_flagged, row.comment)
+            + (row.submitted_at, row.key in done)
+            for row in commented_answers(session, study, known.figures.commented)
+        ]
+    keys = find_people(session, study, asked.people, known.figures, now)
+    return [
+        (row.participant, row.platform_id, state, row.answered, row.questions, row.median_seconds)
+        + (row.failed_checks, row.checks, own.n_same, own.n_compared, row.seen_at)
+        for key, row, state in rows_of(session, study, keys, now)
+        for own in [known.figures.of(key)]
+    ]
+
+
+def csv_of(head: Sequence[str], lines: Iterable[Sequence[object]]) -> bytes:
+    content = StringIO()
+    writer = csv.writer(content, lineterminator="\n")
+    writer.writerow(head)
+    for line in lines:
+        writer.writerow([cell(value) for value in line])
+    return content.getvalue().encode()
+
+
+def cell(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return spreadsheet_text(value) if isinstance(value, str) else value
+
+
+def table_file(studio: Studio, request: Request, table: str) -> Response:
+    desk = desk_of(studio, request, Permission.EXPORT)
+    with desk.database.reading() as session:
+        try:
+            study = study_at(desk, session)
+        except Refused:
+            return Response(status_code=404)
+        lines = list(lines_of(desk, session, study, table))
+    with desk.database.writing() as session:
+        about = f"{table}: {count_text(len(lines), 'row')}"
+        record(session, desk.actor, Action.DATA_EXPORT, study=study.name, about=about)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{table}-{study.name}.csv"',
+        "Cache-Control": "no-store",
+    }
+    content = csv_of(HEADS[table], lines)
+    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+# The history of a study: its entries in the audit log.
+
+ENTRIES = 50
+
+
+def history(desk: Desk) -> Mapping[str, object]:
+    asked = View(desk.request.query_params)
+    with desk.database.reading() as session:
+        study = study_at(desk, session)
+        selection = Selection(study.name)
+        number = count_entries(session, selection)
+        page = min(max(1, asked.number("page")), max(1, -(-number // ENTRIES)))
+        return {
+            "title": desk.t("History"),
+            "tab": "history",
+            "study": study,
+            "entries": newest_entries(session, selection, ENTRIES, (page - 1) * ENTRIES),
+            "number": number,
+            "page_number": page,
+            "per_page": ENTRIES,
+            "address": asked.address,
+        }
+
+
+HISTORY = Page(
+    "study/{study_id}/history", "studio_history.html", history, permission=Permission.MANAGE
+)
+
+
+def add_watch(app: FastAPI, studio: Studio) -> None:
+    add_page(app, studio, WATCH)
+    add_page(app, studio, HISTORY)
+
+    @app.get(f"{OWNER}/study/{{study_id}}/{{table}}.csv")
+    def download(request: Request, table: str) -> Response:
+        return table_file(studio, request, table) if table in HEADS else Response(status_code=404)
