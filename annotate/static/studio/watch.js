@@ -14,9 +14,9 @@ function mark(/** @type {string} */ name) {
   for (const row of list()) row.classList.toggle("on", nameOf(row) === name);
 }
 
-function go(/** @type {number} */ step) {
+function go(/** @type {number} */ by) {
   const rows = list(), at = rows.findIndex((row) => nameOf(row) === current);
-  const row = rows[Math.min(Math.max(at + step, 0), rows.length - 1)];
+  const row = rows[Math.min(Math.max(at + by, 0), rows.length - 1)];
   if (!row) return;
   mark(nameOf(row));
   row.focus({ preventScroll: true });
@@ -41,22 +41,31 @@ const KEYS = {
 
 const isTyping = (/** @type {EventTarget | null} */ target) =>
   target instanceof Element && target.closest("input, textarea, select, [contenteditable]") !== null;
+const isInList = () =>
+  location.hash === "#flags" || Boolean(document.activeElement?.closest("#flags"));
+
+/** J and K. */
+function step(/** @type {number} */ by) {
+  const beside = document.getElementById(by > 0 ? "after" : "before");
+  if (beside && !isInList()) beside.click();
+  else if (isInList() || !document.getElementById("h-person")) go(by);
+}
+
+/** The other keys; whether there is an answer that they are about. */
+function perform(/** @type {string} */ key) {
+  const row = list().find((each) => nameOf(each) === current);
+  const isOnControl = document.activeElement?.matches("a, button, summary") ?? false;
+  if (!row || !KEYS[key] || (key === "Enter" && isOnControl)) return false;
+  KEYS[key]?.(row);
+  return true;
+}
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const isInList = document.activeElement?.closest("#flags") ?? location.hash === "#flags";
-  if (key === "j" || key === "k") {
-    const person = isInList ? null : document.getElementById(key === "j" ? "after" : "before");
-    if (person) person.click(); else if (isInList || !document.getElementById("h-person")) go(key === "j" ? 1 : -1);
-    event.preventDefault();
-    return;
-  }
-  const row = list().find((each) => nameOf(each) === current);
-  const isOnControl = document.activeElement instanceof Element && document.activeElement.matches("a, button, summary");
-  if (!row || (key === "Enter" && isOnControl)) return;
-  const perform = KEYS[key];
-  if (perform) { event.preventDefault(); perform(row); }
+  const by = { j: 1, k: -1 }[key];
+  if (by) step(by);
+  if (by || perform(key)) event.preventDefault();
 });
 document.addEventListener("focusin", (event) => {
   const row = event.target instanceof Element ? event.target.closest("#flags .comment") : null;
@@ -68,6 +77,6 @@ document.addEventListener("studio:shown", () => {
   if (current) mark(current);
 });
 setInterval(() => {
-  const age = document.getElementById("age");
-  if (age?.dataset.shown) age.textContent = age.dataset.shown.replace("{n}", String(Math.round((Date.now() - shown) / 1000)));
+  const age = document.getElementById("age"), seconds = Math.round((Date.now() - shown) / 1000);
+  if (age?.dataset.shown) age.textContent = age.dataset.shown.replace("{n}", String(seconds));
 }, 1000);
