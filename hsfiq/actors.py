@@ -84,6 +84,7 @@ class Action(StrEnum):
     PARTICIPANT_RELEASE = "participant.release"
     PARTICIPANT_ALLOW = "participant.allow"
     PARTICIPANT_LINKS = "participant.links"
+    PARTICIPANT_DECIDE = "participant.decide"
     PARTICIPANT_PAYOUT = "participant.payout"
     PROLIFIC_DRAFT = "prolific.draft"
     PROLIFIC_PUBLISH = "prolific.publish"

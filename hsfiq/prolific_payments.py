@@ -9,7 +9,7 @@ again only if Prolific has not shown it for a long time, because Prolific pays l
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -129,13 +129,18 @@ class Planner:
     """Compares what was decided here with what Prolific shows, and makes the plan."""
 
     def __init__(
-        self, at: Counterpart, bonus: Decimal = Decimal(0), wait: timedelta = UNANSWERED
+        self,
+        at: Counterpart,
+        bonus: Decimal = Decimal(0),
+        wait: timedelta = UNANSWERED,
+        only_decided: Collection[str] | None = None,
     ) -> None:
         with at.database.reading() as session:
             study = study_called(session, at.name)
             platform_id = bound_id(study)
             self.people: Mapping[str, Participant] = people_of(session, study)
-            self.payout = payout_of(session, study, "prolific", rule_of(study, None, bonus))
+            rule = rule_of(study, None, bonus)
+            self.payout = payout_of(session, study, "prolific", rule, only_decided)
             payments = select(Payment).join(Participant, Payment.participant_id == Participant.id)
             self._payments = {
                 (each.participant_id, each.kind): each
@@ -210,16 +215,25 @@ class Planner:
         with self._at.database.writing() as session:
             for payment in session.scalars(select(Payment).where(Payment.id.in_(self._shown))):
                 payment.state, payment.confirmed_at = "confirmed", now
-            for due in plan.due:
-                known = payment_of(session, due)
+            known_now = [(due, payment_of(session, due)) for due in plan.due]
+            # A decision that was undone since the plan was made is not sent.
+            planned = [
+                (due, known)
+                for due, known in known_now
+                if known is not None or (due.participant_id, due.kind) not in self._payments
+            ]
+            plan.due = [due for due, _ in planned]
+            for due, known in planned:
                 payment = known or Payment(participant_id=due.participant_id, kind=due.kind)
-                if known is None or known.cents != due.cents or due.was_sent:
+                is_new = known is None or known.submission_id is None
+                if is_new or payment.cents != due.cents or due.was_sent:
                     about = f"{due.participant}: {money(due.cents, plan.currency)}"
                     action = Action(f"prolific.{due.kind}")
                     record(session, self._at.actor, action, study=plan.study, about=about)
                 payment.submission_id, payment.cents = due.submission, due.cents
                 payment.currency, payment.state = plan.currency, "recorded"
-                payment.recorded_at = now
+                if known is None:
+                    payment.recorded_at = now  # of a decision, it is when that was made
                 session.add(payment)
 
 
@@ -251,15 +265,21 @@ def decimal(cents: int) -> str:
 
 
 def review(
-    at: Counterpart, confirm: Confirm, *, rejects: bool, screen_out_cents: int | None
+    at: Counterpart,
+    confirm: Confirm,
+    *,
+    rejects: bool,
+    screen_out_cents: int | None,
+    only_decided: Collection[str] | None = None,
 ) -> Plan:
     """Review the submissions that await it, once `confirm` has agreed to the plan.
 
     By the limit of study.toml, and with `rejects`, people are rejected. Without an amount, those
-    who were screened out here are left as they are.
+    who were screened out here are left as they are. With `only_decided`, only these participants
+    are reviewed, and only if the owner has decided on them.
     """
     with alone(at.database):
-        planner = Planner(at)
+        planner = Planner(at, only_decided=only_decided)
         payout, awaiting = planner.payout, ("AWAITING REVIEW",)
         for payee in payout.approved:
             planner.add("approve", payee.platform_id, awaiting, planner.reply.reward)
@@ -316,15 +336,19 @@ def pay_once(
 
 
 def pay_bonuses(
-    at: Counterpart, confirm: Confirm, per_question: Decimal, wait: timedelta = UNANSWERED
+    at: Counterpart,
+    confirm: Confirm,
+    per_question: Decimal,
+    wait: timedelta = UNANSWERED,
+    only_decided: Collection[str] | None = None,
 ) -> Plan:
     """Pay bonuses to participants who are approved on Prolific, once `confirm` has agreed.
 
     Whoever has a bonus there already gets none. `wait` is how long one that was sent without an
-    answer may stay unseen before it is sent again.
+    answer may stay unseen before it is sent again. `only_decided` is as for `review`.
     """
     with alone(at.database):
-        planner = Planner(at, per_question, wait)
+        planner = Planner(at, per_question, wait, only_decided)
         for payee, amount in planner.payout.bonuses:
             planner.add("bonus", payee.platform_id, ("APPROVED",), float(amount * 100))
         planner.leave("failed too many checks", len(planner.payout.rejected))

@@ -39,6 +39,15 @@ DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+DecidedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--decided",
+        metavar="NAME",
+        help="Only this participant, if decided on with `participant decide`; repeat it for more.",
+        show_default=False,
+    ),
+]
 
 
 @contextmanager
@@ -205,6 +214,7 @@ def approve(
             help="Screen out, with this payment, people who declined or were screened out here.",
         ),
     ] = None,
+    decided: DecidedOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     database: DatabaseOption = None,
@@ -219,17 +229,19 @@ def approve(
     cents = None if screen_out is None else int(100 * amount("--screen-out", screen_out))
     ask = asking(dry_run=dry_run, yes=yes)
     with opened_for(ctx, database, name) as at:
-        plan = review(at, ask, rejects=reject, screen_out_cents=cents)
+        plan = review(
+            at, ask, rejects=reject, screen_out_cents=cents, only_decided=decided or None
+        )
     finish(plan, dry_run=dry_run, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq prolific bonus autumn --bonus-per-question 0.05 --dry-run")
 def bonus(
     ctx: typer.Context,
+    name: StudyArgument = None,
     bonus_per_question: Annotated[
         str, typer.Option(metavar="AMOUNT", help="The bonus for each answered question.")
-    ],
-    name: StudyArgument = None,
+    ] = "0",
     wait: Annotated[
         float,
         typer.Option(
@@ -238,6 +250,7 @@ def bonus(
             help="Then send a bonus again that got no answer and that Prolific does not show.",
         ),
     ] = 30,
+    decided: DecidedOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     database: DatabaseOption = None,
@@ -245,6 +258,7 @@ def bonus(
 ) -> None:
     """Pay bonuses to approved participants who have none yet.
 
+    A bonus that was decided on with `hsfiq participant decide` wins over the option's.
     Exit code 1 if something was not done.
     """
     from hsfiq.prolific_payments import pay_bonuses
@@ -252,7 +266,7 @@ def bonus(
     pay = amount("--bonus-per-question", bonus_per_question)
     ask, patience = asking(dry_run=dry_run, yes=yes), timedelta(minutes=wait)
     with opened_for(ctx, database, name) as at:
-        plan = pay_bonuses(at, ask, pay, patience)
+        plan = pay_bonuses(at, ask, pay, patience, decided or None)
     finish(plan, dry_run=dry_run, as_json=as_json)
 
 

@@ -186,7 +186,8 @@ def apply_check_rule(session: Session, participant: ParticipantRow, now: datetim
     failed = sum(not check.passed for check in checks)
     limit = config.recruitment.max_failed_checks
     changes = changes_of(session, participant.id)
-    known = [change.rule["failed"] for change in changes if change.rule]
+    acted = [change.rule for change in changes if change.rule]
+    known = [rule["failed"] for rule in acted if "failed" in rule]
     if failed > max([limit, *known]):
         rule = {"on_failure": config.checks.on_failure, "limit": limit, "failed": failed}
         change = participant.id, participant.status, status

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy import Select, case, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Actor
 from hsfiq.audit import record as record_action
-from hsfiq.collect.leases import end_lease
+from hsfiq.answer_rules import contradicts
+from hsfiq.collect.checks import is_judgement, question_checks
+from hsfiq.collect.leases import IS_CHECK, end_lease
 from hsfiq.collect.messages import forget_messages
-from hsfiq.collect.participant_row import ANSWER_COUNTS
-from hsfiq.collect.participants import WITHDREW, by_name, lock_participant, record_status_change
+from hsfiq.collect.participant_row import ANSWER_COUNTS, StudyRow
+from hsfiq.collect.participants import (
+    WITHDREW,
+    by_name,
+    latest_changes,
+    lock_participant,
+    record_status_change,
+)
 from hsfiq.collect.places import release_unbegun, require_signable, set_quotas
+from hsfiq.collect.progress import medians_of
 from hsfiq.collect.studies import find_study, lock_study, require_unfinished
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import (
@@ -53,6 +63,7 @@ from hsfiq.errors import ConfigError, Conflict, Refused
 from hsfiq.images.check import Track
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.extension import Added, MoreAnnotators, NewQueries, extend_in_parts, extend_study
+from hsfiq.study.filters import PeopleRule
 from hsfiq.study.publication import record_opening, without_answers_of
 from hsfiq.study.texts import (
     Change,
@@ -250,8 +261,8 @@ class OwnerAction:
     """An action on a study, or on one of its participants, that has not been performed yet.
 
     `participant` is None for an action on the study itself; `name` is a key of `STUDY_ACTIONS` or
-    `PARTICIPANT_ACTIONS`; `status_seen` is the status when the action was prepared. `reason` is
-    kept with the change of a participant's status.
+    `PARTICIPANT_ACTIONS`; `status_seen` is the status when the action was prepared. `reason` and
+    the owner's `rule` are kept with the change of a participant's status.
     """
 
     study: str
@@ -259,6 +270,7 @@ class OwnerAction:
     name: str
     status_seen: str
     reason: str = ""
+    rule: Mapping[str, Any] | None = None
 
     @property
     def status_after(self) -> str | None:
@@ -323,7 +335,9 @@ def perform_on_participant(
         end_lease(participant)
     else:
         change = participant.id, participant.status, action.status_after
-        record_status_change(session, *change, datetime.now(UTC), reason=action.reason)
+        rule = dict(action.rule) if action.rule else None
+        now = datetime.now(UTC)
+        record_status_change(session, *change, now, reason=action.reason, rule=rule)
         participant.status = action.status_after
     return Deleted()
 
@@ -411,3 +425,121 @@ def lock_as_seen(session: Session, row: Study | Participant, action: OwnerAction
             f"{action.target} is now {row.status}, no longer {action.status_seen}",
             remedy="try again",
         )
+
+
+# Rules for leaving people out: whom one would leave out, and applying it.
+
+FEWEST_ANSWERS = 5
+"""Of fewer answers, a percentage says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Somebody whom a rule leaves out; `beyond` has the values that are beyond its limits."""
+
+    key: int
+    participant: str
+    n_answers: int
+    beyond: Mapping[str, float]
+
+
+def left_out_by(session: Session, study: Study, rule: PeopleRule) -> list[LeftOut]:
+    """Whom a rule would leave out of those with answers that count."""
+    failed: Counter[int] = Counter()
+    if rule.checks is not None:
+        checks = question_checks(session, StudyRow.of(study))
+        failed.update(check.participant_id for check in checks if not check.passed)
+    medians = medians_of(session, study) if rule.seconds is not None else {}
+    found = []
+    for key, name, n_answers, n_first, n_second, n_doubtful in session.execute(counted(study)):
+        values = {"checks": float(failed[key])}
+        if key in medians:
+            values["seconds"] = medians[key]
+        if n_answers >= FEWEST_ANSWERS:
+            values["side"] = 100 * max(n_first, n_second) / n_answers
+            values["doubtful"] = 100 * n_doubtful / n_answers
+        beyond = {
+            limit: values[limit]
+            for limit, most in rule.limits().items()
+            if limit in values
+            and (values[limit] < most if limit == "seconds" else values[limit] > most)
+        }
+        if beyond:
+            found.append(LeftOut(key, name, n_answers, beyond))
+    return found
+
+
+def counted(study: Study) -> Select[*tuple[Any, ...]]:
+    """Of each participant whose answers count: the key, the name, and how many answers there are.
+
+    Then how many of these prefer the first set shown and the second, and how many are flagged or
+    contradict themselves.
+    """
+    doubtful = or_(
+        Response.irrelevant.is_(True),
+        contradicts(Response.preferred, Response.score_1, Response.score_2),  # type: ignore[call-overload]
+    )
+    return (
+        select(
+            *(Participant.id, Participant.name, func.count()),
+            *(func.sum(case((Response.preferred == side, 1), else_=0)) for side in (1, 2)),
+            func.sum(case((doubtful, 1), else_=0)),
+        )
+        .select_from(Form)
+        .join(Participant, Form.participant_id == Participant.id)
+        .join(Question, Question.form_id == Form.id)
+        .join(Response, Response.question_id == Question.id)
+        .where(
+            Form.study_id == study.id,
+            Participant.status != "excluded",
+            Question.reassigned.is_(False),
+            is_judgement(Response),
+            ~IS_CHECK,
+        )
+        .group_by(Participant.id, Participant.name)
+        .order_by(Participant.id)
+    )
+
+
+def recorded_rule(study: Study, rule: PeopleRule) -> dict[str, Any]:
+    """A rule as `StatusChange` has it; the limit of checks may be that of the study's file."""
+    return {"people": str(rule), "declared": is_declared(study, rule)}
+
+
+def is_declared(study: Study, rule: PeopleRule) -> bool:
+    most = config_of(study).recruitment.max_failed_checks
+    return rule.limits() == {"checks": most}
+
+
+def apply_rule(
+    session: Session, study: Study, rule: PeopleRule, actor: Actor, seen: int | None = None
+) -> list[str]:
+    """Exclude whom a rule leaves out, and return their names.
+
+    Raises:
+        Conflict: they are no longer as many as the owner has `seen`.
+    """
+    people = left_out_by(session, study, rule)
+    if seen is not None and len(people) != seen:
+        raise Conflict(
+            f"the rule now leaves out {len(people):,} people, no longer {seen:,}",
+            remedy="look at it again",
+        )
+    kept = recorded_rule(study, rule)
+    for each in people:
+        person = session.get_one(Participant, each.key)
+        perform(session, replace(prepare(study, "exclude", person), rule=kept), actor)
+    return [each.participant for each in people]
+
+
+def undo_rule(session: Session, study: Study, rule: PeopleRule, actor: Actor) -> list[str]:
+    """Let those count again whom a rule has excluded, and return their names."""
+    kept, back = recorded_rule(study, rule), {"paused": "pause", "returned": "return"}
+    names = []
+    for key, change in latest_changes(session, study).items():
+        person = session.get_one(Participant, key)
+        if change.rule == kept and person.status == "excluded":
+            action = back.get(change.before, "resume")
+            perform(session, prepare(study, action, person), actor)
+            names.append(person.name)
+    return names

@@ -467,7 +467,7 @@ def record_status_change(
     reason: str = "",
     rule: dict[str, Any] | None = None,
 ) -> None:
-    """Record a change of a locked participant's status; without `rule` it is the owner's."""
+    """Record a change of a locked participant's status; `rule` is that of `StatusChange`."""
     if len(reason) > LONGEST_REASON or not is_storable_text(reason):
         what = f"the reason must be text of {LONGEST_REASON:,} characters or fewer"
         raise Refused(what)
@@ -522,13 +522,17 @@ def stopped_by_checks(session: Session, participant: ParticipantRow) -> bool:
     changes = changes_of(session, participant.id)
     if not changes:
         return False
-    return changes[-1].rule is not None and changes[-1].after == participant.status
+    rule = changes[-1].rule
+    return rule is not None and "failed" in rule and changes[-1].after == participant.status
 
 
 def rule_text(change: StatusChange | None) -> str | None:
-    """What the rule about checks counted; None if the change is not of that rule."""
+    """What the rule about checks counted, or the owner's rule about people; None without a rule."""
     if change is None or change.rule is None:
         return None
+    if "people" in change.rule:
+        when = "fixed before the launch" if change.rule["declared"] else "made after answers came"
+        return f"rule {when}: {change.rule['people']}"
     return f"failed checks: {change.rule['failed']}, limit {change.rule['limit']}"
 
 

@@ -77,8 +77,9 @@ class CheckAnswer(KeyedBase):
 class StatusChange(KeyedBase):
     """A change of a participant's status, with the reason that the owner gave, if any.
 
-    `rule` is set if the study's rule about checks made the change: what it does on a failure, the
-    limit, and the number of failed checks.
+    `rule` is set if a rule made the change. Of the study's rule about checks it has what that does
+    on a failure, the limit, and the number of failed checks; of a rule of the owner about people,
+    its text, and whether it was declared before the launch.
     """
 
     __tablename__ = "status_changes"
@@ -245,11 +246,11 @@ class WorkedHit(Base):
 
 
 class Payment(KeyedBase):
-    """What Prolific is told about a submission, recorded before it is sent.
+    """What was decided about a participant's pay; Prolific is told about those who came from there.
 
     `cents` are hundredths of the currency. `state` is `sent` while nobody knows whether Prolific
-    has it, and `confirmed` once it has agreed. Of a person who was forgotten, `submission_id` is
-    None.
+    has it, and `confirmed` once it has agreed. `submission_id` is None before something is about to
+    be sent, and of a person who was forgotten.
     """
 
     __tablename__ = "payments"

@@ -1,4 +1,4 @@
-"""The optional filters of a release, and their names.
+"""The optional filters of a release, and their names; rules for leaving people out of results.
 
 A filter's name can be given to `hsfiq export --filter` and is the rule's name in the funnel, in
 `exclusions` and in the manifest: `invalid`, `too-fast(seconds=2)`. `invalid` stands for the papers'
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -172,3 +172,64 @@ def usage(name: str) -> str:
     """How a filter is given, with an example of its parameter."""
     choice = FILTERS[name]
     return str(NamedFilter(name, choice.parameter, choice.default or 2))
+
+
+# Rules for leaving people out.
+
+LIMITS = {"checks": 1000.0, "seconds": 86_400.0, "side": 100.0, "doubtful": 100.0}
+"""The largest value of each limit of `PeopleRule`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleRule:
+    """A rule that leaves out whoever is beyond one of its limits; None is no limit.
+
+    Attributes:
+        checks: so many failed checks are allowed.
+        seconds: the least median of the active seconds for a question.
+        side: the largest percentage of answers that prefer the same side.
+        doubtful: the largest percentage of answers that are flagged or contradict themselves.
+    """
+
+    checks: float | None = None
+    seconds: float | None = None
+    side: float | None = None
+    doubtful: float | None = None
+
+    @classmethod
+    def read(cls, given: Mapping[str, str | None]) -> PeopleRule:
+        """The limits as texts; `UnreadableInput` if one is no number, or none is given.
+
+        >>> str(PeopleRule.read({"checks": "1", "seconds": "6"}))
+        'more than 1 failed checks; less than 6 s for a question (median)'
+        """
+        limits = {}
+        for name, text in given.items():
+            if text is None:
+                continue
+            largest = LIMITS[name]
+            try:
+                limits[name] = float(text.replace(",", "."))
+            except ValueError:
+                limits[name] = math.nan
+            if not 0 <= limits[name] <= largest:
+                what = f"{text[:40]!r} is no number from 0 to {largest:,.0f}"
+                raise UnreadableInput(name, what)
+        if not limits:
+            raise UnreadableInput("rule", "has no limit", "choose one")
+        return cls(**limits)
+
+    def limits(self) -> dict[str, float]:
+        values = ((name, getattr(self, name)) for name in LIMITS)
+        return {name: value for name, value in values if value is not None}
+
+    def __str__(self) -> str:
+        return "; ".join(WORDS[name].format(value) for name, value in self.limits().items())
+
+
+WORDS = {
+    "checks": "more than {:g} failed checks",
+    "seconds": "less than {:g} s for a question (median)",
+    "side": "the same side in more than {:g}% of the answers",
+    "doubtful": "more than {:g}% of the answers flagged or contradicting themselves",
+}

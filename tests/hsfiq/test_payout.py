@@ -19,7 +19,7 @@ from hsfiq.study.recruiting import Hit
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries, pair_answer, row_of
 
-FILES = ["approve.csv", "bonus.csv", "payout.json", "reject.csv"]
+FILES = ["approve.csv", "bonus.csv", "payout.json", "people.csv", "reject.csv"]
 TIE = pair_answer(3, 3, 0)
 """Given to every question, it passes repeated pairs; GOOD fails them, because the sides change."""
 
