@@ -1,9 +1,8 @@
-"""Who of a study's participants is to be paid: what the owner decides, and lists for platforms.
+"""Who of a study's participants is to be paid: the owner's decisions, and lists for platforms.
 
 For Prolific and panels, `approve.csv` has an id a line and `bonus.csv` an id and an amount, both
 without a header, as Prolific's bulk actions take them. `reject.csv` has a header: rejections are
 entered one at a time. For Mechanical Turk, the ids to approve and reject are those of assignments.
-`people.csv` has everybody who has finished, wherever they come from.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
-from typing import Literal
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
@@ -28,26 +26,19 @@ from hsfiq.audit import record
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.leases import IS_BEFORE_END
 from hsfiq.collect.messages import send_message, take_back
-from hsfiq.collect.owner import perform, prepare
+from hsfiq.collect.owner import bring_back, perform, prepare
 from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.participants import Shown, among, changes_of, lock_participant
 from hsfiq.collect.progress import ParticipantProgress, participants_of
 from hsfiq.collect.stages import asks_at_end
-from hsfiq.db.tables import (
-    Message,
-    Participant,
-    Payment,
-    QuestionnaireAnswers,
-    Study,
-    WorkedHit,
-)
+from hsfiq.db.tables import Message, Participant, Payment, QuestionnaireAnswers, Study, WorkedHit
 from hsfiq.errors import Conflict, Refused, UnreadableInput
 from hsfiq.study.config import config_of
 from hsfiq.study.recruiting import PRODUCTION, Platform
-from hsfiq.text import spreadsheet_text
+from hsfiq.text import count_text, spreadsheet_text
 
 CENT = Decimal("0.01")
-PAYOUT_FILES = ("approve.csv", "reject.csv", "bonus.csv", "people.csv", "payout.json")
+PAYOUT_FILES = ("approve.csv", "reject.csv", "bonus.csv", "payout.json")
 """A folder that holds nothing else is a payout, and may be replaced."""
 
 LEFT_OUT = {
@@ -79,100 +70,54 @@ OF_PLATFORM: dict[Platform, tuple[str, ...]] = {
 # The reason of a rejection is the message that the participant gets in the same moment. Whether
 # their answers count is their status.
 
-Pay = Literal["", "approve", "reject", "ask"]
-
 REVIEWS = ("approve", "reject")
+STATES = ("recorded", "sent", "confirmed")
 SHORTEST_REASON = 100
 """Characters: Prolific takes no shorter reason of a rejection."""
-
 LARGEST_BONUS = 100_000
-"""In cents; Prolific takes no more than 1,000 in the study's currency."""
-
-BACK = {
-    "active": "resume",
-    "paused": "pause",
-    "excluded": "exclude",
-    "returned": "return",
-    "screened-out": "screen-out",
-}
-"""The owner's action that brings a status back."""
+"""In cents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided about a participant's pay, in hundredths of the currency.
+    """What was decided about somebody's pay; `cents` are 0 until Prolific's reward is known.
 
-    `state` is that of `Payment`, the furthest of the review and the bonus. `cents` are 0 until
-    Prolific's reward is known.
+    `state` is that of `Payment`, the furthest of the review and the bonus.
     """
 
-    pay: Literal["approve", "reject"]
-    decided_at: datetime
-    state: str = "recorded"
+    pay: str
+    state: str = STATES[0]
     cents: int = 0
     bonus: int = 0
     currency: str = ""
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be decided: "" and None leave the pay, and whether the answers count, as they are.
-
-    `reason` is what the participant reads if they are rejected or asked again, and otherwise why
-    their answers do not count.
-    """
-
-    pay: Pay = ""
-    counts: bool | None = None
-    bonus: int = 0
-    reason: str = ""
-
-
-def decisions_of(
-    session: Session, study: Study, shown: Shown | None = None
-) -> dict[str, Decision]:
-    """The decisions by participant's name, also those that were made on the command line.
-
-    Those of all participants, or of those whose keys are `shown`.
-    """
-    is_its_reason = (Message.participant_id == Participant.id) & (
+def decisions_of(session: Session, study: Study, shown: Shown | None = None) -> dict[str, Decision]:
+    """The decisions by participant's name, of all or of those whose keys are `shown`."""
+    has_reason = (Message.participant_id == Participant.id) & (
         Message.sent_at == Payment.recorded_at
     )
     rows = session.execute(
         select(Participant.name, Payment, Message.text)
         .join(Payment, Payment.participant_id == Participant.id)
-        .outerjoin(Message, is_its_reason)
-        .where(
-            Participant.study_id == study.id,
-            among(Participant.id, shown),
-            Payment.kind.in_((*REVIEWS, "bonus")),
-        )
-        .order_by(Payment.kind != "bonus", Payment.recorded_at, Payment.id)
+        .outerjoin(Message, has_reason)
+        .where(Participant.study_id == study.id, among(Participant.id, shown))
+        .where(Payment.kind.in_((*REVIEWS, "bonus")))
+        .order_by(Payment.recorded_at, Payment.id)
     )
     decisions: dict[str, Decision] = {}
     for name, payment, text in rows:
-        before = decisions.get(name, Decision("approve", payment.recorded_at))
-        decisions[name] = with_payment(before, payment, text or "")
+        known = decisions.get(name, Decision("approve"))
+        known = replace(
+            known,
+            state=max(known.state, payment.state, key=STATES.index),
+            currency=payment.currency or known.currency,
+        )
+        review = {"pay": payment.kind, "cents": payment.cents, "reason": text or ""}
+        changes = {"bonus": payment.cents} if payment.kind == "bonus" else review
+        decisions[name] = replace(known, **changes)
     return decisions
-
-
-def with_payment(before: Decision, payment: Payment, text: str) -> Decision:
-    states = ("recorded", "sent", "confirmed")
-    found = replace(
-        before,
-        state=max(before.state, payment.state, key=states.index),
-        currency=payment.currency or before.currency,
-    )
-    if payment.kind == "bonus":
-        return replace(found, bonus=payment.cents)
-    return replace(
-        found,
-        pay="reject" if payment.kind == "reject" else "approve",
-        decided_at=payment.recorded_at,
-        cents=payment.cents,
-        reason=text if payment.kind == "reject" else "",
-    )
 
 
 def to_decide(study: Study) -> Select[int]:
@@ -184,143 +129,155 @@ def to_decide(study: Study) -> Select[int]:
         Participant.study_id == study.id,
         Participant.status.in_(("active", "paused", "excluded")),
         Participant.enrolled_at.is_not(None),
-        ~IS_BEFORE_END,
-        ~decided.exists(),
+        ~IS_BEFORE_END & ~decided.exists(),
     )
     if asks_at_end(StudyRow.of(study)):
-        ended = select(QuestionnaireAnswers.participant_id).where(
-            QuestionnaireAnswers.participant_id == Participant.id
-        )
-        waiting = waiting.where(ended.exists())
-    return waiting.order_by(Participant.id)
+        waiting = waiting.join(QuestionnaireAnswers)
+    return waiting
 
 
 def passed(session: Session, study: Study) -> Sequence[Participant]:
     """Those to decide on who count and have not failed more checks than the study's file allows."""
     failed, rule = failed_question_checks(session, study), rule_of(study, None, Decimal(0))
-    people = session.scalars(
-        select(Participant)
-        .where(Participant.id.in_(to_decide(study)), Participant.status == "active")
-        .order_by(Participant.id)
-    )
+    waiting = Participant.id.in_(to_decide(study)) & (Participant.status == "active")
+    people = session.scalars(select(Participant).where(waiting).order_by(Participant.id))
     return [person for person in people if not is_rejected(failed[person.name], rule)]
 
 
 def decide(
-    session: Session, actor: Actor, person: Participant, wanted: Wanted, now: datetime
+    session: Session,
+    actor: Actor,
+    person: Participant,
+    now: datetime,
+    *,
+    pay: str = "",
+    bonus: int = 0,
+    counts: bool | None = None,
+    reason: str = "",
 ) -> None:
     """Decide on a participant in a writing transaction.
 
+    `pay` is one of `REVIEWS`, `ask` to send a message instead, or empty for no decision about it.
+    `reason` is what somebody who is not paid reads, or why answers do not count. None in `counts`
+    leaves whether they do.
+
     Raises:
         Conflict: the pay was decided on before.
-        Refused: they have not finished, a rejection has no reason, or an amount is too large.
+        Refused: they have not finished, or what is to be decided is incomplete.
     """
     lock_participant(session, person)
-    study = person.study
-    if wanted.pay:
-        decide_pay(session, actor, person, wanted, now)
-    is_out = person.status == "excluded"
-    if wanted.pay == "ask" or wanted.counts is None or wanted.counts != is_out:
-        return
-    action = "resume" if wanted.counts else "exclude"
-    perform(session, prepare(study, action, person, wanted.reason), actor)
-
-
-def decide_pay(
-    session: Session, actor: Actor, person: Participant, wanted: Wanted, now: datetime
-) -> None:
-    name, study = person.name, person.study
-    if decisions_of(session, study, [person.id]):
-        raise Conflict(f"{name} was decided on already", remedy="undo that first")
-    if session.scalar(to_decide(study).where(Participant.id == person.id)) is None:
-        raise Refused(f"{name} has not finished")
-    if wanted.pay != "approve":
-        require_reason(person, wanted)
-        send_message(session, study, wanted.reason, to=person, now=now)
-    if wanted.pay == "ask":
+    study, name = person.study, person.name
+    if pay:
+        require_payable(session, person, pay, bonus, reason)
+    if pay in ("reject", "ask"):
+        send_message(session, study, reason, to=person, now=now)
+    if pay == "ask":
         record(session, actor, Action.STUDY_MESSAGE, study=study.name, about=name)
         return
-    if not 0 <= wanted.bonus <= LARGEST_BONUS:
-        raise Refused(f"a bonus is at most {LARGEST_BONUS // 100:,}")
-    cents = {wanted.pay: 0} | ({"bonus": wanted.bonus} if wanted.bonus else {})
-    session.add_all(
-        Payment(
-            participant_id=person.id,
-            kind=kind,
-            cents=amount,
-            currency="",
-            state="recorded",
-            recorded_at=now,
-        )
-        for kind, amount in cents.items()
-    )
-    session.flush()
-    about = f"{name}: {wanted.pay}"
-    if wanted.bonus:
-        about += f", bonus {Decimal(wanted.bonus) / 100:.2f}"
+    if pay:
+        decided = {pay: 0} | ({"bonus": bonus} if bonus else {})
+        session.add_all(new_payment(person.id, kind, decided[kind], now) for kind in decided)
+        about = f"{name}: {pay}" + (f", bonus {Decimal(bonus) / 100:.2f}" if bonus else "")
+        record(session, actor, Action.PARTICIPANT_DECIDE, study=study.name, about=about)
+    if counts is (person.status == "excluded"):
+        perform(session, prepare(study, "resume" if counts else "exclude", person, reason), actor)
+
+
+def require_payable(
+    session: Session, person: Participant, pay: str, bonus: int, reason: str
+) -> None:
+    if decisions_of(session, person.study, [person.id]):
+        raise Conflict(f"{person.name} was decided on already", remedy="undo that first")
+    if not session.scalar(to_decide(person.study).where(Participant.id == person.id)):
+        raise Refused(f"{person.name} has not finished")
+    if bonus and (pay != "approve" or not 0 < bonus <= LARGEST_BONUS):
+        raise Refused(f"only who is paid gets a bonus, of at most {LARGEST_BONUS // 100:,}")
+    if pay == "reject" and person.source == "prolific" and len(reason.strip()) < SHORTEST_REASON:
+        raise Refused(f"Prolific takes no reason of less than {SHORTEST_REASON} characters")
+
+
+def new_payment(participant: int, kind: str, cents: int, now: datetime) -> Payment:
+    values = {"currency": "", "state": STATES[0], "recorded_at": now}
+    return Payment(participant_id=participant, kind=kind, cents=cents, **values)
+
+
+def pay_passed(
+    session: Session, study: Study, actor: Actor, now: datetime, seen: int
+) -> Sequence[Participant]:
+    """Decide to pay all who have `passed`; `Conflict` unless they are as many as were `seen`."""
+    people = passed(session, study)
+    if len(people) != seen:
+        raise Conflict(f"now {len(people):,} people wait, no longer {seen:,}", remedy="look again")
+    session.add_all(new_payment(person.id, "approve", 0, now) for person in people)
+    about = f"{count_text(len(people), 'participant')}: approve"
     record(session, actor, Action.PARTICIPANT_DECIDE, study=study.name, about=about)
-
-
-def require_reason(person: Participant, wanted: Wanted) -> None:
-    length = len(wanted.reason.strip())
-    if not length:
-        raise Refused("write what the person is to read")
-    if wanted.pay == "reject" and wanted.bonus:
-        raise Refused("who is rejected gets no bonus")
-    if wanted.pay == "reject" and person.source == "prolific" and length < SHORTEST_REASON:
-        raise Refused(
-            f"Prolific takes a reason of at least {SHORTEST_REASON} characters; this has {length}"
-        )
+    return people
 
 
 def undo_decision(
     session: Session, actor: Actor, person: Participant, *, asked: bool = False, before: str = ""
 ) -> None:
-    """Undo what was decided on a participant's pay, as long as Prolific does not know it.
-
-    With `asked`, undo asking them again. The status `before` is brought back if it was the last
-    one; "" leaves it.
+    """Undo what was decided on a participant's pay, or `asked`, and bring a status back.
 
     Raises:
         Conflict: there is nothing to undo any more.
         Refused: Prolific has been told, or the person has read the message.
     """
     lock_participant(session, person)
-    study, name = person.study, person.name
-    payments = session.scalars(
-        select(Payment).where(
-            Payment.participant_id == person.id, Payment.kind.in_((*REVIEWS, "bonus"))
-        )
-    ).all()
-    if any(payment.state != "recorded" for payment in payments):
-        raise Refused(f"Prolific has been told about {name} already")
-    changes = changes_of(session, person.id) if before else ()
-    is_last = bool(changes) and (changes[-1].before, changes[-1].after) == (before, person.status)
-    if not (payments or asked or is_last):
-        raise Conflict(f"there is nothing to undo about {name} any more")
-    for payment in payments:
+    kinds = Payment.kind.in_((*REVIEWS, "bonus"))
+    payments = session.scalars(select(Payment).where(Payment.participant_id == person.id, kinds))
+    undone = payments.all()
+    if any(payment.state != STATES[0] for payment in undone):
+        raise Refused(f"Prolific has been told about {person.name} already")
+    last = changes_of(session, person.id)[-1:]
+    is_last = [(change.before, change.after) for change in last] == [(before, person.status)]
+    if not (undone or asked or is_last):
+        raise Conflict(f"there is nothing to undo about {person.name} any more")
+    for payment in undone:
         if payment.kind == "reject":
             take_back(session, person, payment.recorded_at)
         session.delete(payment)
     if asked:
         take_back(session, person)
-    session.flush()
-    if payments or asked:
-        about = f"{name}: undone"
-        record(session, actor, Action.PARTICIPANT_DECIDE, study=study.name, about=about)
-    if is_last and before in BACK:
-        perform(session, prepare(study, BACK[before], person), actor)
+    if undone or asked:
+        about = f"{person.name}: undone"
+        record(session, actor, Action.PARTICIPANT_DECIDE, study=person.study.name, about=about)
+    if is_last:
+        bring_back(session, person, before, actor)
 
 
 def cents_of(text: str) -> int:
     """An amount such as 0.50 or 0,5 in cents; `Refused` if it is none."""
     try:
         cents = Decimal(text.strip().replace(",", ".")) * 100
-    except ArithmeticError as error:
-        raise Refused(f"{text[:40]!r} is no amount") from error
-    if not cents.is_finite() or cents != int(cents) or not 0 < cents <= LARGEST_BONUS:
+    except ArithmeticError:
+        cents = Decimal(0)
+    if not 0 < cents <= LARGEST_BONUS or cents != int(cents):
         raise Refused(f"{text[:40]!r} is no amount from 0.01 to {LARGEST_BONUS // 100:,}")
     return int(cents)
+
+
+PAY_COLUMNS = (
+    *("participant", "platform", "platform_id", "answered", "failed_checks", "answers"),
+    *("pay", "state", "amount", "bonus", "currency", "reason"),
+)
+
+
+def pay_list(session: Session, study: Study) -> Iterable[Sequence[str]]:
+    """Everybody who has finished or was decided on, below the names of the columns."""
+    decisions = decisions_of(session, study)
+    yield PAY_COLUMNS
+    for row in participants_of(session, study):
+        known = decisions.get(row.participant)
+        if known is None and not 0 < row.questions <= row.answered:
+            continue
+        person = (row.participant, row.source, row.platform_id or "", row.answered)
+        answers = (row.failed_checks, "left out" if row.status == "excluded" else "count")
+        decided: tuple[str, ...] = ("to decide",)
+        if known is not None:
+            amounts = (f"{Decimal(cents) / 100:.2f}" for cents in (known.cents, known.bonus))
+            decided = (known.pay, known.state, *amounts, known.currency, known.reason)
+        yield [spreadsheet_text(str(value)) for value in (*person, *answers, *decided)]
 
 
 # Lists for the platforms.
@@ -370,7 +327,6 @@ class Payout:
     rejected: tuple[Rejection, ...]
     bonuses: tuple[tuple[Payee, Decimal], ...]
     left_out: dict[str, int]
-    people: tuple[tuple[str, ...], ...] = ()
 
     def facts(self) -> dict[str, object]:
         """The rule and the counts, without any platform id; amounts are decimal texts."""
@@ -401,7 +357,6 @@ class Payout:
             "approve.csv": csv_bytes((payee.work,) for payee in self.approved),
             "reject.csv": csv_bytes([(work, "reason"), *rejected]),
             "bonus.csv": bonus,
-            "people.csv": csv_bytes(self.people),
             "payout.json": (json.dumps(self.facts(), indent=2) + "\n").encode(),
         }
 
@@ -418,32 +373,27 @@ def payout_of(
     study: Study,
     platform: Platform,
     rule: PayoutRule,
-    only_decided: Collection[str] | None = None,
+    only: Collection[str] | None = None,
 ) -> Payout:
     """Decide on every participant of the study as its answers are now.
 
-    What the owner has decided on somebody wins over the rule, and over their status. With
-    `only_decided`, the lists have these participants only, if they were decided on.
+    What the owner has decided wins over the rule and over a participant's status. With `only`,
+    the lists have those of these participants on whom the owner has decided.
     """
     failed, decisions = failed_question_checks(session, study), decisions_of(session, study)
     hits = hits_of(session, study)
-    everybody = participants_of(session, study)
-    rows = sorted(everybody, key=lambda row: row.platform_id or "")
-    if only_decided is not None:
-        wanted = decisions.keys() & set(only_decided)
-        rows = [row for row in rows if row.participant in wanted]
+    rows = sorted(participants_of(session, study), key=lambda row: row.platform_id or "")
+    if only is not None:
+        rows = [row for row in rows if row.participant in decisions.keys() & set(only)]
     reasons = {
         row.participant: why_left_out(
-            row,
-            platform,
-            hits.get(row.participant),
-            is_decided=row.participant in decisions,
+            row, platform, hits.get(row.participant), is_decided=row.participant in decisions
         )
         for row in rows
     }
     finished = [row for row in rows if reasons[row.participant] is None]
     why = {row.participant: why_rejected(row, decisions, failed, rule) for row in finished}
-    approved = [row for row in finished if why[row.participant] is None]
+    approved = [row for row in finished if not why[row.participant]]
     counts = Counter(reason for reason in reasons.values() if reason)
     foreign = {name for other, names in OF_PLATFORM.items() if other != platform for name in names}
 
@@ -457,9 +407,7 @@ def payout_of(
         rule=rule,
         approved=tuple(map(payee, approved)),
         rejected=tuple(
-            Rejection(payee(row), reason)
-            for row in finished
-            if (reason := why[row.participant]) is not None
+            Rejection(payee(row), why[row.participant]) for row in finished if why[row.participant]
         ),
         bonuses=tuple(
             (payee(row), amount)
@@ -467,43 +415,7 @@ def payout_of(
             if (amount := bonus_of(row, rule, decisions.get(row.participant))) > 0
         ),
         left_out={reason: counts[reason] for reason in LEFT_OUT if reason not in foreign},
-        people=pay_rows(everybody, decisions),
     )
-
-
-PAY_COLUMNS = (
-    *("participant", "platform", "platform_id", "answered", "checks_failed", "pay", "state"),
-    *("amount", "bonus", "currency", "reason", "answers"),
-)
-
-
-def pay_rows(
-    rows: Iterable[ParticipantProgress], decisions: Mapping[str, Decision]
-) -> tuple[tuple[str, ...], ...]:
-    """Everybody who has finished or was decided on, with the decision, below the columns' names."""
-    return (
-        PAY_COLUMNS,
-        *(
-            pay_row(row, decisions.get(row.participant))
-            for row in rows
-            if row.participant in decisions or 0 < row.questions <= row.answered
-        ),
-    )
-
-
-def pay_row(row: ParticipantProgress, decision: Decision | None) -> tuple[str, ...]:
-    def amount(cents: int) -> str:
-        return f"{Decimal(cents) / 100:.2f}" if cents else ""
-
-    facts = (row.participant, row.source, row.platform_id or "", row.answered, row.failed_checks)
-    decided: tuple[str, ...] = ("to decide", "", "", "", "", "")
-    if decision is not None:
-        decided = (
-            *(decision.pay, decision.state, amount(decision.cents), amount(decision.bonus)),
-            *(decision.currency, decision.reason),
-        )
-    answers = "left out" if row.status == "excluded" else "count"
-    return tuple(spreadsheet_text(str(value)) for value in (*facts, *decided, answers))
 
 
 def why_rejected(
@@ -511,14 +423,12 @@ def why_rejected(
     decisions: Mapping[str, Decision],
     failed: Mapping[str, int],
     rule: PayoutRule,
-) -> str | None:
-    """The reason for the participant, by the owner's decision or else by the rule; None if none."""
-    decision, n_failed = decisions.get(row.participant), failed[row.participant]
-    if decision is None:
-        return rejection_reason(n_failed, rule) if is_rejected(n_failed, rule) else None
-    if decision.pay == "approve":
-        return None
-    return decision.reason or rejection_reason(n_failed, rule)
+) -> str:
+    """The reason for the participant, by the owner's decision or else the rule; empty if none."""
+    known, n_failed = decisions.get(row.participant), failed[row.participant]
+    if is_rejected(n_failed, rule) if known is None else known.pay == "reject":
+        return (known.reason if known else "") or rejection_reason(n_failed, rule)
+    return ""
 
 
 def hits_of(session: Session, study: Study) -> dict[str, WorkedHit]:
@@ -551,8 +461,10 @@ def why_left_out(
         return f"not from {platform}"
     if platform == "mturk" and (hit is None or hit.submit_to != PRODUCTION):
         return "no hit" if hit is None else "sandbox"
-    if is_decided:
-        return None
+    return None if is_decided else why_undecided(row)
+
+
+def why_undecided(row: ParticipantProgress) -> str | None:
     if row.status in LEFT_OUT:
         return row.status
     if row.questions == 0 or row.answered < row.questions:
@@ -574,10 +486,10 @@ def rejection_reason(failed: int, rule: PayoutRule) -> str:
     )
 
 
-def bonus_of(row: ParticipantProgress, rule: PayoutRule, decision: Decision | None) -> Decimal:
-    """The bonus of an approved participant: as decided, or by the rule, rounded half up to cents."""
-    if decision is not None and decision.bonus:
-        return Decimal(decision.bonus) / 100
+def bonus_of(row: ParticipantProgress, rule: PayoutRule, known: Decision | None) -> Decimal:
+    """The bonus of an approved participant, as decided or by the rule, rounded half up to cents."""
+    if known is not None and known.bonus:
+        return Decimal(known.bonus) / 100
     return (row.answered * rule.bonus_per_question).quantize(CENT, ROUND_HALF_UP)
 
 

@@ -85,12 +85,16 @@ def bound_id(study: Study) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A study by its name, a client of Prolific's API, and who acts."""
+    """A study by its name, a client of Prolific's API, and who acts.
+
+    With `only`, only these participants are paid, and only if the owner has decided on them.
+    """
 
     database: Database
     client: Prolific
     name: str
     actor: Actor
+    only: Sequence[str] | None = None
 
     def bound_id(self) -> str:
         with self.database.reading() as session:

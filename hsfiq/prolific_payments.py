@@ -9,7 +9,7 @@ again only if Prolific has not shown it for a long time, because Prolific pays l
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -129,18 +129,14 @@ class Planner:
     """Compares what was decided here with what Prolific shows, and makes the plan."""
 
     def __init__(
-        self,
-        at: Counterpart,
-        bonus: Decimal = Decimal(0),
-        wait: timedelta = UNANSWERED,
-        only_decided: Collection[str] | None = None,
+        self, at: Counterpart, bonus: Decimal = Decimal(0), wait: timedelta = UNANSWERED
     ) -> None:
         with at.database.reading() as session:
             study = study_called(session, at.name)
             platform_id = bound_id(study)
             self.people: Mapping[str, Participant] = people_of(session, study)
             rule = rule_of(study, None, bonus)
-            self.payout = payout_of(session, study, "prolific", rule, only_decided)
+            self.payout = payout_of(session, study, "prolific", rule, at.only)
             payments = select(Payment).join(Participant, Payment.participant_id == Participant.id)
             self._payments = {
                 (each.participant_id, each.kind): each
@@ -225,15 +221,14 @@ class Planner:
             plan.due = [due for due, _ in planned]
             for due, known in planned:
                 payment = known or Payment(participant_id=due.participant_id, kind=due.kind)
-                is_new = known is None or known.submission_id is None
-                if is_new or payment.cents != due.cents or due.was_sent:
+                is_first = known is None or known.submission_id is None
+                if is_first or payment.cents != due.cents or due.was_sent:
                     about = f"{due.participant}: {money(due.cents, plan.currency)}"
                     action = Action(f"prolific.{due.kind}")
                     record(session, self._at.actor, action, study=plan.study, about=about)
                 payment.submission_id, payment.cents = due.submission, due.cents
                 payment.currency, payment.state = plan.currency, "recorded"
-                if known is None:
-                    payment.recorded_at = now  # of a decision, it is when that was made
+                payment.recorded_at = known.recorded_at if known else now
                 session.add(payment)
 
 
@@ -265,21 +260,15 @@ def decimal(cents: int) -> str:
 
 
 def review(
-    at: Counterpart,
-    confirm: Confirm,
-    *,
-    rejects: bool,
-    screen_out_cents: int | None,
-    only_decided: Collection[str] | None = None,
+    at: Counterpart, confirm: Confirm, *, rejects: bool, screen_out_cents: int | None
 ) -> Plan:
     """Review the submissions that await it, once `confirm` has agreed to the plan.
 
     By the limit of study.toml, and with `rejects`, people are rejected. Without an amount, those
-    who were screened out here are left as they are. With `only_decided`, only these participants
-    are reviewed, and only if the owner has decided on them.
+    who were screened out here are left as they are.
     """
     with alone(at.database):
-        planner = Planner(at, only_decided=only_decided)
+        planner = Planner(at)
         payout, awaiting = planner.payout, ("AWAITING REVIEW",)
         for payee in payout.approved:
             planner.add("approve", payee.platform_id, awaiting, planner.reply.reward)
@@ -288,7 +277,7 @@ def review(
         if not rejects:
             planner.leave("failed too many checks", len(payout.rejected))
         planner.leave_undecided(screened_out=screen_out_cents is None)
-        for key, person in planner.people.items():
+        for key, person in planner.people.items() if at.only is None else ():
             if person.status == "screened-out" and screen_out_cents is not None:
                 planner.add("screen-out", key, ("ACTIVE", *awaiting), screen_out_cents)
         if confirm(planner.plan):
@@ -336,19 +325,15 @@ def pay_once(
 
 
 def pay_bonuses(
-    at: Counterpart,
-    confirm: Confirm,
-    per_question: Decimal,
-    wait: timedelta = UNANSWERED,
-    only_decided: Collection[str] | None = None,
+    at: Counterpart, confirm: Confirm, per_question: Decimal, wait: timedelta = UNANSWERED
 ) -> Plan:
     """Pay bonuses to participants who are approved on Prolific, once `confirm` has agreed.
 
     Whoever has a bonus there already gets none. `wait` is how long one that was sent without an
-    answer may stay unseen before it is sent again. `only_decided` is as for `review`.
+    answer may stay unseen before it is sent again.
     """
     with alone(at.database):
-        planner = Planner(at, per_question, wait, only_decided)
+        planner = Planner(at, per_question, wait)
         for payee, amount in planner.payout.bonuses:
             planner.add("bonus", payee.platform_id, ("APPROVED",), float(amount * 100))
         planner.leave("failed too many checks", len(planner.payout.rejected))

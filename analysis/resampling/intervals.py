@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log, sqrt
 
@@ -125,6 +125,19 @@ def student_ends(
     centre, half = log(below / above), half * (high - low) / (below * above)
     ends = low + (high - low) * expit(np.array([centre - half, centre + half]))
     return float(ends[0]), float(ends[1])
+
+
+def rate_of_clusters(won: Sequence[float], sizes: Sequence[int]) -> tuple[float, float]:
+    """A rate and half of Student's interval, from what each cluster has won of how many.
+
+    NaN is what is not known: both without clusters, the half with one.
+    """
+    numbers, counts = np.array(won, dtype=np.float64), np.array(sizes, dtype=np.int64)
+    if not counts.sum():
+        return UNDEFINED, UNDEFINED
+    share = float(numbers.sum() / counts.sum())
+    spread = mean_spread((numbers - share * counts) / counts.sum(), counts)
+    return share, student_ends(share, spread)[1] - share
 
 
 # Confidence intervals: their ends and method, the same record for every statistic.

@@ -84,10 +84,12 @@ def from_json(given: object) -> OwnerAction:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Refused("no action is waiting for confirmation") from error
     fields = (action.study, action.status_seen, action.reason)
-    if action.rule is not None:  # the page performs no rules
-        raise Refused("no action is waiting for confirmation")
     is_about = action.participant is None or isinstance(action.participant, str)
-    if not is_about or not all(isinstance(value, str) for value in fields):
+    if (
+        action.rule is not None
+        or not is_about
+        or not all(isinstance(value, str) for value in fields)
+    ):
         raise Refused("no action is waiting for confirmation")
     return action
 

@@ -2,20 +2,356 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from io import StringIO
+from itertools import pairwise
+from typing import NamedTuple
+from urllib.parse import urlencode
 
-from hsfiq.annotate.studio.shell import Act, Desk
-from hsfiq.db.tables import Participant, Study
+from fastapi import FastAPI, Request, Response
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from hsfiq.actors import Action, Permission
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.owner.study_pages import study_of
+from hsfiq.annotate.studio.shell import Act, Desk, Said, Studio, desk_of
+from hsfiq.audit import record
+from hsfiq.collect.owner import applied_rules, apply_rule, left_out_by, undo_rule
+from hsfiq.collect.participant_row import ANSWER_COUNTS
+from hsfiq.collect.participants import by_name
+from hsfiq.collect.progress import participants_of
+from hsfiq.collect.review import wins_of_people
+from hsfiq.db.studio_tables import Job, Unblinding
+from hsfiq.db.tables import Form, Participant, Payment, Study
+from hsfiq.errors import HsfiqError, Refused, UnreadableInput
+from hsfiq.jobs import add_job, ask_to_stop, try_again
+from hsfiq.payout import (
+    SHORTEST_REASON,
+    cents_of,
+    decide,
+    decisions_of,
+    passed,
+    pay_list,
+    pay_passed,
+    rejection_reason,
+    to_decide,
+    undo_decision,
+)
+from hsfiq.payout import (
+    rule_of as rule_of_checks,
+)
+from hsfiq.prolific_api import Access
+from hsfiq.study.config import config_of
+from hsfiq.study.filters import LIMITS, Limits, described, read_limits
+
+DELAY = timedelta(minutes=10)
+"""Prolific is told about a decision so much later; until then, it can be undone."""
+
+SYMBOLS = {"GBP": "£", "USD": "$", "EUR": "€"}
 
 
-def decision_of(_desk: Desk, _study: Study, _participant: Participant) -> Mapping[str, object]:
+def money(cents: int, currency: str) -> str:
+    """An amount as people write it: `£1.80`, or `1.80 CHF`."""
+    amount = f"{Decimal(cents) / 100:,.2f}"
+    return f"{SYMBOLS[currency]}{amount}" if currency in SYMBOLS else f"{amount} {currency}".strip()
+
+
+def study_at(desk: Desk, session: Session) -> Study:
+    number = desk.place["study_id"]
+    return study_of(session, int(number) if number.isascii() and number.isdigit() else 0)
+
+
+def reward_of(session: Session, study: Study) -> tuple[int, str] | None:
+    """Prolific's reward in cents and its currency, as soon as somebody was paid."""
+    paid = select(Payment.cents, Payment.currency).join(Participant).order_by(Payment.id.desc())
+    paid = paid.where(Participant.study_id == study.id, Payment.kind == "approve")
+    return session.execute(paid.where(Payment.cents > 0).limit(1)).tuples().first()
+
+
+def tells_prolific(study: Study) -> bool:
+    """Whether this server tells Prolific about decisions."""
+    try:
+        return study.platform_study_id is not None and Access.of_environment() is not None
+    except UnreadableInput:  # the token cannot be used
+        return False
+
+
+# The decision on one person.
+
+
+def decision_of(desk: Desk, study: Study, participant: Participant) -> Mapping[str, object]:
     """The values of `studio_decision.html`: it reads them from `decision`."""
-    return {}
+    with desk.database.reading() as session:
+        known = decisions_of(session, study, [participant.id]).get(participant.name)
+        (progress,) = participants_of(session, study, [participant.id])
+        waiting = session.scalar(to_decide(study).where(Participant.id == participant.id))
+        reward, job = reward_of(session, study), payment_job(session, participant)
+    rule, failed = rule_of_checks(study, None, Decimal(0)), progress.failed_checks
+    is_waiting = job is not None and job.state == "waiting"
+    return {
+        "person": participant.name,
+        "is_out": participant.status == "excluded",
+        "cause": progress.status_cause,
+        "known": known,
+        "paid": known and money(known.cents + known.bonus, known.currency),
+        "waits": waiting is not None,
+        "is_prolific": participant.source == "prolific",
+        "is_told": participant.source == "prolific" and tells_prolific(study),
+        "shortest": SHORTEST_REASON,
+        "reward": money(*reward) if reward else "",
+        "advises_reject": rule.max_failed_checks is not None and failed > rule.max_failed_checks,
+        "reason": rejection_reason(failed, rule) if failed else "",
+        "job": job,
+        "minutes": (job.not_before - datetime.now(UTC)) // timedelta(minutes=1) + 1
+        if job and is_waiting
+        else 0,
+        "can_undo": known and known.state == "recorded" and not (job and job.state == "running"),
+    }
 
 
-def rule_of(_desk: Desk, _study: Study) -> Mapping[str, object]:
+def payment_job(session: Session, person: Participant) -> Job | None:
+    """The last job that tells Prolific about a person."""
+    of_study = select(Job).where(Job.study_id == person.study_id).order_by(Job.id.desc())
+    jobs = session.scalars(of_study.where(Job.kind.in_(("pay", f"pay {person.id}"))))
+    return next((job for job in jobs if person.name in people_in(job)), None)
+
+
+def people_in(job: Job) -> set[str]:
+    return {name for option, name in pairwise(job.commands[0]) if option == "--only"}
+
+
+def add_payment(
+    session: Session, desk: Desk, study: Study, people: Collection[Participant], kind: str = "pay"
+) -> None:
+    """Tell Prolific later about the decisions on those who came from there."""
+    names = [person.name for person in people if person.source == "prolific"]
+    if not names or not tells_prolific(study):
+        return
+    only = [word for name in names for word in ("--only", name)]
+    commands = [
+        ["prolific", "approve", study.name, "--reject", "--yes", *only],
+        ["prolific", "bonus", study.name, "--yes", *only],
+    ]
+    one, many = "payment of {n} person on Prolific", "payment of {n} people on Prolific"
+    about = desk.n(one, many, len(names))
+    add_job(session, desk.actor, kind, about, commands, study_id=study.id, delay=DELAY)
+
+
+COUNTS = {"count": True, "out": False, "": None}
+
+
+def decide_on(desk: Desk) -> Said:
+    """Decide on a person, and go on to the next one who waits."""
+    chosen, answers = desk.text("pay"), desk.text("answers")
+    if chosen not in ("approve", "bonus", "reject", "ask", "") or answers not in COUNTS:
+        raise Refused("choose what to do")
+    pay = "approve" if chosen == "bonus" else chosen
+    with desk.database.writing() as session:
+        study = study_at(desk, session)
+        person = by_name(session, study, desk.text("person"))
+        before, name = person.status, person.name
+        decide(
+            *(session, desk.actor, person, datetime.now(UTC)),
+            pay=pay,
+            bonus=cents_of(desk.text("bonus")) if chosen == "bonus" else 0,
+            counts=COUNTS[answers],
+            reason=desk.text("message" if pay == "ask" else "reason"),
+        )
+        if pay in ("approve", "reject"):
+            add_payment(session, desk, study, [person], f"pay {person.id}")
+        changed = {"before": before} if person.status != before else {}
+        others = select(Participant.name).where(Participant.id.in_(to_decide(study)))
+        others = others.order_by(Participant.id <= person.id, Participant.id).limit(1)
+        following = session.scalar(others.where(Participant.id != person.id)) if pay else name
+    undo = {"act": "undecide", "people": name, "asked": pay == "ask", **changed}
+    go = "?" + urlencode({**desk.request.query_params, "person": following or name})
+    return Said(desk.t(SAID[pay], name=name), undo, go if pay else "")
+
+
+SAID = {
+    "approve": "{name} is to be paid.",
+    "reject": "{name} is rejected.",
+    "ask": "{name} was asked, and stays to decide.",
+    "": "{name}: changed in the results.",
+}
+
+
+def undecide(desk: Desk) -> Said:
+    """Undo decisions, and stop telling Prolific about them."""
+    names = set(desk.text("people").split())
+    asked, before = desk.given.get("asked") is True, desk.text("before")
+    with desk.database.writing() as session:
+        study = study_at(desk, session)
+        for name in sorted(names):
+            person = by_name(session, study, name)
+            stop_payment(session, person, names)
+            undo_decision(session, desk.actor, person, asked=asked, before=before)
+    return Said(desk.n("The decision was undone.", "{n} decisions were undone.", len(names)))
+
+
+def stop_payment(session: Session, person: Participant, undone: Collection[str]) -> None:
+    """Stop the job that pays these people alone; `Refused` if it runs now."""
+    job = payment_job(session, person)
+    if job is None:
+        return
+    session.refresh(job, with_for_update=True)
+    if job.state == "running":
+        raise Refused(f"Prolific is being told about {person.name} now")
+    if job.state == "waiting" and people_in(job) <= set(undone):
+        ask_to_stop(session, job.id)
+
+
+def pay_everybody(desk: Desk) -> Said:
+    with desk.database.writing() as session:
+        study = study_at(desk, session)
+        people = pay_passed(session, study, desk.actor, datetime.now(UTC), desk.number("n"))
+        add_payment(session, desk, study, people)
+        names = [person.name for person in people]
+    said = desk.n("{n} person is to be paid.", "{n} people are to be paid.", len(names))
+    return Said(said, {"act": "undecide", "people": " ".join(names)})
+
+
+def send_again(desk: Desk) -> Said:
+    with desk.database.writing() as session:
+        job = payment_job(session, by_name(session, study_at(desk, session), desk.text("person")))
+        try_again(session, job.id if job else 0)
+    return Said(desk.t("It is sent to Prolific again."))
+
+
+# Rules for leaving people out.
+
+MOST_ANSWERS = 50_000
+"""Of more answers it is not computed how results would move."""
+
+
+class Move(NamedTuple):
+    """How the win rate of one system against another moves, with half its interval, in percent."""
+
+    first: str
+    second: str
+    before: tuple[float, float]
+    after: tuple[float, float]
+
+
+def limits_in(desk: Desk) -> Limits:
+    """The limits that are ticked in the address."""
+    query = desk.request.query_params
+    return read_limits({name: query.get(name, "") for name in LIMITS if f"rule-{name}" in query})
+
+
+def rule_of(desk: Desk, study: Study) -> Mapping[str, object]:
     """The values of `studio_rule.html`: it reads them from `tried`."""
-    return {}
+    query = desk.request.query_params
+    own = [key for name in LIMITS for key in (name, f"rule-{name}")]
+    values: dict[str, object] = {
+        "query": query,
+        "others": [(name, value) for name, value in query.items() if name not in own],
+        "declared": config_of(study).recruitment.max_failed_checks,
+        "error": "",
+        "limits": {},
+        "people": [],
+        "is_prolific": tells_prolific(study),
+    }
+    with desk.database.reading() as session:
+        shown = session.scalar(select(Unblinding.id).where(Unblinding.study_id == study.id))
+        rules = applied_rules(session, study)
+        n_passed, reward = len(passed(session, study)), reward_of(session, study)
+        values |= {
+            "hidden": study.origin == "collected" and study.status != "closed" and shown is None,
+            "applied": {rule: len(people) for rule, people in rules.items()},
+            "n_passed": n_passed,
+            "sum": money(reward[0] * n_passed, reward[1]) if reward else "",
+        }
+        if any(f"rule-{name}" in query for name in LIMITS):
+            try:
+                values |= preview(session, study, limits_in(desk))
+            except HsfiqError as error:
+                values["error"] = str(error)
+    return values
 
 
-ACTS: Mapping[str, Act] = {}
+def preview(session: Session, study: Study, limits: Limits) -> dict[str, object]:
+    """Whom a rule would leave out, and how results would move; None in `moves` if unknown."""
+    people = left_out_by(session, study, limits)
+    counts = (func.coalesce(func.sum(getattr(Participant, name)), 0) for name in ANSWER_COUNTS)
+    n_answers = sum(session.execute(select(*counts).where(Participant.study_id == study.id)).one())
+    moves = None
+    if n_answers <= MOST_ANSWERS:
+        moves = moves_without(session, study, {each.person.id for each in people})
+    figures: dict[str, object] = {}
+    if moves:
+        figures["points"] = max(abs(move.after[0] - move.before[0]) for move in moves)
+        figures["half_before"] = max(move.before[1] for move in moves)
+        figures["half_after"] = max(move.after[1] for move in moves)
+    return {"limits": limits, "people": people, "moves": moves} | figures
+
+
+def moves_without(session: Session, study: Study, left_out: Collection[int]) -> list[Move]:
+    """How the win rates of all pairs of systems would move without these people."""
+    people = wins_of_people(study).join(Participant, Form.participant_id == Participant.id)
+    won: dict[tuple[str, str], dict[int, tuple[float, int]]] = defaultdict(dict)
+    for person, first, second, share, n in session.execute(
+        people.where(Participant.status != "excluded")
+    ):
+        pair = (min(first, second), max(first, second))
+        before, n_before = won[pair].get(person, (0.0, 0))
+        won[pair][person] = (before + (share if first < second else n - share), n_before + n)
+    moves = []
+    for pair, own in sorted(won.items()):
+        kept = [own[person] for person in own if person not in left_out]
+        moves.append(Move(*pair, rate(list(own.values())), rate(kept)))
+    return moves
+
+
+def rate(own: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """A win rate and half its interval over people, in percent, from what each has won of how many.
+
+    NaN is what is not known.
+    """
+    from hsfiq.analysis.resampling.intervals import rate_of_clusters  # noqa: PLC0415
+
+    share, half = rate_of_clusters([won for won, _ in own], [n for _, n in own])
+    return 100 * share, 100 * half
+
+
+def apply(desk: Desk) -> Said:
+    """Leave out whom the rule in the address leaves out."""
+    limits = limits_in(desk)
+    with desk.database.writing() as session:
+        names = apply_rule(session, study_at(desk, session), limits, desk.actor, desk.number("n"))
+    said = desk.n("{n} person is left out.", "{n} people are left out.", len(names))
+    return Said(said, {"act": "unapply", "rule": described(limits)} if names else None)
+
+
+def unapply(desk: Desk) -> Said:
+    with desk.database.writing() as session:
+        names = undo_rule(session, study_at(desk, session), desk.text("rule"), desk.actor)
+    return Said(desk.n("{n} person counts again.", "{n} people count again.", len(names)))
+
+
+ACTS: Mapping[str, Act] = {
+    "decide": decide_on,
+    "undecide": undecide,
+    "pay-all": pay_everybody,
+    "send-again": send_again,
+    "apply": apply,
+    "unapply": unapply,
+}
+
+
+def add_pay_list(app: FastAPI, studio: Studio) -> None:
+    @app.get(f"{OWNER}/study/{{study_id}}/pay.csv")
+    def pay_csv(request: Request) -> Response:
+        desk, text = desk_of(studio, request, Permission.MANAGE), StringIO()
+        with desk.database.writing() as session:
+            study = study_at(desk, session)
+            csv.writer(text, lineterminator="\n").writerows(pay_list(session, study))
+            record(session, desk.actor, Action.PARTICIPANT_PAYOUT, study=study.name, about="all")
+            headers = {"Content-Disposition": f'attachment; filename="{study.name}-pay.csv"'}
+        headers |= {"Cache-Control": "no-store"}
+        return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)

@@ -7,6 +7,8 @@ from fastapi import FastAPI
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.login import Identities
 from hsfiq.annotate.studio import design, images, people, question, systems
+from hsfiq.annotate.studio import design, images, launch, people, question, systems
+from hsfiq.annotate.studio.decisions import add_pay_list
 from hsfiq.annotate.studio.home import add_home
 from hsfiq.annotate.studio.launch import add_rehearsal, step_after
 from hsfiq.annotate.studio.results import add_results
@@ -27,3 +29,4 @@ def add_studio(app: FastAPI, services: Services, identities: Identities) -> None
     add_rehearsal(app, studio)
     add_results(app, studio)
     add_watch(app, studio)
+    add_pay_list(app, studio)

@@ -39,19 +39,18 @@ DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-DecidedOption = Annotated[
+OnlyOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--decided",
-        metavar="NAME",
-        help="Only this participant, if decided on with `participant decide`; repeat it for more.",
-        show_default=False,
+        metavar="NAME", help="Only this participant, if decided on; repeat it for others."
     ),
 ]
 
 
 @contextmanager
-def opened_for(ctx: typer.Context, database: str | None, name: str | None) -> Iterator[Counterpart]:
+def opened_for(
+    ctx: typer.Context, database: str | None, name: str | None, only: list[str] | None = None
+) -> Iterator[Counterpart]:
     """The study, and a client with the token of the environment."""
     from hsfiq.prolific import Counterpart
     from hsfiq.prolific_api import Access, Prolific
@@ -61,7 +60,7 @@ def opened_for(ctx: typer.Context, database: str | None, name: str | None) -> It
     with opened.reading() as session:
         chosen = chosen_study(session, name).name
     with Prolific(access) as client:
-        yield Counterpart(opened, client, chosen, command_line())
+        yield Counterpart(opened, client, chosen, command_line(), only or None)
 
 
 @app.command(epilog="Example: hsfiq prolific draft autumn --pay-per-hour 12 --dry-run")
@@ -214,7 +213,7 @@ def approve(
             help="Screen out, with this payment, people who declined or were screened out here.",
         ),
     ] = None,
-    decided: DecidedOption = None,
+    only: OnlyOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     database: DatabaseOption = None,
@@ -228,10 +227,8 @@ def approve(
 
     cents = None if screen_out is None else int(100 * amount("--screen-out", screen_out))
     ask = asking(dry_run=dry_run, yes=yes)
-    with opened_for(ctx, database, name) as at:
-        plan = review(
-            at, ask, rejects=reject, screen_out_cents=cents, only_decided=decided or None
-        )
+    with opened_for(ctx, database, name, only) as at:
+        plan = review(at, ask, rejects=reject, screen_out_cents=cents)
     finish(plan, dry_run=dry_run, as_json=as_json)
 
 
@@ -240,7 +237,7 @@ def bonus(
     ctx: typer.Context,
     name: StudyArgument = None,
     bonus_per_question: Annotated[
-        str, typer.Option(metavar="AMOUNT", help="The bonus for each answered question.")
+        str, typer.Option(metavar="AMOUNT", help="The bonus for each question, unless decided on.")
     ] = "0",
     wait: Annotated[
         float,
@@ -250,7 +247,7 @@ def bonus(
             help="Then send a bonus again that got no answer and that Prolific does not show.",
         ),
     ] = 30,
-    decided: DecidedOption = None,
+    only: OnlyOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     database: DatabaseOption = None,
@@ -258,15 +255,14 @@ def bonus(
 ) -> None:
     """Pay bonuses to approved participants who have none yet.
 
-    A bonus that was decided on with `hsfiq participant decide` wins over the option's.
     Exit code 1 if something was not done.
     """
     from hsfiq.prolific_payments import pay_bonuses
 
     pay = amount("--bonus-per-question", bonus_per_question)
     ask, patience = asking(dry_run=dry_run, yes=yes), timedelta(minutes=wait)
-    with opened_for(ctx, database, name) as at:
-        plan = pay_bonuses(at, ask, pay, patience, decided or None)
+    with opened_for(ctx, database, name, only) as at:
+        plan = pay_bonuses(at, ask, pay, patience)
     finish(plan, dry_run=dry_run, as_json=as_json)
 
 

@@ -70,24 +70,19 @@ def send_message(
 
 
 def take_back(session: Session, to: Participant, sent_at: datetime | None = None) -> None:
-    """Delete a message to one participant alone, by default the last one.
-
-    Raises:
-        Refused: they have read it.
-    """
-    found = select(Message).where(Message.participant_id == to.id).order_by(Message.id.desc())
+    """Delete the last message to one participant alone; `Refused` if they have read it."""
+    sent = select(Message).where(Message.participant_id == to.id).order_by(Message.id.desc())
     if sent_at is not None:
-        found = found.where(Message.sent_at == sent_at)
-    message = session.scalars(found.limit(1)).one_or_none()
+        sent = sent.where(Message.sent_at == sent_at)
+    message = session.scalars(sent.limit(1)).one_or_none()
     if message is None:
         return
-    of_message = MessageRecipient.message_id == message.id
-    seen = select(MessageRecipient).where(of_message, MessageRecipient.seen_at.is_not(None))
-    if session.scalars(seen).first() is not None:
+    recipient = session.get_one(MessageRecipient, (message.id, to.id))
+    if recipient.seen_at is not None:
         raise Refused(f"{to.name} has read the message already")
-    session.execute(delete(MessageRecipient).where(of_message))
-    session.delete(message)
+    session.delete(recipient)
     session.flush()
+    session.delete(message)
 
 
 def require_message(text: str) -> None:

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Select, case, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Actor
-from hsfiq.audit import record as record_action
 from hsfiq.answer_rules import contradicts
+from hsfiq.audit import record as record_action
 from hsfiq.collect.checks import is_judgement, question_checks
 from hsfiq.collect.leases import IS_CHECK, end_lease
 from hsfiq.collect.messages import forget_messages
@@ -63,7 +63,7 @@ from hsfiq.errors import ConfigError, Conflict, Refused
 from hsfiq.images.check import Track
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.extension import Added, MoreAnnotators, NewQueries, extend_in_parts, extend_study
-from hsfiq.study.filters import PeopleRule
+from hsfiq.study.filters import Limits, described
 from hsfiq.study.publication import record_opening, without_answers_of
 from hsfiq.study.texts import (
     Change,
@@ -262,7 +262,7 @@ class OwnerAction:
 
     `participant` is None for an action on the study itself; `name` is a key of `STUDY_ACTIONS` or
     `PARTICIPANT_ACTIONS`; `status_seen` is the status when the action was prepared. `reason` and
-    the owner's `rule` are kept with the change of a participant's status.
+    `rule` are kept with the change of a participant's status.
     """
 
     study: str
@@ -270,7 +270,7 @@ class OwnerAction:
     name: str
     status_seen: str
     reason: str = ""
-    rule: Mapping[str, Any] | None = None
+    rule: dict[str, Any] | None = None
 
     @property
     def status_after(self) -> str | None:
@@ -335,9 +335,8 @@ def perform_on_participant(
         end_lease(participant)
     else:
         change = participant.id, participant.status, action.status_after
-        rule = dict(action.rule) if action.rule else None
-        now = datetime.now(UTC)
-        record_status_change(session, *change, now, reason=action.reason, rule=rule)
+        why: dict[str, Any] = {"reason": action.reason, "rule": action.rule}
+        record_status_change(session, *change, datetime.now(UTC), **why)
         participant.status = action.status_after
     return Deleted()
 
@@ -427,119 +426,105 @@ def lock_as_seen(session: Session, row: Study | Participant, action: OwnerAction
         )
 
 
+def bring_back(session: Session, person: Participant, status: str, actor: Actor) -> None:
+    """Give a participant a status that they had before."""
+    back = {status: name for name, status in PARTICIPANT_ACTIONS.items() if name != "forget"}
+    perform(session, prepare(person.study, back[status], person), actor)
+
+
 # Rules for leaving people out: whom one would leave out, and applying it.
 
 FEWEST_ANSWERS = 5
 """Of fewer answers, a percentage says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """Somebody whom a rule leaves out; `beyond` has the values that are beyond its limits."""
 
-    key: int
-    participant: str
+    person: Participant
     n_answers: int
-    beyond: Mapping[str, float]
+    beyond: dict[str, float]
 
 
-def left_out_by(session: Session, study: Study, rule: PeopleRule) -> list[LeftOut]:
+def left_out_by(session: Session, study: Study, limits: Limits) -> list[LeftOut]:
     """Whom a rule would leave out of those with answers that count."""
-    failed: Counter[int] = Counter()
-    if rule.checks is not None:
-        checks = question_checks(session, StudyRow.of(study))
-        failed.update(check.participant_id for check in checks if not check.passed)
-    medians = medians_of(session, study) if rule.seconds is not None else {}
+    checks = question_checks(session, StudyRow.of(study))
+    failed = Counter(check.participant_id for check in checks if not check.passed)
+    medians = medians_of(session, study)
     found = []
-    for key, name, n_answers, n_first, n_second, n_doubtful in session.execute(counted(study)):
-        values = {"checks": float(failed[key])}
-        if key in medians:
-            values["seconds"] = medians[key]
+    for person, n_answers, n_first, n_second, n_doubtful in session.execute(counted(study)):
+        values: dict[str, float] = {"checks": failed[person.id]}
+        if person.id in medians:
+            values["seconds"] = medians[person.id]
         if n_answers >= FEWEST_ANSWERS:
             values["side"] = 100 * max(n_first, n_second) / n_answers
             values["doubtful"] = 100 * n_doubtful / n_answers
         beyond = {
-            limit: values[limit]
-            for limit, most in rule.limits().items()
-            if limit in values
-            and (values[limit] < most if limit == "seconds" else values[limit] > most)
+            name: values[name]
+            for name, limit in limits.items()
+            if name in values
+            and (values[name] < limit if name == "seconds" else values[name] > limit)
         }
         if beyond:
-            found.append(LeftOut(key, name, n_answers, beyond))
+            found.append(LeftOut(person, n_answers, beyond))
     return found
 
 
 def counted(study: Study) -> Select[*tuple[Any, ...]]:
-    """Of each participant whose answers count: the key, the name, and how many answers there are.
+    """The participants whose answers count, each with their number of answers.
 
     Then how many of these prefer the first set shown and the second, and how many are flagged or
     contradict themselves.
     """
-    doubtful = or_(
-        Response.irrelevant.is_(True),
-        contradicts(Response.preferred, Response.score_1, Response.score_2),  # type: ignore[call-overload]
-    )
-    return (
+    prefers: Any = Response.preferred
+    is_contradiction = contradicts(prefers, Response.score_1, Response.score_2)
+    conditions = (prefers == 1, prefers == 2, or_(Response.irrelevant.is_(True), is_contradiction))
+    own = (
         select(
-            *(Participant.id, Participant.name, func.count()),
-            *(func.sum(case((Response.preferred == side, 1), else_=0)) for side in (1, 2)),
-            func.sum(case((doubtful, 1), else_=0)),
+            *(Form.participant_id, func.count().label("answers")),
+            *(func.sum(case((condition, 1), else_=0)) for condition in conditions),
         )
-        .select_from(Form)
-        .join(Participant, Form.participant_id == Participant.id)
         .join(Question, Question.form_id == Form.id)
         .join(Response, Response.question_id == Question.id)
-        .where(
-            Form.study_id == study.id,
-            Participant.status != "excluded",
-            Question.reassigned.is_(False),
-            is_judgement(Response),
-            ~IS_CHECK,
-        )
-        .group_by(Participant.id, Participant.name)
-        .order_by(Participant.id)
+        .where(Form.study_id == study.id, Question.reassigned.is_(False), ~IS_CHECK)
+        .where(is_judgement(Response))
+        .group_by(Form.participant_id)
+        .subquery()
     )
-
-
-def recorded_rule(study: Study, rule: PeopleRule) -> dict[str, Any]:
-    """A rule as `StatusChange` has it; the limit of checks may be that of the study's file."""
-    return {"people": str(rule), "declared": is_declared(study, rule)}
-
-
-def is_declared(study: Study, rule: PeopleRule) -> bool:
-    most = config_of(study).recruitment.max_failed_checks
-    return rule.limits() == {"checks": most}
+    people = select(Participant, *list(own.c)[1:]).join(own, own.c.participant_id == Participant.id)
+    return people.where(Participant.status != "excluded").order_by(Participant.id)
 
 
 def apply_rule(
-    session: Session, study: Study, rule: PeopleRule, actor: Actor, seen: int | None = None
+    session: Session, study: Study, limits: Limits, actor: Actor, seen: int | None = None
 ) -> list[str]:
-    """Exclude whom a rule leaves out, and return their names.
+    """Exclude whom a rule leaves out; `Conflict` unless they are as many as the owner has `seen`.
 
-    Raises:
-        Conflict: they are no longer as many as the owner has `seen`.
+    The rule may be that of the study's file.
     """
-    people = left_out_by(session, study, rule)
+    people = left_out_by(session, study, limits)
     if seen is not None and len(people) != seen:
-        raise Conflict(
-            f"the rule now leaves out {len(people):,} people, no longer {seen:,}",
-            remedy="look at it again",
-        )
-    kept = recorded_rule(study, rule)
+        what = f"the rule now leaves out {len(people):,} people, no longer {seen:,}"
+        raise Conflict(what, remedy="look again")
+    declared = {"checks": config_of(study).recruitment.max_failed_checks}
+    rule = {"people": described(limits), "declared": dict(limits) == declared}
     for each in people:
-        person = session.get_one(Participant, each.key)
-        perform(session, replace(prepare(study, "exclude", person), rule=kept), actor)
-    return [each.participant for each in people]
+        perform(session, replace(prepare(study, "exclude", each.person), rule=rule), actor)
+    return [each.person.name for each in people]
 
 
-def undo_rule(session: Session, study: Study, rule: PeopleRule, actor: Actor) -> list[str]:
-    """Let those count again whom a rule has excluded, and return their names."""
-    kept, back = recorded_rule(study, rule), {"paused": "pause", "returned": "return"}
-    names = []
+def applied_rules(session: Session, study: Study) -> dict[str, dict[Participant, str]]:
+    """By each rule that was applied, in words: whom it leaves out now, and their status before."""
+    found: dict[str, dict[Participant, str]] = {}
     for key, change in latest_changes(session, study).items():
-        person = session.get_one(Participant, key)
-        if change.rule == kept and person.status == "excluded":
-            action = back.get(change.before, "resume")
-            perform(session, prepare(study, action, person), actor)
-            names.append(person.name)
-    return names
+        if change.after == "excluded" and (rule := (change.rule or {}).get("people")):
+            found.setdefault(rule, {})[session.get_one(Participant, key)] = change.before
+    return found
+
+
+def undo_rule(session: Session, study: Study, rule: str, actor: Actor) -> list[str]:
+    """Let those count again whom a rule leaves out, and return their names."""
+    people = applied_rules(session, study).get(rule, {})
+    for person, before in people.items():
+        bring_back(session, person, before, actor)
+    return [person.name for person in people]

@@ -174,62 +174,40 @@ def usage(name: str) -> str:
     return str(NamedFilter(name, choice.parameter, choice.default or 2))
 
 
-# Rules for leaving people out.
+# Rules for leaving people out: the limits that nobody may be beyond, by name.
 
-LIMITS = {"checks": 1000.0, "seconds": 86_400.0, "side": 100.0, "doubtful": 100.0}
-"""The largest value of each limit of `PeopleRule`."""
+Limits = Mapping[str, float]
+
+LIMITS = {
+    "checks": (1000, "more than {:g} failed checks"),
+    "seconds": (86_400, "less than {:g} s for a question (median)"),
+    "side": (100, "the same side in more than {:g}% of the answers"),
+    "doubtful": (100, "more than {:g}% of the answers flagged or contradicting themselves"),
+}
+"""The largest value of each, and what is beyond it in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeopleRule:
-    """A rule that leaves out whoever is beyond one of its limits; None is no limit.
+def read_limits(given: Mapping[str, str]) -> Limits:
+    """Limits given as texts; `UnreadableInput` if there is none, or one is no number in its range.
 
-    Attributes:
-        checks: so many failed checks are allowed.
-        seconds: the least median of the active seconds for a question.
-        side: the largest percentage of answers that prefer the same side.
-        doubtful: the largest percentage of answers that are flagged or contradict themselves.
+    >>> described(read_limits({"seconds": "6", "checks": "1"}))
+    'more than 1 failed checks; less than 6 s for a question (median)'
     """
-
-    checks: float | None = None
-    seconds: float | None = None
-    side: float | None = None
-    doubtful: float | None = None
-
-    @classmethod
-    def read(cls, given: Mapping[str, str | None]) -> PeopleRule:
-        """The limits as texts; `UnreadableInput` if one is no number, or none is given.
-
-        >>> str(PeopleRule.read({"checks": "1", "seconds": "6"}))
-        'more than 1 failed checks; less than 6 s for a question (median)'
-        """
-        limits = {}
-        for name, text in given.items():
-            if text is None:
-                continue
-            largest = LIMITS[name]
+    limits = {}
+    for name, (largest, _) in LIMITS.items():
+        if name in given:
             try:
-                limits[name] = float(text.replace(",", "."))
+                limits[name] = float(given[name].replace(",", "."))
             except ValueError:
                 limits[name] = math.nan
             if not 0 <= limits[name] <= largest:
-                what = f"{text[:40]!r} is no number from 0 to {largest:,.0f}"
+                what = f"{given[name][:40]!r} is no number from 0 to {largest:,}"
                 raise UnreadableInput(name, what)
-        if not limits:
-            raise UnreadableInput("rule", "has no limit", "choose one")
-        return cls(**limits)
-
-    def limits(self) -> dict[str, float]:
-        values = ((name, getattr(self, name)) for name in LIMITS)
-        return {name: value for name, value in values if value is not None}
-
-    def __str__(self) -> str:
-        return "; ".join(WORDS[name].format(value) for name, value in self.limits().items())
+    if not limits:
+        raise UnreadableInput("rule", "has no limit", "choose one")
+    return limits
 
 
-WORDS = {
-    "checks": "more than {:g} failed checks",
-    "seconds": "less than {:g} s for a question (median)",
-    "side": "the same side in more than {:g}% of the answers",
-    "doubtful": "more than {:g}% of the answers flagged or contradicting themselves",
-}
+def described(limits: Limits) -> str:
+    """The rule in words, by which it is known."""
+    return "; ".join(LIMITS[name][1].format(limit) for name, limit in limits.items())

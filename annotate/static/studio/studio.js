@@ -74,7 +74,11 @@ export async function act(/** @type {Record<string, unknown>} */ sent) {
 }
 
 function done(/** @type {Reply} */ reply) {
-  if (reply.go) { location.href = reply.go; return; }
+  if (reply.go) {
+    if (reply.say) sessionStorage.setItem("said", JSON.stringify(reply));
+    location.href = reply.go;
+    return;
+  }
   if (reply.page) show(reply.page);
   if (reply.say) say(reply.say, { undo: reply.undo });
 }
@@ -271,5 +275,11 @@ function open() {
     if (innerWidth < 821) details.removeAttribute("open");
   }
   sendKept();
+  const said = sessionStorage.getItem("said");
+  sessionStorage.removeItem("said");
+  if (said !== null) {
+    const reply = /** @type {Reply} */ (JSON.parse(said));
+    say(reply.say ?? "", { undo: reply.undo });
+  }
 }
 open();
