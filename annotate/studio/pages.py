@@ -7,7 +7,6 @@ from fastapi import FastAPI
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.owner.login import Identities
 from hsfiq.annotate.studio import design, images, people, question, systems
-from hsfiq.annotate.studio import design, images, launch, people, question, systems
 from hsfiq.annotate.studio.decisions import add_pay_list
 from hsfiq.annotate.studio.home import add_home
 from hsfiq.annotate.studio.launch import add_rehearsal, step_after
