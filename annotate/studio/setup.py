@@ -27,11 +27,12 @@ from hsfiq.drafts import (
     read_draft,
     save_value,
     snapshot,
+    tables_of,
     toml_of,
     undo,
 )
 from hsfiq.errors import Refused
-from hsfiq.study.config import StudyConfig
+from hsfiq.study.config import StudyConfig, config_of
 
 State = Literal["", "good", "warn", "bad"]
 
@@ -169,17 +170,19 @@ def save(setup: Setup) -> Said | None:
 def save_text(setup: Setup, key: str, value: Any) -> Said | None:
     """Change what may still change once a study has been opened."""
     desk, draft = setup.desk, setup.draft
-    content = draft.content.with_value(key, value)
-    wanted, errors = read_draft(content, draft.folder)
-    if key in errors:
-        raise Refused(errors[key])
     with desk.database.writing() as session:
         study = find_study(session, draft.study or "")
         if study is None:
             raise Refused("the study is no longer there")
+        stored = Content(config=tables_of(config_of(study)))
+        wanted, errors = read_draft(stored.with_value(key, value), draft.folder)
+        if key in errors:
+            raise Refused(errors[key])
         perform_edit(session, prepare_edit(study, wanted, study.text_version), datetime.now(UTC))
         record(session, desk.actor, Action.STUDY_EDIT, study=study.name, about=key)
-        change_draft(session, draft.token, desk.actor, lambda _: content)
+        change_draft(
+            session, draft.token, desk.actor, lambda content: content.with_value(key, value)
+        )
     return Said(desk.t("Changed for everybody who has not finished yet."))
 
 
