@@ -22,17 +22,17 @@ from typing import Any, Literal
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import OWNER, Action, Actor
 from hsfiq.audit import record
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, added, open_database
-from hsfiq.db.source_tables import Dataset
+from hsfiq.db.source_tables import Dataset, Query, RankedList, Triplet
 from hsfiq.db.sqlite import sqlite_url
 from hsfiq.db.studio_tables import Draft, DraftChange
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import Pair, Study
 from hsfiq.errors import ConfigError, ConfigErrors, HsfiqError, Refused, UnreadableInput
 from hsfiq.images.check import Track
 from hsfiq.images.folder import ImageFolder, OwnImages
@@ -632,9 +632,25 @@ def store_material(
     root = None if content.dataset else folder / IMAGES
     with database.writing() as session:
         dataset = dataset_named(session, config.queries.dataset, root)
+        if not content.dataset:
+            forget_queries(session, dataset)
         import_queries(session, dataset, list(material.queries))
         import_runs(session, dataset, material.lists)
         record(session, actor, Action.DATA_IMPORT, about=f"dataset {dataset.name}")
+
+
+def forget_queries(session: Session, dataset: Dataset) -> None:
+    """Delete the queries and ranked lists of a dataset that no study shows.
+
+    An attempt to draw the study that failed has left them, and the files may have changed since.
+    """
+    queries = select(Query.id).join(Triplet).where(Triplet.dataset_id == dataset.id)
+    is_shown = select(Pair.id).where(Pair.query_id.in_(queries)).limit(1)
+    if session.scalar(is_shown) is not None:
+        return
+    session.execute(delete(RankedList).where(RankedList.query_id.in_(queries)))
+    session.execute(delete(Query).where(Query.id.in_(queries.scalar_subquery())))
+    session.execute(delete(Triplet).where(Triplet.dataset_id == dataset.id))
 
 
 @contextmanager

@@ -13,9 +13,11 @@ from sqlalchemy import select
 from hsfiq.actors import OWNER
 from hsfiq.collect.owner import perform, prepare
 from hsfiq.collect.studies import find_study
+from hsfiq.db.source_tables import Query
 from hsfiq.db.studio_tables import DraftChange, Job
-from hsfiq.drafts import draw
+from hsfiq.drafts import DraftFile, change_draft, draw
 from hsfiq.study.config import config_of
+from hsfiq.study.images import BrokenImages
 from tests.annotate.studio.conftest import TITLE, StudioClient, fill
 
 STEPS = ("images", "systems", "question", "design", "people", "launch")
@@ -199,3 +201,24 @@ def test_a_study_from_a_file_opens_in_the_same_steps(studio: StudioClient) -> No
     assert TITLE in studio.get(address).text
     again = studio.client.get(f"/owner/study/{study.id}/setup")
     assert again.headers["location"] == away.headers["location"]
+
+
+def test_files_may_change_after_an_attempt_to_draw_that_failed(studio: StudioClient) -> None:
+    token = studio.new_draft()
+    fill(studio, token)
+    folder = studio.draft(token).folder
+    broken = folder / "images" / "garment-03.png"
+    picture = broken.read_bytes()
+    broken.write_bytes(picture[:200])
+    with pytest.raises(BrokenImages):
+        draw(studio.database, token, OWNER)
+    broken.write_bytes(picture)
+    table = folder / "files" / "queries.csv"
+    table.write_text(table.read_text().replace("is green", "is blue"), encoding="utf-8")
+    with studio.database.writing() as session:
+        file = DraftFile(name="queries.csv", role="queries", size=2)
+        change_draft(session, token, OWNER, lambda content: content.with_file(file))
+    assert draw(studio.database, token, OWNER) == "study"
+    with studio.database.reading() as session:
+        texts = session.scalars(select(Query.text)).all()
+    assert ("is blue" in texts, "is green" in texts) == (True, False)
