@@ -187,7 +187,8 @@ def new_content(name: str, title: str) -> Content:
 class Snapshot:
     """A draft as it was read, with its folder; `study` is the name of the study drawn from it.
 
-    `content` has what follows from other choices (`settled`), `entered` only what was entered.
+    `content` also has what follows from other choices (`settled`); once the study has been opened,
+    it has the study's own config. `entered` is only what was entered.
     """
 
     id: int
@@ -280,11 +281,14 @@ def snapshot(session: Session, database: Database, token: str) -> Snapshot:
     )
     content, folder = Content.model_validate(draft.content), draft_folder(database, token)
     asked = asked_of(session, content, folder)
-    is_opened = study is not None and study.status != "draft"
+    if study is not None and study.status != "draft":
+        shown = content.model_copy(update={"config": tables_of(config_of(study))})
+    else:
+        shown = settled(content, asked)
     return Snapshot(
         id=draft.id,
         token=draft.token,
-        content=content if is_opened else settled(content, asked),
+        content=shown,
         entered=content,
         revision=draft.revision,
         changed_by=draft.changed_by,
