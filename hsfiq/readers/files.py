@@ -8,7 +8,9 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -256,6 +258,9 @@ PANDAS_INDEX = "__index_level_"
 LISTED = 20
 """The most errors of a file that are listed."""
 
+FIRST_ROWS = 100
+"""The rows of JSON lines whose keys are the columns that are offered."""
+
 ASCII_BLANKS = " \t\r\n\v\f"
 
 IsColumn = Callable[[str], bool]
@@ -295,6 +300,22 @@ def rows_of(path: Path, key: str) -> Iterator[Place]:
         f"its extension is {suffix or 'missing'}",
         "write .csv, .xlsx, .jsonl or .parquet",
     )
+
+
+def columns_of(path: Path) -> list[str]:
+    """The names of a table's columns; of JSON lines, those of the first rows."""
+    suffix = path.suffix.lower()
+    if suffix in SHEETS:
+        first = next(iter(sheet_lines(path)), [])
+        return [sheet_cell(name).strip() for name in first if not is_absent(name)]
+    if suffix == ".parquet":
+        with parquet_file(path) as (_, columns):
+            return columns
+    if suffix == ".jsonl":
+        first_rows = islice(jsonl_rows(path), FIRST_ROWS)
+        return list(dict.fromkeys(name for row in first_rows for name in row.value))
+    header = read_text(path).lstrip().partition("\n")[0]
+    return max((header_names(header, separator) for separator in SEPARATORS), key=len)
 
 
 def csv_rows(text: str, path: Path, key: str) -> Iterator[Place]:
@@ -340,18 +361,23 @@ def is_sheet(path: Path) -> bool:
     return path.suffix.lower() in SHEETS
 
 
-def sheet_rows(path: Path, key: str) -> Iterator[Place]:
-    """The rows of a spreadsheet's first sheet."""
+def sheet_lines(path: Path) -> list[list[Any]]:
+    """The cells of a spreadsheet's first sheet."""
     from python_calamine import CalamineError, CalamineWorkbook  # noqa: PLC0415 (rarely needed)
 
     if not path.is_file():
         raise UnreadableInput(str(path), "there is no such file")
     try:
         with CalamineWorkbook.from_path(path) as workbook:
-            rows = workbook.get_sheet_by_index(0).to_python(skip_empty_area=False)
+            return workbook.get_sheet_by_index(0).to_python(skip_empty_area=False)
     except (CalamineError, OSError) as error:
         what = f"is not a readable spreadsheet ({' '.join(str(error).split())})"
         raise UnreadableInput(str(path), what, "save it as .xlsx without a password") from error
+
+
+def sheet_rows(path: Path, key: str) -> Iterator[Place]:
+    """The rows of a spreadsheet's first sheet."""
+    rows = sheet_lines(path)
     named = [place for place, name in enumerate(rows[0] if rows else ()) if not is_absent(name)]
     header = [sheet_cell(rows[0][place]).strip() for place in named]
     if key not in header:
@@ -404,21 +430,28 @@ def jsonl_rows(path: Path) -> Iterator[Place]:
         yield Place(present(value), where)
 
 
-def parquet_rows(path: Path, key: str) -> Iterator[Place]:
+@contextmanager
+def parquet_file(path: Path) -> Iterator[tuple[Any, list[str]]]:
+    """A Parquet file with the names of its columns."""
     import pyarrow as pa  # noqa: PLC0415 -- slow, and needed for this format only
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
         with pq.ParquetFile(path) as file:
             columns = [n for n in file.schema_arrow.names if not n.startswith(PANDAS_INDEX)]
-            rows = file.read(columns=columns).to_pylist()
+            yield file, columns
     except FileNotFoundError as error:
         raise UnreadableInput(str(path), "there is no such file") from error
     except (pa.ArrowException, OSError) as error:
         what = f"is not a readable Parquet file ({' '.join(str(error).split())})"
         raise UnreadableInput(str(path), what) from error
-    if key not in columns:
-        raise UnreadableInput(str(path), f"there is no column {key!r}")
+
+
+def parquet_rows(path: Path, key: str) -> Iterator[Place]:
+    with parquet_file(path) as (file, columns):
+        if key not in columns:
+            raise UnreadableInput(str(path), f"there is no column {key!r}")
+        rows = file.read(columns=columns).to_pylist()
     for number, row in enumerate(rows, start=1):
         yield Place(present(row), f"{path}: row {number}")
 

@@ -4,17 +4,29 @@ Columns: `query_id`; `text` or `reference` or both; where there are any `target`
 `split` and captions. Captions are a list `captions` in JSON lines and Parquet, and columns
 `caption_1`, `caption_2`, ... in CSV and spreadsheets. Annotators read `text`, or else the captions
 joined.
+
+A table whose columns have other names is read with a mapping of ours to those; rows without an id
+are then numbered.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from hsfiq.errors import HsfiqError, InvalidRecord, UnreadableInput
-from hsfiq.readers.files import ErrorList, Place, cell, is_absent, outside_name, read_rows, required
+from hsfiq.readers.files import (
+    ErrorList,
+    Place,
+    cell,
+    is_absent,
+    outside_name,
+    read_rows,
+    required,
+    rows_of,
+)
 from hsfiq.records import OwnQuery
 from hsfiq.text import is_blank, joined
 
@@ -36,9 +48,11 @@ class PlacedQuery(NamedTuple):
 
 
 class WrongRow(NamedTuple):
-    """The errors of a row's cells."""
+    """The errors of a row's cells; `columns` has the column of each, "" for the row itself."""
 
     errors: Sequence[HsfiqError]
+    columns: Sequence[str]
+    row: Place
 
 
 ImageId = Callable[[Place, str], str]
@@ -48,14 +62,19 @@ ImageId = Callable[[Place, str], str]
 def read(path: Path, image_id: ImageId = lambda _, name: name) -> list[PlacedQuery | WrongRow]:
     """Read all rows of a file; `UnreadableInput` if it is no table with these columns."""
     captions = CAPTIONS if path.suffix.lower() in (".jsonl", ".parquet") else "caption_1, ..."
-    reader = RowReader(path, image_id)
-    rows = [
-        reader.read(row)
-        for row in read_rows(path, "query_id", is_column, ", ".join((*COLUMNS, captions)))
-    ]
+    known = ", ".join((*COLUMNS, captions))
+    rows = queries_of(path, read_rows(path, "query_id", is_column, known), image_id)
     if not rows:
         raise UnreadableInput(str(path), "holds no query")
     return rows
+
+
+def queries_of(
+    path: Path, rows: Iterable[Place], image_id: ImageId
+) -> list[PlacedQuery | WrongRow]:
+    """Read the rows of a file, with our columns."""
+    reader = RowReader(path, image_id)
+    return [reader.read(row) for row in rows]
 
 
 def require_sound(rows: Sequence[PlacedQuery | WrongRow]) -> None:
@@ -67,8 +86,74 @@ def require_sound(rows: Sequence[PlacedQuery | WrongRow]) -> None:
     errors.require_none()
 
 
+# Tables whose columns have other names.
+
+USUAL_NAMES: Mapping[str, Sequence[str]] = {
+    "query_id": ("id", "qid", "query", "name", "no", "number", "번호"),
+    "text": (
+        *("request", "request text", "wish", "caption", "query text", "relative caption"),
+        *("modification", "modification text", "sentence", "instruction", "description", "요청"),
+    ),
+    "reference": (
+        *("start", "start image", "reference image", "ref", "photo", "image", "candidate"),
+        *("source", "source image", "query image", "시작 이미지"),
+    ),
+    "target": (
+        *("wanted", "wanted image", "answer", "target image", "target hard", "truth"),
+        *("ground truth", "원하는 이미지"),
+    ),
+    "category": ("group", "type", "class", "kind", "그룹"),
+    "split": ("part", "subset"),
+}
+"""What people call our columns, the most usual first, in lower case."""
+
+
+def guessed_columns(names: Sequence[str]) -> dict[str, str]:
+    """Which column of a table is which of ours, by our names, as far as their names tell."""
+    plain = {re.sub(r"[\W_]+", " ", name).strip().lower(): name for name in reversed(names)}
+    guessed = {}
+    for ours, usual in USUAL_NAMES.items():
+        found = next((name for name in (ours.replace("_", " "), *usual) if name in plain), None)
+        if found is not None:
+            guessed[ours] = plain.pop(found)
+    return guessed
+
+
+def mapped_rows(path: Path, columns: Mapping[str, str]) -> list[Place]:
+    """The rows of a table with our columns, of which `columns` has the names in the file.
+
+    Without a column of ids, the rows are numbered: q01, q02, ...
+    """
+    if not columns:
+        raise UnreadableInput(str(path), "no column is known", "say which column is what")
+    rows = [
+        Place(
+            {ours: row.value[theirs] for ours, theirs in columns.items() if theirs in row.value}
+            | {name: row.value[name] for name in row.value if is_caption(name)},
+            row.where,
+        )
+        for row in rows_of(path, next(iter(columns.values())))
+    ]
+    if not rows:
+        raise UnreadableInput(str(path), "holds no query")
+    if "query_id" not in columns:
+        digits = max(2, len(str(len(rows))))
+        for number, row in enumerate(rows, start=1):
+            row.value["query_id"] = f"q{number:0{digits}}"
+    return rows
+
+
+def row_number(where: str) -> str:
+    """The number of a row in its file, from its place in words."""
+    return where.rpartition(" ")[2]
+
+
 def is_column(name: str) -> bool:
-    return name in (*COLUMNS, CAPTIONS) or CAPTION.fullmatch(name) is not None
+    return name in COLUMNS or is_caption(name)
+
+
+def is_caption(name: str) -> bool:
+    return name == CAPTIONS or CAPTION.fullmatch(name) is not None
 
 
 class RowReader:
@@ -78,21 +163,24 @@ class RowReader:
         self.path, self.image_id = path, image_id
         self.first: dict[str, str] = {}
         self.errors: list[HsfiqError] = []
+        self.columns: list[str] = []
 
     def read(self, row: Place) -> PlacedQuery | WrongRow:
-        self.errors = []
+        self.errors, self.columns = [], []
         query = self.query(row)
-        return WrongRow(self.errors) if query is None else PlacedQuery(row.where, query)
+        if query is None:
+            return WrongRow(self.errors, self.columns, row)
+        return PlacedQuery(row.where, query)
 
     def query(self, row: Place) -> OwnQuery | None:
         """The query of a row; None if a cell is wrong."""
-        query_id = self.sound(lambda: self.new_id(row), "")
-        captions: tuple[str, ...] = self.sound(lambda: read_captions(row), ())
-        text = self.sound(lambda: read_text_of(row, captions), "")
-        reference = self.sound(lambda: self.image(row, "reference"), None)
-        target = self.sound(lambda: self.image(row, "target"), None)
-        category = self.sound(lambda: label(row, "category"), None)
-        split = self.sound(lambda: label(row, "split"), None)
+        query_id = self.sound("query_id", lambda: self.new_id(row), "")
+        captions: tuple[str, ...] = self.sound("captions", lambda: read_captions(row), ())
+        text = self.sound("text", lambda: read_text_of(row, captions), "")
+        reference = self.sound("reference", lambda: self.image(row, "reference"), None)
+        target = self.sound("target", lambda: self.image(row, "target"), None)
+        category = self.sound("category", lambda: label(row, "category"), None)
+        split = self.sound("split", lambda: label(row, "split"), None)
         if self.errors:
             return None
         try:
@@ -107,13 +195,15 @@ class RowReader:
             )
         except InvalidRecord as error:
             self.errors.append(row.wrong(f"query {query_id!r} {error}", "give it one of them"))
+            self.columns.append("")
             return None
 
-    def sound(self, read: Callable[[], T], otherwise: T) -> T:
+    def sound(self, column: str, read: Callable[[], T], otherwise: T) -> T:
         try:
             return read()
         except HsfiqError as error:
             self.errors.append(error)
+            self.columns.append(column)
             return otherwise
 
     def new_id(self, row: Place) -> str:
