@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
@@ -14,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate import drawn_practice
 from hsfiq.annotate.cookies import Signer
-from hsfiq.annotate.image_copies import ImageSize, ImageStore, StoredImage
+from hsfiq.annotate.image_copies import ImageSize, ImageStore, StoredImage, WebCopies
 from hsfiq.db.engine import Database
 from hsfiq.images.folder import Fault
 
@@ -94,13 +95,24 @@ def image_response(
     """
     image = store.look_up(session, token) if TOKEN.fullmatch(token) else None
     content = NO_SUCH_IMAGE if image is None else store.content_where_known(image, size)
-    if isinstance(content, Fault):
-        return not_found(content)
+    return not_found(content) if isinstance(content, Fault) else tagged(content, known_tags)
+
+
+def tagged(content: bytes, known_tags: str) -> Response:
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = HEADERS | {"ETag": tag}
     if tag in known_tags:
         return Response(status_code=304, headers=headers)
     return Response(content, media_type="image/webp", headers=headers)
+
+
+def file_response(copies: WebCopies, path: Path, request: Request) -> Response:
+    """The thumbnail of a file that is no image of a dataset."""
+    copy = copies.of(path, "thumbnail")
+    content = copy if isinstance(copy, Fault) else copies.read(copy)
+    if content is None or isinstance(content, Fault):
+        return not_found(content or NO_SUCH_IMAGE)
+    return tagged(content, request.headers.get("if-none-match", ""))
 
 
 def not_found(fault: Fault) -> Response:

@@ -51,6 +51,12 @@ LARGEST_UPLOAD = 8 * 2**20 + 16 * 1024
 """Bytes of the request that uploads one: in base64, it is a third longer."""
 
 
+DRAFT_UPLOAD = "/owner/draft/{token}/upload"
+
+LARGEST_PART = 2**20
+"""Bytes of a part of a file that an owner uploads."""
+
+
 LONGEST_ARRIVAL = 300.0
 """Seconds in which a body must have arrived: the largest one at 28 kB/s."""
 
@@ -71,6 +77,8 @@ class WrongType(Refused):
 
 def largest_body(path: str) -> int:
     """Bytes of a request to this path of the app."""
+    if path.startswith("/owner/draft/") and path.endswith("/upload"):
+        return LARGEST_PART
     return LARGEST_UPLOAD if path == UPLOAD else LARGEST_BODY
 
 

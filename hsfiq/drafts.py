@@ -11,12 +11,14 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from hashlib import sha256
 from math import isfinite
 from pathlib import Path
+from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
@@ -26,22 +28,24 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import OWNER, Action, Actor
+from hsfiq.atomic_files import temporary_folder_beside
 from hsfiq.audit import record
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, added, open_database
 from hsfiq.db.source_tables import Dataset, Query, RankedList, Triplet
-from hsfiq.db.sqlite import sqlite_url
+from hsfiq.db.sqlite import make_folder_private, sqlite_url
 from hsfiq.db.studio_tables import Draft, DraftChange
 from hsfiq.db.tables import Pair, Study
 from hsfiq.errors import ConfigError, ConfigErrors, HsfiqError, Refused, UnreadableInput
 from hsfiq.images.check import Track
-from hsfiq.images.folder import ImageFolder, OwnImages
+from hsfiq.images.folder import ImageFolder, OwnImages, image_files
 from hsfiq.importing import dataset_named, ids_of_images, import_queries, import_runs
 from hsfiq.jobs import uploads_home
 from hsfiq.kinds import DEFAULT_KIND, KINDS
 from hsfiq.project import IN_ONE_FORM, Pay, Size, draw_config, lists_of, size_of
 from hsfiq.readers import own_queries
-from hsfiq.readers.own_queries import PlacedQuery, WrongRow
+from hsfiq.readers.files import Place, columns_of
+from hsfiq.readers.own_queries import ImageId, PlacedQuery, WrongRow
 from hsfiq.readers.runs import PlacedList
 from hsfiq.rehearsal import systems_about
 from hsfiq.study.capacity import Budget, budget_of, require_enough_forms
@@ -71,6 +75,8 @@ class DraftFile(BaseModel):
     """Why a file is not used."""
     system: str = ""
     """Of a file of ranked lists, the system's name where the file has none."""
+    source: str = ""
+    """The folder below `images/` or `files/` that holds it; what it holds never changes."""
 
 
 class Content(BaseModel):
@@ -80,9 +86,10 @@ class Content(BaseModel):
         config: the tables of study.toml with the keys that were entered, of any type.
         files: the uploaded files, in the order of their arrival.
         dataset: the name of a dataset that is used in place of uploaded images and queries.
-        columns: which column of the table of queries is which of ours, by our name.
+        columns: which column of the table of queries is which of ours, by our name, where that
+            was chosen; "" is none.
         repairs: what replaces cells of wrong rows, by the row's number and our column's name; a
-            row without columns is left out.
+            row without columns is left out, and an empty text empties a cell.
         pay: what participants are paid.
         walked: who has walked through the study as a participant, and when, in ISO 8601.
     """
@@ -515,6 +522,21 @@ def as_json(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryTable:
+    """The uploaded table of queries, before repairs.
+
+    `names` are its columns, `columns` has those that are ours, by our names, and `found` has what
+    each of the rows is as it was uploaded.
+    """
+
+    file: DraftFile
+    names: Sequence[str]
+    columns: Mapping[str, str]
+    rows: Sequence[Place]
+    found: Sequence[PlacedQuery | WrongRow]
+
+
+@dataclass(frozen=True, slots=True)
 class Material:
     """What the files of a draft hold; nothing is stored in the tables of the database yet.
 
@@ -526,6 +548,7 @@ class Material:
     rows: Sequence[PlacedQuery | WrongRow]
     lists: Sequence[PlacedList]
     errors: Mapping[str, str]
+    table: QueryTable | None = None
 
     @property
     def n_images(self) -> int:
@@ -560,6 +583,56 @@ IMAGES, FILES = "images", "files"
 """The folders of a draft's images, and of its other files."""
 
 
+def path_of(file: DraftFile, folder: Path) -> Path:
+    """Where a table or ranked lists are; `folder` is the draft's."""
+    return folder / FILES / file.source / file.name
+
+
+def image_root(content: Content, folder: Path) -> Path:
+    """The folder of a draft's images.
+
+    Those of several uploads are put together, as links to the same files; of images with the same
+    name, the last counts.
+    """
+    sources = [file.source for file in content.of_role("images")]
+    if len(sources) < 2:
+        return folder / IMAGES / "".join(sources)
+    root = folder / IMAGES / sha256("\n".join(sources).encode()).hexdigest()[:24]
+    if not root.exists():
+        with temporary_folder_beside(root) as draft, suppress(FileExistsError):
+            for source in sources:
+                link_images(folder / IMAGES / source, draft)
+            draft.rename(root)
+    return root
+
+
+def link_images(source: Path, folder: Path) -> None:
+    for image in image_files(source):
+        place = folder / image.relative_to(source)
+        make_folder_private(place.parent)
+        link(image, place)
+
+
+def link(file: Path, place: Path) -> None:
+    """Give a file a further place on its disk, instead of what is there."""
+    place.unlink(missing_ok=True)
+    try:
+        place.hardlink_to(file)
+    except OSError:  # a disk without hard links
+        copyfile(file, place)
+
+
+def images_of(content: Content, folder: Path) -> OwnImages | None:
+    """The images of a draft; None without any."""
+    files = tuple(content.of_role("images"))
+    return _images(image_root(content, folder), files) if files else None
+
+
+@lru_cache(maxsize=8)
+def _images(root: Path, _files: tuple[DraftFile, ...]) -> OwnImages:
+    return OwnImages(ImageFolder(root))
+
+
 def material_of(content: Content, folder: Path) -> Material:
     """Read the files of a draft; what was read is kept until the draft changes."""
     parts = content.model_dump_json(include={"files", "columns", "repairs"})
@@ -569,22 +642,65 @@ def material_of(content: Content, folder: Path) -> Material:
 @lru_cache(maxsize=8)
 def _material(parts: str, folder: Path) -> Material:
     content = Content.model_validate_json(parts)
-    images = OwnImages(ImageFolder(folder / IMAGES)) if content.of_role("images") else None
+    images = images_of(content, folder)
+    table: QueryTable | None = None
     rows: list[PlacedQuery | WrongRow] = []
     lists: list[PlacedList] = []
     errors: dict[str, str] = {}
     for file in content.of_role("queries"):
+        path = path_of(file, folder)
         try:
-            image_id = (lambda _, name: name) if images is None else ids_of_images(images)
-            rows += own_queries.read(folder / FILES / file.name, image_id)
+            table = _table(path, file, tuple(content.columns.items()), images)
+            repaired = with_repairs(table.rows, content.repairs)
+            rows += own_queries.queries_of(path, repaired, image_id_of(images))
         except HsfiqError as error:
-            errors[file.name] = str(error)
+            errors[file.name] = without_folder(error, path)
     for file in content.of_role("lists"):
+        path = path_of(file, folder)
         try:
-            lists += lists_of(folder / FILES / file.name, file.system or None)
+            lists += _lists(path, file)
         except HsfiqError as error:
-            errors[file.name] = str(error)
-    return Material(images, rows, lists, errors)
+            errors[file.name] = without_folder(error, path)
+    return Material(images, rows, lists, errors, table)
+
+
+def without_folder(error: HsfiqError, path: Path) -> str:
+    """An error in words for somebody who knows the file by its name only."""
+    return str(error).replace(str(path), path.name)
+
+
+@lru_cache(maxsize=16)
+def _lists(path: Path, file: DraftFile) -> Sequence[PlacedList]:
+    return lists_of(path, file.system or None)
+
+
+@lru_cache(maxsize=8)
+def _table(
+    path: Path, file: DraftFile, chosen: tuple[tuple[str, str], ...], images: OwnImages | None
+) -> QueryTable:
+    names = columns_of(path)
+    columns = own_queries.guessed_columns(names) | dict(chosen)
+    columns = {ours: theirs for ours, theirs in columns.items() if theirs in names}
+    rows = own_queries.mapped_rows(path, columns)
+    found = own_queries.queries_of(path, rows, image_id_of(images))
+    return QueryTable(file, names, columns, rows, found)
+
+
+def image_id_of(images: OwnImages | None) -> ImageId:
+    return (lambda _, name: name) if images is None else ids_of_images(images)
+
+
+def with_repairs(
+    rows: Sequence[Place], repairs: Mapping[str, Mapping[str, str]]
+) -> Iterator[Place]:
+    """The rows with repaired cells, without those that are left out."""
+    for row in rows:
+        repair = repairs.get(own_queries.row_number(row.where))
+        if repair is None:
+            yield row
+        elif repair:
+            cells = {name: cell for name, cell in (row.value | repair).items() if cell != ""}
+            yield row.with_value(cells)
 
 
 # Drawing the study.
@@ -633,7 +749,7 @@ def store_material(
     actor: Actor,
 ) -> None:
     """Import the queries and ranked lists of a draft; what was imported before is left out."""
-    root = None if content.dataset else folder / IMAGES
+    root = None if content.dataset else image_root(content, folder)
     with database.writing() as session:
         dataset = dataset_named(session, config.queries.dataset, root)
         if not content.dataset:

@@ -1,18 +1,383 @@
-"""The step "Images and queries"."""
+"""The step "Images and queries": uploads, the table of queries and its wrong rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from logging import getLogger
+from threading import Thread
 
-from hsfiq.annotate.studio.setup import Setup, Step, Summary
+from fastapi import FastAPI, Request, Response
+from sqlalchemy import func, select
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
+
+from hsfiq.actors import Permission
+from hsfiq.annotate.image_copies import lower_priority
+from hsfiq.annotate.images import NO_SUCH_IMAGE, file_response, not_found
+from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.payloads import DRAFT_UPLOAD
+from hsfiq.annotate.studio.setup import Setup, Step, Summary, setup_of
+from hsfiq.annotate.studio.shell import Said, Studio, desk_of
+from hsfiq.db.source_tables import Dataset, Triplet
+from hsfiq.drafts import Content, QueryTable, images_of
+from hsfiq.errors import HsfiqError, Refused
+from hsfiq.images.folder import UnknownName
+from hsfiq.readers.own_queries import COLUMNS, WrongRow, row_number
+from hsfiq.text import spreadsheet_text
+from hsfiq.uploads import (
+    LARGEST_IMAGE,
+    MOST_BYTES,
+    MOST_FILES,
+    Sent,
+    Upload,
+    begin,
+    facts_of,
+    finish,
+    receive,
+    space_left,
+    uploads_of,
+)
+
+logger = getLogger(__name__)
+
+MOST_ROWS, MOST_IMAGES, EXAMPLES, CHOICES = 50, 40, 3, 3
+"""How many wrong rows, images, queries, and images that a name may stand for are shown."""
 
 
 def summary(setup: Setup) -> Summary:
-    return Summary(setup.desk.t("not yet"))
+    desk, content, material = setup.desk, setup.draft.content, setup.material
+    if any(upload.is_complete for upload in uploads_of(setup.draft.folder)):
+        return Summary(desk.t("reading ..."), "warn")
+    if content.dataset:
+        return Summary(content.dataset)
+    images = desk.n("{n} image", "{n} images", material.n_images)
+    if not content.of_role("queries"):
+        text = desk.t("{images}, no queries yet", images=images)
+        return Summary(text, "bad") if material.images else Summary(desk.t("not yet"))
+    if any(file.name in material.errors for file in content.of_role("queries")):
+        return Summary(desk.t("a table cannot be read"), "bad")
+    if material.wrong:
+        count = len(material.wrong)
+        return Summary(desk.n("{n} row to decide", "{n} rows to decide", count), "bad")
+    queries = desk.n("{n} query", "{n} queries", len(material.queries))
+    shows_images = any(query.reference or query.target for _, query in material.queries)
+    return Summary(f"{queries}, {images}", "" if material.images or not shows_images else "bad")
 
 
 def view(setup: Setup) -> Mapping[str, object]:
-    return {}
+    content, material = setup.draft.content, setup.material
+    start = max(0, number_of(setup.desk.request, "examples"))
+    queries = [query for _, query in material.queries]
+    start = start if start < len(queries) else 0
+    images = material.images.names if material.images else []
+    sources = tuple(file.source for file in content.of_role("images"))
+    return {
+        **uploading(setup),
+        "material": material,
+        "filled": filled(material.table) if material.table else {},
+        "facts": facts_of(sources, setup.draft.folder),
+        "look": rows_to_look_at(setup, material.table) if material.table else [],
+        "undecided": len(material.wrong),
+        "examples": queries[start : start + EXAMPLES],
+        "next_examples": start + EXAMPLES if start + EXAMPLES < len(queries) else 0,
+        "images": images[:MOST_IMAGES],
+        "datasets": datasets(setup),
+    }
 
 
-STEP = Step("images", "Images and queries", summary, view)
+def uploading(setup: Setup) -> dict[str, object]:
+    """What `studio_upload.html` shows; files that are complete are put in place."""
+    folder = setup.draft.folder
+    for upload in uploads_of(folder):
+        if upload.is_complete:
+            settle(setup, upload, patience=0.05)
+    return {
+        "uploads": uploads_of(folder),
+        "most_files": MOST_FILES,
+        "most_gb": MOST_BYTES // 10**9,
+        "largest_mb": LARGEST_IMAGE // 10**6,
+        "free_gb": space_left(folder) // 10**9,
+    }
+
+
+def filled(table: QueryTable) -> Mapping[str, int]:
+    """How many rows have each of our columns."""
+    return {ours: sum(ours in row.value for row in table.rows) for ours in COLUMNS}
+
+
+def datasets(setup: Setup) -> Sequence[tuple[str, int]]:
+    """The datasets of the database with the numbers of their queries, but not the draft's own."""
+    query = (
+        select(Dataset.name, func.count(Triplet.id))
+        .join(Triplet, Triplet.dataset_id == Dataset.id)
+        .where(Dataset.name != setup.value("study.name"))
+        .group_by(Dataset.name)
+        .order_by(Dataset.name)
+    )
+    with setup.desk.database.reading() as session:
+        return [(name, count) for name, count in session.execute(query)]
+
+
+def number_of(request: Request, name: str) -> int:
+    text = request.query_params.get(name, "0")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
+# Rows to look at: those that are wrong, and those that were repaired or left out.
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What is wrong with a cell of a row, or with the row itself, whose column is "".
+
+    `kind` is absent, several or twice; other reasons are in `text`. `choices` can replace it.
+    """
+
+    column: str
+    value: str
+    kind: str
+    choices: Sequence[str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookRow:
+    """A row with what was wrong with it at first, and what replaces that."""
+
+    number: str
+    request: str
+    wrong: Sequence[Wrong]
+    repair: Mapping[str, str] | None
+    is_undecided: bool
+
+
+def rows_to_look_at(setup: Setup, table: QueryTable) -> Sequence[LookRow]:
+    """At most so many; those that are undecided come before others, in the order of the file."""
+    repairs = setup.draft.content.repairs
+    rows = {row_number(row.where): row for row in table.rows}
+    found = {row_number(row.row.where): row for row in table.found if isinstance(row, WrongRow)}
+    now = {row_number(row.row.where): row for row in setup.material.wrong}
+    others = [number for number in rows if number not in now and number in {*found, *repairs}]
+    shown = sorted([*now, *others][:MOST_ROWS], key=int)
+    return [
+        LookRow(
+            number,
+            str(rows[number].value.get("text", "")),
+            wrong_cells(setup, table, now.get(number) or found.get(number)),
+            repairs.get(number),
+            number in now,
+        )
+        for number in shown
+    ]
+
+
+def wrong_cells(setup: Setup, table: QueryTable, row: WrongRow | None) -> list[Wrong]:
+    if row is None:
+        return []
+    return [
+        wrong_cell(setup, table, column, str(row.row.value.get(column, "")), error.what)
+        for error, column in zip(row.errors, row.columns, strict=True)
+    ]
+
+
+def wrong_cell(setup: Setup, table: QueryTable, column: str, value: str, what: str) -> Wrong:
+    images = setup.material.images
+    if column in ("reference", "target") and images is not None:
+        several = images.matches(value)[:CHOICES]
+        nearest = None if several else images.nearest(value)
+        kind = "several" if several else "absent"
+        return Wrong(column, value, kind, several or ([nearest] if nearest else []), what)
+    if column == "query_id":
+        taken = {str(row.value.get("query_id", "")).strip() for row in table.rows}
+        taken |= {repair.get("query_id", "") for repair in setup.draft.content.repairs.values()}
+        kind = "twice" if value.strip() in taken else ""
+        return Wrong(column, value, kind, [free_id(value, taken)], what)
+    return Wrong(column, value, "empty" if column == "" else "", [], what)
+
+
+def free_id(value: str, taken: set[str]) -> str:
+    """An id like another one that no row has: q21 for q20."""
+    stem = value.strip().rstrip("0123456789")[:40] or "q"
+    digits = value.strip()[len(stem) :] or "0"
+    numbers = range(int(digits[-9:]) + 1, int(digits[-9:]) + len(taken) + 2)
+    return next(each for n in numbers if (each := f"{stem}{n:0{len(digits)}}") not in taken)
+
+
+def repair(setup: Setup) -> Said:
+    """Replace a cell of a row; without a column, leave the row out."""
+    row, column, value = (setup.desk.text(name) for name in ("row", "column", "value"))
+    require_row(setup, row)
+    if column and column not in COLUMNS:
+        raise Refused("there is no such column")
+    before = setup.draft.content.repairs.get(row) or {}
+    put_repairs(setup, {row: {**before, column: value} if column else {}})
+    return Said(setup.desk.t("Done."), undo={"act": "restore", "row": row})
+
+
+def leave_all(setup: Setup) -> Said:
+    put_repairs(setup, {row_number(row.row.where): {} for row in setup.material.wrong})
+    return Said(setup.desk.t("They are left out."), undo={"act": "undo"})
+
+
+def restore(setup: Setup) -> None:
+    """Show a row again as it is in the file."""
+    row = setup.desk.text("row")
+
+    def without(content: Content) -> Content:
+        others = {number: each for number, each in content.repairs.items() if number != row}
+        return content.model_copy(update={"repairs": others})
+
+    setup.change(without)
+
+
+def require_row(setup: Setup, number: str) -> None:
+    table = setup.material.table
+    if table is None or not any(row_number(row.where) == number for row in table.rows):
+        raise Refused("there is no such row")
+
+
+def put_repairs(setup: Setup, repairs: Mapping[str, Mapping[str, str]]) -> None:
+    setup.change(
+        lambda content: content.model_copy(update={"repairs": content.repairs | dict(repairs)})
+    )
+
+
+# Files, columns and datasets.
+
+
+def remove(setup: Setup) -> Said:
+    name = setup.desk.text("name")
+    if setup.draft.content.file(name) is None:
+        raise Refused("there is no such file")
+    setup.change(lambda content: content.without_file(name))
+    return Said(setup.desk.t("{name} was removed.", name=name), undo={"act": "undo"})
+
+
+def forget(setup: Setup) -> None:
+    """Delete what has arrived of a file."""
+    for upload in uploads_of(setup.draft.folder):
+        if upload.sent.key == setup.desk.text("key") and not upload.is_complete:
+            upload.forget()
+
+
+def choose_column(setup: Setup) -> None:
+    ours, theirs, table = setup.desk.text("field"), setup.desk.text("value"), setup.material.table
+    if table is None or ours not in COLUMNS or theirs not in ("", *table.names):
+        raise Refused("there is no such column")
+    setup.change(
+        lambda content: content.model_copy(update={"columns": content.columns | {ours: theirs}})
+    )
+
+
+def choose_dataset(setup: Setup) -> Said:
+    """Use the queries of a dataset, or again those that were uploaded."""
+    name = setup.desk.text("dataset")
+    if name and name not in dict(datasets(setup)):
+        raise Refused("there is no such dataset")
+    dataset = name or setup.value("study.name")
+    setup.change(
+        lambda content: content.model_copy(update={"dataset": name}).with_value(
+            "queries.dataset", dataset
+        )
+    )
+    return Said(go="images")
+
+
+STEP = Step(
+    "images",
+    "Images and queries",
+    summary,
+    view,
+    {
+        "repair": repair,
+        "restore": restore,
+        "leave_all": leave_all,
+        "remove": remove,
+        "forget": forget,
+        "column": choose_column,
+        "dataset": choose_dataset,
+    },
+)
+
+
+# Routes: parts of files, images, and the wrong rows as a table.
+
+
+def add_uploads(app: FastAPI, studio: Studio) -> None:
+    def setup_at(request: Request) -> Setup:
+        return setup_of(desk_of(studio, request, Permission.MANAGE))
+
+    def received(request: Request, body: bytes) -> dict[str, object]:
+        setup = setup_at(request)
+        if setup.is_fixed:
+            raise Refused("this is fixed since the study was opened")
+        given = request.query_params
+        names = ("name", "stamp", "replaces")
+        name, stamp, replaces = (given.get(each, "")[:1000] for each in names)
+        upload = begin(setup.draft, Sent(name, number_of(request, "size"), stamp, replaces))
+        n_bytes = receive(upload, number_of(request, "offset"), body)
+        if upload.is_complete:
+            settle(setup, upload)
+        return {"key": upload.sent.key, "received": n_bytes}
+
+    @app.post(DRAFT_UPLOAD)
+    async def part(request: Request) -> dict[str, object]:
+        """Store a part of a file; none if the offset is 0 and the body empty."""
+        return await run_in_threadpool(received, request, await request.body())
+
+    @app.get(f"{OWNER}/draft/{{token}}/image/{{name:path}}")
+    def image(request: Request, name: str) -> Response:
+        draft = setup_at(request).draft
+        images = images_of(draft.content, draft.folder)
+        try:
+            path = draft.folder if images is None else images.root / images.id_of(name)
+        except UnknownName:
+            return not_found(NO_SUCH_IMAGE)
+        return file_response(studio.services.images.copies, path, request)
+
+    @app.get(f"{OWNER}/draft/{{token}}/rows.csv")
+    def rows(request: Request) -> Response:
+        setup = setup_at(request)
+        text = "\ufeff" + "".join(csv_lines(setup))
+        headers = {
+            "Content-Disposition": 'attachment; filename="rows.csv"',
+            "Cache-Control": "no-store",
+        }
+        return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def csv_lines(setup: Setup) -> Iterator[str]:
+    """The wrong rows, with the file's own names of columns."""
+    table = setup.material.table
+    columns = {} if table is None else {"query_id": "query_id", **table.columns}
+    cells = [["row", *columns.values(), "what is wrong"]]
+    for row in setup.material.wrong:
+        why = "; ".join(error.what for error in row.errors)
+        values = (str(row.row.value.get(ours, "")) for ours in columns)
+        cells.append([row_number(row.row.where), *values, why])
+    for line in cells:
+        text = StringIO()
+        csv.writer(text).writerow(map(spreadsheet_text, line))
+        yield text.getvalue()
+
+
+PATIENCE = 2.0
+"""Seconds that a request waits for a small file to be put in place."""
+
+
+def settle(setup: Setup, upload: Upload, patience: float = PATIENCE) -> None:
+    """Put a complete file in place in a thread, which goes on after the request."""
+
+    def work() -> None:
+        lower_priority()
+        try:
+            finish(setup.desk.database, setup.draft.token, setup.desk.actor, upload)
+        except (HsfiqError, SQLAlchemyError, OSError):
+            logger.exception("an upload is not in its place; the next visit tries again")
+
+    thread = Thread(target=work, name="upload", daemon=True)
+    thread.start()
+    thread.join(patience)

@@ -24,6 +24,7 @@ def add_studio(app: FastAPI, services: Services, identities: Identities) -> None
     add_files(app)
     add_home(app, studio)
     add_steps(app, studio, STEPS)
+    images.add_uploads(app, studio)
     people.add_links(app, studio)
     add_rehearsal(app, studio)
     add_results(app, studio)

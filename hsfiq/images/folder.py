@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from threading import Lock
@@ -213,17 +215,17 @@ class OwnImages:
         self._ids: tuple[defaultdict[str, list[str]], ...] = tuple(
             defaultdict(list) for _ in range(4)
         )
-        self.n_images = 0
-        for image in images.names():
-            self.n_images += 1
+        self.names = images.names()
+        self.n_images = len(self.names)
+        for image in self.names:
             if is_storable_text(image):
                 for ids, spelling in zip(self._ids, spellings(image), strict=True):
                     ids[spelling].append(image)
 
     def id_of(self, name: str) -> str:
         """The id of the image that a name stands for; `UnknownName` if there is not just one."""
-        written = plain(name.replace("\\", "/").removeprefix("./"))
-        images = next((ids[written] for ids in self._ids if written in ids), [])
+        written = as_written(name)
+        images = self.matches(name)
         if not images:
             if (other := self._others.get(written)) is not None:
                 raise UnknownName(*other)
@@ -236,6 +238,38 @@ class OwnImages:
             what = f"the path of image {name!r} has {len(images[0]):,} characters"
             raise UnknownName(what, f"shorten it to {LONGEST_ID}")
         return images[0]
+
+    def matches(self, name: str) -> list[str]:
+        """The ids of the images that a name may stand for."""
+        written = as_written(name)
+        return next((ids[written] for ids in self._ids if written in ids), [])
+
+    def nearest(self, name: str) -> str | None:
+        """The image whose name is most like one that stands for none; its numbers are the same."""
+        key = plain_key(name)
+        same_numbers = self._keys.get(numbers_in(key), {})
+        if key in same_numbers:
+            return same_numbers[key]
+        near = get_close_matches(key, list(same_numbers)[:MOST_COMPARED], 1, LEAST_LIKENESS)
+        return same_numbers[near[0]] if near else None
+
+    @cached_property
+    def _keys(self) -> dict[tuple[str, ...], dict[str, str]]:
+        """The images by the numbers in their names, and by the names without punctuation."""
+        keys: defaultdict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+        for spelling, images in self._ids[0].items():
+            key = plain_key(spelling)
+            keys[numbers_in(key)][key] = images[0]
+        return keys
+
+    @cached_property
+    def _other_case(self) -> dict[str, str]:
+        """An image for each way to write it, in lower case; the most exact ways count first."""
+        return {
+            spelling.casefold(): images[0]
+            for ids in reversed(self._ids)
+            for spelling, images in reversed(ids.items())
+        }
 
     @cached_property
     def _others(self) -> dict[str, tuple[str, str]]:
@@ -257,11 +291,26 @@ class OwnImages:
 
     def _remedy(self, written: str) -> str:
         """Name a file that differs only in upper and lower case."""
-        for ids in self._ids:
-            for spelling, images in ids.items():
-                if spelling.casefold() == written.casefold():
-                    return f"there is {images[0]}"
-        return "write its path below that folder"
+        image = self._other_case.get(written.casefold())
+        return "write its path below that folder" if image is None else f"there is {image}"
+
+
+MOST_COMPARED, LEAST_LIKENESS = 2_000, 0.75
+"""How many names are compared with one that is wrong, and how like it another must be."""
+
+
+def plain_key(name: str) -> str:
+    """A name without folders, extension, punctuation and the zeros before numbers."""
+    stem = PurePosixPath(as_written(name)).stem.casefold()
+    return re.sub(r"0*(\d+)", r"\1", re.sub(r"[\W_]+", "", stem))
+
+
+def numbers_in(key: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"\d+", key))
+
+
+def as_written(name: str) -> str:
+    return plain(name.replace("\\", "/").removeprefix("./"))
 
 
 def spellings(image: str) -> tuple[str, ...]:
