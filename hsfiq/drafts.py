@@ -120,6 +120,12 @@ class Content(BaseModel):
         """The content with a key of study.toml; None removes the key."""
         return self.model_copy(update={"config": put(self.config, key.split("."), value)})
 
+    def with_values(self, values: Mapping[str, Any]) -> Content:
+        content = self
+        for key, value in values.items():
+            content = content.with_value(key, value)
+        return content
+
     def file(self, name: str) -> DraftFile | None:
         return next((file for file in self.files if file.name == name), None)
 
@@ -393,30 +399,27 @@ class Asked:
 def asked_of(session: Session, content: Content, folder: Path) -> Asked:
     config, _ = read_draft(content, folder)
     if content.dataset:
-        return asked_of_dataset(session, config)
-    material = material_of(content, folder)
-    answered = set(material.answered)
-    queries = [
-        query
-        for _, query in material.queries
-        if query.query_id in answered and query.query_id != config.practice.query
-    ]
-    categories = Counter(query.category or "" for query in queries)
-    return Asked(categories, material.systems, sum(bool(query.target) for query in queries))
-
-
-def asked_of_dataset(session: Session, config: StudyConfig) -> Asked:
-    try:
-        keys = chosen_queries(session, replace(config, queries=replace(config.queries, sample=0)))
-    except ConfigError:
-        return Asked({}, (), 0)
-    facts = query_facts(session, keys).values()
-    categories = Counter(query.category for query in facts)
-    with_target = sum(query.target_id is not None for query in facts)
-    return Asked(categories, systems_about(session, config, keys), with_target)
+        every = replace(config, queries=replace(config.queries, sample=0))
+        try:
+            keys = chosen_queries(session, every)
+        except ConfigError:
+            return Asked({}, (), 0)
+        facts = query_facts(session, keys).values()
+        queries = [(query.category, query.target_id is not None) for query in facts]
+        systems: Sequence[str] = systems_about(session, config, keys)
+    else:
+        material = material_of(content, folder)
+        known = set(material.answered) - {config.practice.query}
+        placed = [query for _, query in material.queries if query.query_id in known]
+        queries = [(query.category or "", bool(query.target)) for query in placed]
+        systems = material.systems
+    return Asked(
+        Counter(category for category, _ in queries), systems, sum(has for _, has in queries)
+    )
 
 
 OVERLAP, PLAN = "design.annotators_per_query", "analysis"
+PEOPLE = "recruitment.participants"
 QUESTIONS, FORMS = "design.questions_per_form", "design.forms_per_participant"
 MOST = 100_000
 """Of people, and of the questions of one; as `hsfiq init` accepts them."""
@@ -427,7 +430,7 @@ def settled(content: Content, asked: Asked) -> Content:
 
     The first follows from the numbers of people and of their questions.
     """
-    kind = KINDS.get(content.value("design.kind", DEFAULT_KIND))
+    kind = KINDS.get(str(content.value("design.kind", DEFAULT_KIND)))
     if kind is None or not asked.queries:
         return content
     if content.value(OVERLAP, None) is None:
@@ -439,25 +442,29 @@ def settled(content: Content, asked: Asked) -> Content:
     return content
 
 
+def stored_values(study: Study) -> dict[str, Any]:
+    """The same of a study that has been opened, also what its extensions have raised."""
+    stored = Content(config=tables_of(config_of(study)))
+    keys = (PEOPLE, "recruitment.quotas", QUESTIONS, FORMS, OVERLAP, "queries.sample", PLAN)
+    return {key: stored.value(key, None) for key in keys}
+
+
 def with_size(content: Content, asked: Asked) -> Content:
-    keys = "recruitment.participants", QUESTIONS, FORMS
-    people, questions, forms = numbers = [content.value(key, 0) for key in keys]
+    numbers = [content.value(key, 0) for key in (PEOPLE, QUESTIONS, FORMS)]
     if not all(type(number) is int and 0 < number <= MOST for number in numbers):
         return content  # it cannot be drawn, and reading it says why
-    most = most_questions(content, asked)
-    return with_design(content, size_of(asked.queries, people, min(questions * forms, most)))
+    people, questions, forms = numbers
+    most = min(questions * forms, most_questions(content, asked))
+    return content.with_values(values_of(size_of(asked.queries, people, most)))
 
 
-def with_design(content: Content, size: Size) -> Content:
-    values = {
+def values_of(size: Size) -> dict[str, Any]:
+    return {
         OVERLAP: size.overlap,
         QUESTIONS: size.questions // size.forms,
         FORMS: size.forms,
         "queries.sample": size.sample or None,
     }
-    for key, value in values.items():
-        content = content.with_value(key, value)
-    return content
 
 
 def most_questions(content: Content, asked: Asked) -> int:

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from hsfiq.annotate.studio.setup import Setup, Step, Summary, typed
 from hsfiq.collect.studies import find_study
-from hsfiq.drafts import FORMS, MOST, OVERLAP, PLAN, QUESTIONS, Content, most_questions, with_design
+from hsfiq.drafts import (
+    FORMS,
+    MOST,
+    OVERLAP,
+    PEOPLE,
+    PLAN,
+    QUESTIONS,
+    Content,
+    most_questions,
+    values_of,
+)
 from hsfiq.errors import Refused, UnreadableInput
 from hsfiq.kinds import KINDS
 from hsfiq.project import Pay, size_for, size_of
@@ -20,7 +30,7 @@ from hsfiq.study.config_file import OPTIONS
 if TYPE_CHECKING:
     from hsfiq.analysis.power import Planned
 
-PEOPLE, MOST_WRONG = "recruitment.participants", "recruitment.max_failed_checks"
+MOST_WRONG = "recruitment.max_failed_checks"
 
 Curve = Sequence[tuple[int, float]]
 """The precision of a pair of systems, in points, by the number of people."""
@@ -72,15 +82,15 @@ def precision(size: StudySize, *, follows: bool) -> tuple[Planned | None, Curve]
     except ModuleNotFoundError:  # an extra of the package
         return None, ()
     planned = power.precision_of_systems(**size.comparison(), difference=power.SYSTEMS_DIFFER)
+    if isnan(planned.half_width):
+        return None, ()
     most = max(150, size.participants)
     curve = []
     for people in range(6, most + 1, max(3, most // 48)):
         overlap = size_of(size.queries, people, size.questions).overlap if follows else size.overlap
         sizes = size.comparison() | {"participants": people, "overlap": overlap}
         curve.append((people, 100 * power.detectable_rate(**sizes, power=0.5)))
-    if isnan(planned.half_width):
-        return None, ()
-    return planned, [(people, half) for people, half in curve if not isnan(half)]
+    return planned, curve
 
 
 def problem_of(setup: Setup) -> str:
@@ -148,36 +158,35 @@ def resize(setup: Setup) -> None:
     key, value = setup.desk.text("field"), typed(setup.desk.given.get("value"), "int")
     if (type(value) is not int or not 0 < value <= MOST) and (key, value) != ("overlap", None):
         raise Refused(setup.desk.t("Enter a whole number from 1 to {most}.", most=f"{MOST:,}"))
+    if key not in ("people", "questions", "overlap"):
+        raise Refused(f"there is no {key} to change")
     asked = setup.draft.asked
 
     def change(content: Content) -> Content:
         if key == "questions":
             most = most_questions(content, asked) if asked.queries else value
-            content = content.with_value(QUESTIONS, min(value, most)).with_value(FORMS, 1)
-            return content.with_value(OVERLAP, None)
-        content = content.with_value({"people": PEOPLE, "overlap": OVERLAP}[key], value)
+            return content.with_values({QUESTIONS: min(value, most), FORMS: 1, OVERLAP: None})
+        content = content.with_value(PEOPLE if key == "people" else OVERLAP, value)
         people, overlap = content.value(PEOPLE), content.value(OVERLAP)
         if type(people) is not int or type(overlap) is not int or not asked.queries:
             return content
-        return with_design(content, size_for(asked.queries, people, overlap))
+        return content.with_values(values_of(size_for(asked.queries, people, overlap)))
 
     try:
         setup.change(change)
-    except KeyError as error:
-        raise Refused(f"there is no {key} to change") from error
     except UnreadableInput as error:
         raise Refused(error.what) from error
 
 
 def pay(setup: Setup) -> None:
     now, value = setup.draft.content.pay, setup.desk.text("value").strip()
-    amount, currency = "" if now is None else f"{now.per_hour:g}", currency_of(setup)
+    amount, currency = f"{now.per_hour:g}" if now else "0", currency_of(setup)
     if setup.desk.text("field") == "currency":
         currency = value
     else:
-        amount = value
+        amount = value or "0"
     try:
-        chosen = Pay.read(f"{amount or 0} {currency}")
+        chosen = Pay.read(f"{amount} {currency}")
     except UnreadableInput as error:
         raise Refused(setup.desk.t("Enter an amount such as 9 or 9.50.")) from error
     setup.change(lambda content: content.model_copy(update={"pay": chosen}))
@@ -193,16 +202,10 @@ def check(setup: Setup) -> None:
 
 def rule(setup: Setup) -> None:
     """What happens to people who fail; without a number, one wrong answer is accepted."""
-    value = setup.desk.text("value")
-    most = setup.value(MOST_WRONG, 1)
+    value, most = setup.desk.text("value"), setup.value(MOST_WRONG, 1)
     given = {"checks.on_failure": value, MOST_WRONG: 1 if most == -1 else most}
-
-    def change(content: Content) -> Content:
-        for key, wanted in given.items():
-            content = content.with_value(key, None if value == "none" else wanted)
-        return content
-
-    setup.change(change)
+    values = dict.fromkeys(given) if value == "none" else given
+    setup.change(lambda content: content.with_values(values))
 
 
 def decide(setup: Setup) -> None:

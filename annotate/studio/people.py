@@ -28,7 +28,7 @@ from hsfiq.prolific import Counterpart, draft_of, make_draft, study_called
 from hsfiq.prolific_api import Access, Prolific
 from hsfiq.public_url import is_local
 from hsfiq.study.capacity import planned_judgements
-from hsfiq.study.config import QueryForm, StudyConfig
+from hsfiq.study.config import QueryForm
 from hsfiq.study.extension import MoreAnnotators
 from hsfiq.study.recruiting import Mode, panel_link, panel_of
 
@@ -101,36 +101,31 @@ def form_of(setup: Setup) -> QueryForm:
 
 def links_of(setup: Setup) -> Mapping[str, object]:
     """Where people begin, the invitations that wait, and how many more people there could be."""
-    name, config = setup.draft.study, setup.config
+    name = setup.draft.study
     if name is None:
         return {"address": "", "places": None, "extensions": [], "drafted": ""}
-    root, panel = str(setup.desk.request.base_url), panel_of(config.recruitment)
+    root, panel = str(setup.desk.request.base_url), panel_of(setup.config.recruitment)
     with setup.desk.database.reading() as session:
         study = study_called(session, name)
         times = planned_judgements(session, study).values() if setup.is_fixed else []
         return {
             "address": panel_link(panel, root, name) if panel else f"{root}?study={name}",
             "places": places_for_invitations(session, study, datetime.now(UTC)),
-            "extensions": extensions_for(setup, config, list(times)),
+            "extensions": extensions_for(setup, list(times)),
             "drafted": study.platform_study_id or "",
         }
 
 
-MOST_EXTENSIONS = 6
-
-
-def extensions_for(
-    setup: Setup, config: StudyConfig, times: Sequence[int]
-) -> list[tuple[int, int, float]]:
+def extensions_for(setup: Setup, times: Sequence[int]) -> list[tuple[int, int, float]]:
     """How many people could judge each query, with how many more that takes, and their pay."""
-    pay, minutes = setup.draft.content.pay, budget_in(setup).duration.minutes
-    size = config.design.questions_per_form * config.design.forms_per_participant
+    pay, design = setup.draft.content.pay, setup.config.design
+    hours = budget_in(setup).duration.minutes / 60
     rows = []
-    for wanted in range(min(times, default=0) + 1, max(times, default=0) + MOST_EXTENSIONS + 1):
-        people = ceil(sum(max(0, wanted - each) for each in times) / size)
-        if people:
-            rows.append((wanted, people, people * minutes / 60 * (pay.per_hour if pay else 0)))
-    return rows[:MOST_EXTENSIONS]
+    for wanted in range(min(times) + 1, max(times) + 6) if times else ():
+        lacking = sum(max(0, wanted - each) for each in times)
+        people = ceil(lacking / (design.questions_per_form * design.forms_per_participant))
+        rows.append((wanted, people, people * hours * (pay.per_hour if pay else 0)))
+    return rows
 
 
 def access(setup: Setup) -> str:

@@ -305,8 +305,7 @@ def planned_capacity(config: StudyConfig, queries: Mapping[str, int]) -> tuple[C
 def with_checks(config: StudyConfig, questions: int) -> int:
     """A participant's questions with the attention checks of their forms."""
     full, rest = divmod(questions, config.design.questions_per_form)
-    forms = [config.design.questions_per_form] * full + [rest] * bool(rest)
-    checks = config.checks
+    checks, forms = config.checks, [config.design.questions_per_form] * full + [rest] * bool(rest)
     return questions + sum(checks.gold + min(checks.repeated, own) for own in forms)
 
 
