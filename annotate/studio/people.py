@@ -170,7 +170,7 @@ ONLY_WITH: Mapping[str, Sequence[str]] = {
 
 def choose_mode(setup: Setup) -> None:
     mode = setup.desk.text("value")
-    if mode not in get_args(Mode)[:2] + get_args(get_args(Mode)[2]):
+    if mode not in get_args(Mode):
         raise Refused(f"there is no {mode} to change")
 
     def change(content: Content) -> Content:
@@ -229,7 +229,7 @@ def add_links(app: FastAPI, studio: Studio) -> None:
     @app.post(f"{OWNER}/draft/{{token}}/links.csv")
     def links(request: Request, count: Annotated[str, Form()] = "") -> Response:
         """New personal links; nobody can read them again later."""
-        desk = desk_of(studio, request, Permission.RECRUIT)
+        desk = desk_of(studio, request, Permission.MANAGE)
         name = setup_of(desk).draft.study or ""
         number = int(count) if count.isascii() and count.isdigit() and len(count) < 9 else 0
         with desk.database.writing() as session:
