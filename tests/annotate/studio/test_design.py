@@ -420,7 +420,11 @@ def test_other_roles_do_not_set_up(
 def test_korean(studio: StudioClient, data: Path) -> None:
     token = filled(studio, data)
     page = text_of(studio.client.get(f"/owner/draft/{token}/design?language=ko").text)
-    assert "디자인" in page or "설계" in page
+    assert "사람들은 두 시스템 중 어느 쪽을 선호하나요?" in page
+    assert "How much" not in page
+    page = text_of(studio.client.get(f"/owner/draft/{token}/people").text)
+    assert "아직 없음" in page
+    assert "How people come" not in page
 
 
 @pytest.mark.parametrize(("amount", "currency", "shown"), [
