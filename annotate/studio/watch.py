@@ -131,7 +131,6 @@ def known_of(database: Database, session: Session, study: Study) -> Known:
         elif monotonic() > kept.due:
             kept.due = float("inf")
             Thread(target=read_again, args=(kept, database, study.id), daemon=True).start()
-    assert kept.known is not None
     return kept.known
 
 
@@ -351,7 +350,6 @@ def person_of(
         "shown": [(each, question_history(session, study, each.question_id)) for each in shown],
         "answer": question_history(session, study, chosen) if chosen in questions else None,
         "notes": notes_on(session, study, [person.id]),
-        "others_share": share_as_others(known.figures),
         "beside": beside(session, keys, person.id),
         "decision": decision_of(desk, study, person),
     }
@@ -361,13 +359,6 @@ def few_of(answers: Sequence[AnswerRow]) -> list[AnswerRow]:
     """Some answers in their order: checks and flagged ones first of all."""
     told = sorted(answers, key=lambda each: (each.check is None, not each.irrelevant))
     return sorted(told[:FEW_ANSWERS], key=attrgetter("position"))
-
-
-def share_as_others(figures: StudyFigures) -> float | None:
-    """Of all compared answers, those that are what most others preferred."""
-    n_compared = sum(own.n_compared for own in figures.people.values())
-    n_same = sum(own.n_same for own in figures.people.values())
-    return n_same / n_compared if n_compared else None
 
 
 def beside(session: Session, keys: Sequence[int], key: int) -> list[str | None]:

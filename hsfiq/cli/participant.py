@@ -1,4 +1,4 @@
-"""`hsfiq participant`: list, pause, exclude, pay and forget participants, and platform ids."""
+"""`hsfiq participant`: list, pause, exclude, pay and forget participants, notes, platform ids."""
 
 from __future__ import annotations
 
@@ -191,6 +191,57 @@ for _command, _action, _help in (
     ),
 ):
     add_command(_command, _action, _help)
+
+
+@app.command(epilog='Example: hsfiq participant note p7.form_1.3 "the query makes no sense"')
+def note(
+    ctx: typer.Context,
+    about: Annotated[str, typer.Argument(help="A participant, or an answer: p7 or p7.form_1.3.")],
+    text: Annotated[str, typer.Argument(help="The note; without it, the notes are listed.")] = "",
+    delete: Annotated[
+        int | None, typer.Option(metavar="N", help="Delete the note with this number.")
+    ] = None,
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a note about a participant or an answer, list or delete the notes."""
+    from hsfiq.actors import command_line
+    from hsfiq.collect.review import add_note, delete_note, notes_about
+
+    actor = command_line()
+    with open_chosen(ctx, database, create=False).writing() as session:
+        row = chosen_study(session, study)
+        if delete is not None:
+            delete_note(session, row, actor, delete, may_delete_all=True)
+        if text:
+            add_note(session, row, actor, about, text, datetime.now(UTC))
+        notes = [
+            {"number": each.id, "by": each.written_by, "text": each.text}
+            for each in notes_about(session, row, about)
+        ]
+    lines = table_text(("number", "by", "note"), [tuple(each.values()) for each in notes])
+    print_result({"about": about, "notes": notes}, lines or "no note", as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq participant review p7.form_1.3")
+def review(
+    ctx: typer.Context,
+    answer: Annotated[str, typer.Argument(help="The answer, such as p7.form_1.3.")],
+    again: Annotated[bool, typer.Option("--again", help="Show it as not looked at.")] = False,
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Mark a flagged or commented answer as looked at."""
+    from hsfiq.actors import command_line
+    from hsfiq.collect.review import mark_reviewed
+
+    with open_chosen(ctx, database, create=False).writing() as session:
+        row, now = chosen_study(session, study), datetime.now(UTC)
+        mark_reviewed(session, row, command_line(), answer, now, done=not again)
+    result = {"answer": answer, "done": not again}
+    print_result(result, f"{answer}: {'to do' if again else 'done'}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq participant release --minutes 5")

@@ -69,6 +69,26 @@ def preview(
     print_result(result, f"{link}\nvalid until {expires}", as_json=as_json)
 
 
+@app.command(epilog="Example: hsfiq study unblind autumn")
+def unblind(
+    ctx: typer.Context,
+    name: StudyName,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show results by system in the browser before the study is closed.
+
+    It is recorded, and nobody can undo it.
+    """
+    from hsfiq.actors import command_line
+    from hsfiq.collect.review import unblind as show_results
+
+    with open_chosen(ctx, database, create=False).writing() as session:
+        show_results(session, chosen_study(session, name), command_line(), datetime.now(UTC))
+    line = f"study {name}: results by system are shown from now on"
+    print_result({"study": name, "hidden": False}, line, as_json=as_json)
+
+
 @app.command(epilog="Example: hsfiq study edit autumn study.toml --dry-run")
 def edit(
     ctx: typer.Context,

@@ -22,6 +22,7 @@ from sqlalchemy import (
     extract,
     false,
     func,
+    literal,
     or_,
     select,
     union,
@@ -605,8 +606,8 @@ N_ANSWERED = (
 def state_of(study: Study, now: datetime) -> ColumnElement[str]:
     """One of `STATES` for each participant: `standing_of` in the database's words.
 
-    Whoever has stopped may still come back; their lease has run out. Whoever came from Prolific and
-    has finished waits for a decision.
+    Whoever has stopped may still come back; their lease has run out. Whoever has finished waits for
+    a decision, unless the answers were imported or simulated.
     """
     is_open = HAS_OPEN_QUESTIONS
     if asks_at_end(StudyRow.of(study)):
@@ -621,7 +622,7 @@ def state_of(study: Study, now: datetime) -> ColumnElement[str]:
         *((Participant.status == status, state) for status, state in OF_STATUS.items()),
         (~HAS_QUESTIONS, invited),
         (is_open, on_the_way),
-        (and_(Participant.source == "prolific", ~IS_DECIDED), "to decide"),
+        (literal(study.origin == "collected") & ~IS_DECIDED, "to decide"),
         else_="finished",
     )
 
@@ -844,7 +845,7 @@ def can_be(state: str, study: Study, now: datetime) -> Iterator[ColumnElement[bo
     statuses = {each: status for status, each in OF_STATUS.items()} | {"withdrew": "returned"}
     yield Participant.status == statuses.get(state, "active")
     if state == "to decide":
-        yield from (Participant.source == "prolific", ~IS_DECIDED)
+        yield ~IS_DECIDED
     if state in ("answering", "stopped"):
         is_over = lease_expired(study, now)
         yield is_over if state == "stopped" else ~is_over

@@ -445,17 +445,21 @@ def add_note(
     text = text.strip()
     if is_blank(text) or len(text) > LONGEST_NOTE or not is_storable_text(text):
         raise Refused(f"a note is a text of 1 to {LONGEST_NOTE:,} characters")
-    question = find_question(session, study, about)
-    if question is None:
-        person: int | None = by_name(session, study, about).id
-    else:
-        person = session.get_one(Question, question).form.participant_id
+    person, question = subject_of(session, study, about)
     record(session, actor, Action.PARTICIPANT_NOTE, study=study.name, about=about)
     note = AnswerNote(
         study_id=study.id, participant_id=person, question_id=question, text=text,
         written_by=actor.name, written_at=now,
     )  # fmt: skip
     return added(session, note)
+
+
+def subject_of(session: Session, study: Study, about: str) -> tuple[int | None, int | None]:
+    """The keys of a participant, and of the answer if `about` is one; or `Refused`."""
+    question = find_question(session, study, about)
+    if question is None:
+        return by_name(session, study, about).id, None
+    return session.get_one(Question, question).form.participant_id, question
 
 
 def delete_note(
@@ -480,6 +484,13 @@ def notes_on(session: Session, study: Study, people: Iterable[int]) -> Sequence[
         .where(AnswerNote.study_id == study.id, AnswerNote.participant_id.in_(people))
         .order_by(AnswerNote.id)
     ).all()
+
+
+def notes_about(session: Session, study: Study, about: str) -> list[AnswerNote]:
+    """The notes on a participant and their answers, or on one answer."""
+    person, question = subject_of(session, study, about)
+    notes = notes_on(session, study, [person or 0])
+    return [note for note in notes if question in (None, note.question_id)]
 
 
 def mark_reviewed(
