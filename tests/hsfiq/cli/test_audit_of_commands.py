@@ -132,7 +132,7 @@ WHOLE: list[Line] = [
     ("secret rotate secret --forget", "secret.rotate", None, "the last key is not valid any more"),
     ("db backup backup", "db.backup", None, ""),
     ("db copy $DATABASE sqlite:///copied.db", "db.copy", None, "to another database"),
-    ("audit export log.jsonl --study autumn", "audit.export", "autumn", "26 entries"),
+    ("audit export log.jsonl --study autumn", "audit.export", "autumn", "29 entries"),
     ("audit prune --before 2020-01-01", "audit.prune", None,
      "0 entries before 2020-01-01T00:00:00Z"),
 ]  # fmt: skip
