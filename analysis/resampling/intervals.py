@@ -128,7 +128,7 @@ def student_ends(
 
 
 def rate_of_clusters(won: Sequence[float], sizes: Sequence[int]) -> tuple[float, float]:
-    """A rate and half of Student's interval, from what each cluster has won of how many.
+    """A rate and half the length of its interval, from what each cluster has won of how many.
 
     NaN is what is not known: both without clusters, the half with one.
     """
@@ -137,7 +137,8 @@ def rate_of_clusters(won: Sequence[float], sizes: Sequence[int]) -> tuple[float,
         return UNDEFINED, UNDEFINED
     share = float(numbers.sum() / counts.sum())
     spread = mean_spread((numbers - share * counts) / counts.sum(), counts)
-    return share, student_ends(share, spread)[1] - share
+    low, high = student_ends(share, spread, RATE)
+    return share, (high - low) / 2
 
 
 # Confidence intervals: their ends and method, the same record for every statistic.

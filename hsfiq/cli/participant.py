@@ -277,6 +277,93 @@ def release(
     print_result({"study": name, "released": released}, line, as_json=as_json)
 
 
+class Decided(StrEnum):
+    """What can be decided about a participant's pay."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    ASK = "ask"
+    UNDO = "undo"
+
+
+@app.command(epilog="Example: hsfiq participant decide p7 approve --bonus 0.50")
+def decide(
+    ctx: typer.Context,
+    participant: Annotated[str, typer.Argument(help=PARTICIPANT_HELP)],
+    pay: Annotated[Decided, typer.Argument(help="`ask` sends a message and leaves it open.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="What they read.")] = "",
+    bonus: Annotated[str, typer.Option(metavar="AMOUNT", help="Beside the pay.")] = "",
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Decide on the pay of a participant who has finished.
+
+    `payout` and `hsfiq prolific approve` follow it; `undo` is possible until Prolific knows.
+    """
+    from hsfiq.actors import command_line
+    from hsfiq.collect.participants import by_name_or_platform_id
+    from hsfiq.payout import cents_of, undo_decision
+    from hsfiq.payout import decide as decide_on
+
+    with open_chosen(ctx, database, create=False).writing() as session:
+        person = by_name_or_platform_id(session, chosen_study(session, study), participant)
+        if pay == Decided.UNDO:
+            undo_decision(session, command_line(), person)
+        else:
+            words: dict[str, str] = {"pay": pay.value, "reason": reason}
+            cents = cents_of(bonus) if bonus else 0
+            now = datetime.now(UTC)
+            decide_on(session, command_line(), person, now, bonus=cents, **words)
+        result = {"study": person.study.name, "participant": person.name, "decided": pay.value}
+    print_result(result, f"participant {result['participant']}: {pay.value}", as_json=as_json)
+
+
+@app.command(epilog="Example: hsfiq participant exclude-by-rule --checks 1 --seconds 6 --dry-run")
+def exclude_by_rule(
+    ctx: typer.Context,
+    checks: Annotated[
+        str | None, typer.Option(metavar="N", help="Who failed more checks than this.")
+    ] = None,
+    seconds: Annotated[
+        str | None, typer.Option(metavar="S", help="Whose median for a question is less.")
+    ] = None,
+    side: Annotated[
+        str | None, typer.Option(metavar="%", help="Who prefers one side more often.")
+    ] = None,
+    doubtful: Annotated[
+        str | None,
+        typer.Option(metavar="%", help="Who flags, or contradicts themselves, more often."),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Let them count again.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print whom.")] = False,
+    study: StudyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Exclude everybody who is beyond a limit.
+
+    Releases name the rule, and whether it was fixed before the launch.
+    """
+    from hsfiq.actors import command_line
+    from hsfiq.collect.owner import apply_rule, left_out_by, undo_rule
+    from hsfiq.study.filters import described, read_limits
+
+    given = {"checks": checks, "seconds": seconds, "side": side, "doubtful": doubtful}
+    limits = read_limits({name: text for name, text in given.items() if text is not None})
+    with open_chosen(ctx, database, create=False).writing() as session:
+        row = chosen_study(session, study)
+        if dry_run:
+            names = [each.person.name for each in left_out_by(session, row, limits)]
+        elif undo:
+            names = undo_rule(session, row, described(limits), command_line())
+        else:
+            names = apply_rule(session, row, limits, command_line())
+        result = {"study": row.name, "rule": described(limits), "participants": names}
+    line = f"{count_text(len(names), 'participant')}: {', '.join(names)}".rstrip(": ")
+    print_result(result, line, as_json=as_json)
+
+
 class PayoutPlatform(StrEnum):
     """The platforms for which there are payment lists."""
 

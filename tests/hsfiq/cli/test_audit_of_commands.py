@@ -118,8 +118,10 @@ PROLIFIC: list[Line] = [
     ("prolific publish --yes", "prolific.publish", "small", ""),
     ("prolific pause", "prolific.pause", "small", ""),
     ("prolific sync", "participant.return", "small", "p2"),
+    ("participant decide p1 approve", "participant.decide", "small", "p1: approve"),
     ("prolific approve --yes", "prolific.approve", "small", "p1: 1.00 GBP"),
     ("prolific bonus --bonus-per-question 0.05 --yes", "prolific.bonus", "small", "p1: 0.20 GBP"),
+    ("participant exclude-by-rule --seconds 999", "participant.exclude", "small", "p1"),
 ]  # fmt: skip
 
 WHOLE: list[Line] = [

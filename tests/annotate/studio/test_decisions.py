@@ -1,0 +1,536 @@
+"""Deciding on people on the page Watch: pay, results, and rules for leaving people out."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from random import Random
+from statistics import median
+from threading import Event
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+
+from hsfiq.actors import Actor, Role
+from hsfiq.annotate.studio import decisions
+from hsfiq.annotate.studio.decisions import moves_without
+from hsfiq.answer_rules import Times, contradicts
+from hsfiq.audit import Selection, entries
+from hsfiq.collect import participants
+from hsfiq.collect.asked_questions import mark_served, steps_of
+from hsfiq.collect.owner import left_out_by
+from hsfiq.collect.participant_row import read_row
+from hsfiq.collect.progress import answers_of
+from hsfiq.collect.studies import list_studies
+from hsfiq.db.engine import Database
+from hsfiq.db.studio_tables import Job
+from hsfiq.db.tables import Message, Participant, Payment, StatusChange, Study
+from hsfiq.jobs import Worker
+from hsfiq.study.config import Checks
+from hsfiq.study.filters import read_limits
+from tests.annotate.owner.studies_in_progress import add_account, log_in, set_owner, submit
+from tests.annotate.served_studies import Place, all_of, make_study, plain_browser
+from tests.prolific_server import STUDY, TOKEN, FakeProlific, prolific_server
+from tests.studies import pair_answer
+
+LONG = "Both attention checks were failed, and questions were answered in 4 seconds on average. " * 2
+N_PEOPLE = 6
+"""All have finished but the last; p2 and p5 are careless."""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[Database]:
+    database = make_study(
+        Place(tmp_path),
+        queries=24,
+        annotators_per_query=2,
+        recruitment={"mode": "prolific", "completion_code": "D0NE", "max_failed_checks": 1},
+        checks=Checks(arithmetic=False, repeated=1),
+    )
+    set_owner(database)
+    now, rng = datetime.now(UTC), Random(3)
+    with database.writing() as session:
+        row = list_studies(session)[0]
+        row.platform_study_id = STUDY
+        for number in range(1, N_PEOPLE + 1):
+            person = participants.enrol(
+                session, row.id, now=now, source="prolific", external_id=f"person-{number}"
+            )
+            participants.consent(person, now=now)
+            person.practised_at = now
+            seat = read_row(session, person.token_hash)
+            for step in steps_of(session, seat.id).steps:
+                if number == N_PEOPLE and step.number > 2:
+                    break
+                mark_served(session, step.question_id, now)
+                careless = number in (2, 5)
+                preferred = 1 if careless else rng.choice([1, 2])
+                scores = (3, 3) if careless else ((5, 2) if preferred == 1 else (2, 5))
+                if number == 4 and rng.random() < 0.7:
+                    scores = scores[::-1]
+                times = Times(None, None, now, 3.0 if careless else 20.0 + number)
+                answer = pair_answer(*scores, preferred, irrelevant=False, times=times)
+                submit(session, seat, step.question_id, answer, 0)
+            seat.store(session)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def owner(study: Database) -> TestClient:
+    browser = plain_browser(study)
+    assert log_in(browser).status_code == 303
+    return browser
+
+
+@pytest.fixture
+def prolific(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProlific]:
+    monkeypatch.setattr("hsfiq.prolific_api.SHORTEST_WAIT", 0.01)
+    with prolific_server() as fake:
+        fake.add_study()
+        for number in range(1, N_PEOPLE + 1):
+            fake.add(f"person-{number}", "AWAITING REVIEW")
+        monkeypatch.setenv("HSFIQ_PROLIFIC_URL", fake.url)
+        monkeypatch.setenv("HSFIQ_PROLIFIC_TOKEN", TOKEN)
+        yield fake
+
+
+WATCH = "/owner/study/1/watch"
+
+
+def act(browser: TestClient, name: str, query: str = "", **given: Any) -> Any:
+    return browser.post(f"{WATCH}{query}", json={"act": name, **given})
+
+
+def done(browser: TestClient, name: str, query: str = "", **given: Any) -> Mapping[str, Any]:
+    reply = act(browser, name, query, **given)
+    assert reply.status_code == 200, reply.text
+    result: Mapping[str, Any] = reply.json()
+    return result
+
+
+def undo(browser: TestClient, reply: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = dict(reply["undo"])
+    return done(browser, given.pop("act"), **given)
+
+
+def refused(browser: TestClient, name: str, query: str = "", **given: Any) -> str:
+    reply = act(browser, name, query, **given)
+    assert reply.status_code in (403, 404, 409, 422), reply.text
+    error: str = reply.json()["error"]
+    assert error
+    assert "\n" not in error
+    return error
+
+
+def status(database: Database, name: str) -> str:
+    return all_of(database, select(Participant.status).where(Participant.name == name))[0]
+
+
+def payments(database: Database) -> list[tuple[str, str, int, str]]:
+    rows = select(Participant.name, Payment.kind, Payment.cents, Payment.state)
+    with database.reading() as session:
+        found = session.execute(rows.join(Payment).order_by(Payment.id))
+        return [(name, kind, cents, state) for name, kind, cents, state in found]
+
+
+def audited(database: Database) -> list[tuple[str, str, str]]:
+    with database.reading() as session:
+        return [
+            (entry.actor, entry.action, entry.about)
+            for entry in entries(session, Selection())
+            if entry.action.startswith(("participant", "study", "prolific"))
+        ]
+
+
+def jobs(database: Database) -> list[Job]:
+    return all_of(database, select(Job).order_by(Job.id))
+
+
+def run_jobs(database: Database) -> None:
+    """Run what waits, as the server does, at once."""
+    with database.writing() as session:
+        for job in session.scalars(select(Job).where(Job.state == "waiting")):
+            job.not_before = datetime.now(UTC)
+    worker = Worker(database, Event())
+    while (job := worker.next_job()) is not None:
+        worker.run_job(job)
+
+
+def decision(pay: str, answers: str = "count", **given: str) -> dict[str, str]:
+    return {"pay": pay, "answers": answers, "person": "p1", **given}
+
+
+# Decisions on one person.
+
+
+@pytest.mark.parametrize(
+    ("given", "paid", "after"),
+    [
+        (decision("approve"), [("approve", 0)], "active"),
+        (decision("approve", "out", reason="a friend"), [("approve", 0)], "excluded"),
+        (decision("bonus", bonus="0,50"), [("approve", 0), ("bonus", 50)], "active"),
+        (decision("reject", "out", reason=LONG), [("reject", 0)], "excluded"),
+        (decision("reject", reason=LONG), [("reject", 0)], "active"),
+    ],
+)
+def test_pay_and_results_are_decided_and_undone(
+    study: Database,
+    owner: TestClient,
+    given: dict[str, str],
+    paid: list[tuple[str, int]],
+    after: str,
+) -> None:
+    before = owner.get(f"{WATCH}?person=p1").text
+    assert 'id="decide-p1"' in before
+    reply = done(owner, "decide", "?person=p1&q=p", **given)
+    assert reply["go"] == "?person=p2&q=p"
+    assert payments(study) == [("p1", kind, cents, "recorded") for kind, cents in paid]
+    assert status(study, "p1") == after
+    shown = owner.get(f"{WATCH}?person=p1").text
+    assert 'id="decided-p1"' in shown
+    assert jobs(study) == []  # this server has no token
+    again = act(owner, "decide", **given)
+    assert (again.status_code, payments(study)) == (
+        409, [("p1", kind, cents, "recorded") for kind, cents in paid]
+    )  # fmt: skip
+    undo(owner, reply)
+    assert (payments(study), status(study, "p1")) == ([], "active")
+    assert all_of(study, select(Message)) == []
+    assert 'id="decide-p1"' in owner.get(f"{WATCH}?person=p1").text
+    assert "nothing to undo" in refused(owner, "undecide", people="p1")
+    names = [(action, about) for _, action, about in audited(study)]
+    assert ("participant.decide", "p1: undone") in names
+    assert {actor for actor, *_ in audited(study)} == {"owner"}
+
+
+def test_asking_again_sends_a_message_and_leaves_the_decision_open(
+    study: Database, owner: TestClient
+) -> None:
+    given = decision("ask", "out", message="Which lamp did you mean?")
+    reply = done(owner, "decide", **given)
+    assert [each.text for each in all_of(study, select(Message))] == ["Which lamp did you mean?"]
+    assert (payments(study), status(study, "p1")) == ([], "active")
+    assert ("owner", "study.message", "p1") in audited(study)
+    undo(owner, reply)
+    assert all_of(study, select(Message)) == []
+    done(owner, "decide", **given)
+    with study.writing() as session:
+        message = session.scalars(select(Message)).one()
+        person = session.scalars(select(Participant).where(Participant.name == "p1")).one()
+        from hsfiq.collect.messages import mark_seen  # noqa: PLC0415
+
+        mark_seen(session, person.id, [message.id], datetime.now(UTC))
+    assert "has read" in refused(owner, "undecide", people="p1", asked=True)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        decision("reject", reason="short"),
+        decision("reject", reason=" " * 200),
+        decision("ask"),
+        decision("ask", message="\0"),
+        decision("bonus", bonus=""),
+        decision("bonus", bonus="-1"),
+        decision("bonus", bonus="1e9"),
+        decision("bonus", bonus="NaN"),
+        decision("bonus", bonus="0.001"),
+        decision("bonus", bonus="1e999999999"),
+        decision("pay"),
+        decision("approve", "maybe"),
+        decision("approve", person="p6"),
+        decision("approve", person="p99"),
+        decision("approve", person="../p1"),
+        {"pay": 1, "answers": "count", "person": "p1"},
+        {"pay": "approve", "answers": ["out"], "person": "p1"},
+        {"pay": "approve", "answers": "count", "person": {"a": 1}},
+        {},
+    ],
+)
+def test_what_cannot_be_decided_is_refused_in_one_line(
+    study: Database, owner: TestClient, given: dict[str, Any]
+) -> None:
+    refused(owner, "decide", **given)
+    assert (payments(study), all_of(study, select(Message)), jobs(study)) == ([], [], [])
+    assert set(all_of(study, select(Participant.status))) == {"active"}
+    assert audited(study) == []
+
+
+def test_answers_can_be_left_out_of_somebody_who_has_not_finished(
+    study: Database, owner: TestClient
+) -> None:
+    assert "every question is answered" in owner.get(f"{WATCH}?person=p6").text
+    reply = done(owner, "decide", person="p6", pay="", answers="out")
+    assert (status(study, "p6"), reply["go"]) == ("excluded", "")
+    undo(owner, reply)
+    assert status(study, "p6") == "active"
+    assert "nothing to undo" in refused(owner, "undecide", people="p6", before="active")
+
+
+def test_the_last_decision_leads_to_the_first_who_waits(study: Database, owner: TestClient) -> None:
+    for name, following in (("p5", "p1"), ("p1", "p2"), ("p2", "p3"), ("p3", "p4"), ("p4", "p4")):
+        reply = done(owner, "decide", **decision("approve", person=name))
+        assert reply["go"] == f"?person={following}"
+
+
+def test_only_owners_decide(study: Database) -> None:
+    for name, role, may_see in (("ana", Role.ANALYST, True), ("hal", Role.HELPER, False)):
+        add_account(study, name, role)
+        browser = plain_browser(study)
+        log_in(browser, name=name)
+        page = browser.get(f"{WATCH}?person=p1&rule-seconds=1&seconds=9")
+        assert (page.status_code == 200) is may_see
+        assert "data-act=" not in page.text
+        for act_name in decisions.ACTS:
+            assert act(browser, act_name, **decision("approve")).status_code == 403
+        assert browser.get("/owner/study/1/pay.csv").status_code == 403
+    assert plain_browser(study).get("/owner/study/1/pay.csv").status_code != 200
+    assert (payments(study), audited(study)) == ([], [])
+
+
+def test_other_origins_decide_nothing(study: Database, owner: TestClient) -> None:
+    reply = owner.post(
+        WATCH, json={"act": "decide", **decision("approve")}, headers={"Origin": "https://evil.org"}
+    )
+    assert reply.status_code == 403
+    assert payments(study) == []
+
+
+# Prolific.
+
+
+def test_prolific_is_told_later_and_once(
+    study: Database, owner: TestClient, prolific: FakeProlific
+) -> None:
+    done(owner, "decide", **decision("bonus", bonus="0.50"))
+    (job,) = jobs(study)
+    assert timedelta(minutes=9) < job.not_before - datetime.now(UTC) <= timedelta(minutes=10)
+    assert "Prolific is told in 10 minutes" in owner.get(f"{WATCH}?person=p1").text
+    assert Worker(study, Event()).next_job() is None  # not yet
+    run_jobs(study)
+    assert prolific.ledger == [("approve", "s-person-1", 450)]
+    assert payments(study) == [
+        ("p1", "approve", 450, "confirmed"), ("p1", "bonus", 50, "confirmed"),
+    ]  # fmt: skip
+    with study.writing() as session:  # as if the server had been killed at the end
+        session.scalars(select(Job)).one().state = "waiting"
+        session.scalars(select(Job)).one().step = 0
+    run_jobs(study)
+    assert prolific.paid("approve") == {"s-person-1": 1}
+    page = owner.get(f"{WATCH}?person=p1").text
+    assert "Paid on Prolific: £5.00." in page
+    assert "told about p1 already" in refused(owner, "undecide", people="p1")
+    assert ("owner", "prolific.bonus", "p1: 0.50 GBP") in audited(study)
+    assert [about for _, action, about in audited(study) if action == "prolific.approve"] == [
+        "p1: 4.50 GBP"
+    ]
+
+
+def test_a_payment_is_undone_before_it_leaves(
+    study: Database, owner: TestClient, prolific: FakeProlific
+) -> None:
+    reply = done(owner, "decide", **decision("reject", "out", reason=LONG))
+    undo(owner, reply)
+    assert [job.state for job in jobs(study)] == ["stopped"]
+    run_jobs(study)
+    assert prolific.sent() == []
+    done(owner, "decide", **decision("reject", "out", reason=LONG))
+    with study.writing() as session:
+        session.scalars(select(Job).where(Job.state == "waiting")).one().state = "running"
+    assert "being told" in refused(owner, "undecide", people="p1")
+    assert [kind for _, kind, *_ in payments(study)] == ["reject"]
+
+
+def test_a_rejection_has_the_reason_and_what_prolific_refuses_can_be_sent_again(
+    study: Database, owner: TestClient, prolific: FakeProlific
+) -> None:
+    prolific.submissions["s-person-1"]["status"] = "ACTIVE"
+    done(owner, "decide", **decision("reject", reason=LONG))
+    run_jobs(study)
+    assert prolific.ledger == []
+    prolific.submissions["s-person-1"]["status"] = "AWAITING REVIEW"
+    prolific.forced = [("transition", "lost")] * 9
+    with study.writing() as session:
+        session.scalars(select(Job)).one().state = "failed"
+    assert "Try again" in owner.get(f"{WATCH}?person=p1").text
+    done(owner, "send-again", person="p1")
+    run_jobs(study)
+    assert prolific.paid("reject") == {"s-person-1": 1}
+    refused(owner, "send-again", person="p2")
+
+
+def test_a_decision_that_is_undone_after_the_plan_is_not_sent(
+    study: Database, owner: TestClient, prolific: FakeProlific
+) -> None:
+    from hsfiq.prolific import Counterpart  # noqa: PLC0415
+    from hsfiq.prolific_api import Access, Prolific  # noqa: PLC0415
+    from hsfiq.prolific_payments import Plan, review  # noqa: PLC0415
+
+    reply = done(owner, "decide", **decision("approve"))
+
+    def confirm(plan: Plan) -> bool:
+        assert [due.participant for due in plan.due] == ["p1"]
+        undo(owner, reply)
+        return True
+
+    with Prolific(Access.required()) as client:
+        at = Counterpart(study, client, "telltale-study", Actor("test"), ["p1", "p2"])
+        plan = review(at, confirm, rejects=True, screen_out_cents=None)
+    assert (plan.done, prolific.ledger, payments(study)) == ({}, [], [])
+
+
+def test_everybody_who_passed_is_paid_together(
+    study: Database, owner: TestClient, prolific: FakeProlific
+) -> None:
+    page = owner.get(WATCH).text
+    assert 'data-act="pay-all" data-n="3"' in page  # p2 and p5 failed two checks
+    assert "look again" in refused(owner, "pay-all", n=2)
+    refused(owner, "pay-all", n="many")
+    reply = done(owner, "pay-all", n=3)
+    assert {name for name, *_ in payments(study)} == {"p1", "p3", "p4"}
+    undo(owner, {"undo": {"act": "undecide", "people": "p3"}})
+    run_jobs(study)
+    assert prolific.paid("approve") == {"s-person-1": 1, "s-person-4": 1}
+    assert "already" in refused(owner, "undecide", people=reply["undo"]["people"])
+    assert ("owner", "participant.decide", "3 participants: approve") in audited(study)
+
+
+def test_the_pay_list_has_everybody_and_the_decision(study: Database, owner: TestClient) -> None:
+    done(owner, "decide", **decision("bonus", "out", bonus="0.5"))
+    done(owner, "decide", **decision("reject", person="p2", reason="=1+1 " * 30))
+    reply = owner.get("/owner/study/1/pay.csv")
+    rows = {row["participant"]: row for row in csv.DictReader(StringIO(reply.text))}
+    assert list(rows) == ["p1", "p2", "p3", "p4", "p5"]
+    assert [(row["pay"], row["bonus"], row["answers"]) for row in rows.values()] == [
+        ("approve", "0.50", "left out"), ("reject", "0.00", "count"),
+        *([("to decide", None, "count")] * 3),
+    ]  # fmt: skip
+    assert not rows["p2"]["reason"].startswith("=")
+    assert ("owner", "participant.payout", "all") in audited(study)
+
+
+# Rules.
+
+RULE = "?rule-checks=1&checks=1&rule-seconds=1&seconds=6&rule-doubtful=1&doubtful=30"
+
+
+def test_a_rule_is_tried_applied_and_undone(study: Database, owner: TestClient) -> None:
+    page = owner.get(f"{WATCH}{RULE}").text
+    assert "This rule would leave out 3 people" in page
+    assert "not shown while results by system are hidden" in page
+    assert "telltale-alpha" not in page
+    assert "now leaves out 3" in refused(owner, "apply", RULE, n=2)
+    reply = done(owner, "apply", RULE, n=3)
+    assert [status(study, f"p{n}") for n in (1, 2, 3, 4, 5)] == [
+        "active", "excluded", "active", "excluded", "excluded",
+    ]  # fmt: skip
+    assert "This rule would leave out nobody." in reply["page"]
+    assert "rule made after answers came: more than 1 failed checks" in owner.get(
+        f"{WATCH}?person=p2"
+    ).text
+    kept = all_of(study, select(StatusChange.rule))
+    assert {rule["declared"] for rule in kept if rule} == {False}
+    undo(owner, reply)
+    assert set(all_of(study, select(Participant.status))) == {"active"}
+    done(owner, "unapply", rule="no such rule")
+    assert [action for _, action, _ in audited(study)] == [
+        *["participant.exclude"] * 3, *["participant.resume"] * 3
+    ]  # fmt: skip
+
+
+def test_a_rule_that_was_fixed_before_the_launch_says_so(
+    study: Database, owner: TestClient
+) -> None:
+    reply = done(owner, "apply", "?rule-checks=1&checks=1", n=2)
+    assert reply["undo"]["rule"] == "more than 1 failed checks"
+    assert "rule fixed before the launch" in owner.get(f"{WATCH}?person=p2").text
+
+
+def test_moves_are_shown_once_results_are(study: Database, owner: TestClient) -> None:
+    with study.writing() as session:
+        list_studies(session)[0].status = "closed"
+    assert "telltale-alpha against telltale-beta" in owner.get(f"{WATCH}{RULE}").text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?rule-checks=1&checks=", "?rule-checks=1&checks=x", "?rule-seconds=1&seconds=-1",
+        "?rule-side=1&side=nan", "?rule-side=1&side=101", "?rule-doubtful=1&doubtful=1e999",
+        "?rule-checks=1", "?rule-side=1&side=%3Cscript%3E",
+    ],
+)  # fmt: skip
+def test_a_wrong_limit_is_refused(study: Database, owner: TestClient, query: str) -> None:
+    page = owner.get(f"{WATCH}{query}")
+    assert page.status_code == 200
+    assert "is no number from 0 to" in page.text
+    assert "<script>" not in page.text.partition("<main")[2]
+    refused(owner, "apply", query, n=0)
+    refused(owner, "apply", "", n=0)
+    assert audited(study) == []
+
+
+def test_figures_of_a_rule_equal_a_slow_computation(study: Database) -> None:
+    """Each figure anew from the single answers, in Python."""
+    limits = read_limits({"seconds": "6", "side": "90", "doubtful": "30"})
+    with study.reading() as session:
+        row = session.scalars(select(Study)).one()
+        found = left_out_by(session, row, limits)
+        moves = moves_without(session, row, {each.person.id for each in found})
+        answers = answers_of(session, row)
+    own: dict[str, list[Any]] = defaultdict(list)
+    for answer in answers:
+        own[answer.participant].append(answer)
+    expected = {}
+    for name, given in own.items():
+        judged = [each for each in given if each.check is None]
+        values: dict[str, float] = {}
+        seconds = median(each.active_seconds for each in given)
+        if seconds < 6:
+            values["seconds"] = seconds
+        if len(judged) >= 5:
+            sides = [each.preferred for each in judged]
+            side = 100 * max(sides.count(1), sides.count(2)) / len(judged)
+            doubtful = [contradicts(each.preferred, *each.scores) for each in judged]
+            if side > 90:
+                values["side"] = side
+            if (share := 100 * sum(doubtful) / len(judged)) > 30:
+                values["doubtful"] = share
+        if values:
+            expected[name] = (len(judged), values)
+    assert {each.person.name: (each.n_answers, each.beyond) for each in found} == expected
+    assert len(expected) == 3
+    shares = slow_shares(study, set())
+    without = slow_shares(study, set(expected))
+    assert {(move.first, move.second) for move in moves} == shares.keys()
+    for move in moves:
+        pair = (move.first, move.second)
+        assert move.before[0] == pytest.approx(100 * shares[pair])
+        assert move.after[0] == pytest.approx(100 * without[pair])
+
+
+def slow_shares(database: Database, left_out: set[str]) -> dict[tuple[str, str], float]:
+    """By two systems, the share of preferences for the first."""
+    from hsfiq.collect.question_history import question_history  # noqa: PLC0415
+
+    won: dict[tuple[str, str], list[float]] = defaultdict(list)
+    with database.reading() as session:
+        row = session.scalars(select(Study)).one()
+        for answer in answers_of(session, row):
+            if answer.check is not None or answer.participant in left_out:
+                continue
+            history = question_history(session, row, answer.question_id)
+            first, second = map(str, history.systems)
+            if first == second:
+                continue
+            share = {0: 0.5, 1: 1.0, 2: 0.0}[answer.preferred or 0]
+            pair = (min(first, second), max(first, second))
+            won[pair].append(share if pair == (first, second) else 1 - share)
+    return {pair: sum(shares) / len(shares) for pair, shares in won.items()}
