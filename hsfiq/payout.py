@@ -250,11 +250,11 @@ def cents_of(text: str) -> int:
     """An amount such as 0.50 or 0,5 in cents; `Refused` if it is none."""
     try:
         cents = Decimal(text.strip().replace(",", ".")) * 100
+        if 0 < cents <= LARGEST_BONUS and cents == int(cents):
+            return int(cents)
     except ArithmeticError:
-        cents = Decimal(0)
-    if not 0 < cents <= LARGEST_BONUS or cents != int(cents):
-        raise Refused(f"{text[:40]!r} is no amount from 0.01 to {LARGEST_BONUS // 100:,}")
-    return int(cents)
+        pass
+    raise Refused(f"{text[:40]!r} is no amount from 0.01 to {LARGEST_BONUS // 100:,}")
 
 
 PAY_COLUMNS = (

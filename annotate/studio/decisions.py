@@ -25,8 +25,8 @@ from hsfiq.collect.owner import applied_rules, apply_rule, left_out_by, undo_rul
 from hsfiq.collect.participant_row import ANSWER_COUNTS
 from hsfiq.collect.participants import by_name
 from hsfiq.collect.progress import participants_of
-from hsfiq.collect.review import wins_of_people
-from hsfiq.db.studio_tables import Job, Unblinding
+from hsfiq.collect.review import hides_results, wins_of_people
+from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Form, Participant, Payment, Study
 from hsfiq.errors import HsfiqError, Refused, UnreadableInput
 from hsfiq.jobs import add_job, ask_to_stop, try_again
@@ -70,7 +70,7 @@ def reward_of(session: Session, study: Study) -> tuple[int, str] | None:
     """Prolific's reward in cents and its currency, as soon as somebody was paid."""
     paid = select(Payment.cents, Payment.currency).join(Participant).order_by(Payment.id.desc())
     paid = paid.where(Participant.study_id == study.id, Payment.kind == "approve")
-    return session.execute(paid.where(Payment.cents > 0).limit(1)).tuples().first()
+    return session.execute(paid.where(Payment.cents > 0).limit(1)).first()
 
 
 def tells_prolific(study: Study) -> bool:
@@ -218,8 +218,13 @@ def pay_everybody(desk: Desk) -> Said:
 
 def send_again(desk: Desk) -> Said:
     with desk.database.writing() as session:
-        job = payment_job(session, by_name(session, study_at(desk, session), desk.text("person")))
-        try_again(session, job.id if job else 0)
+        study = study_at(desk, session)
+        person = by_name(session, study, desk.text("person"))
+        job = payment_job(session, person)
+        if job is not None and job.state == "done":  # Prolific had no submission to review
+            add_payment(session, desk, study, [person], f"pay {person.id}")
+        else:
+            try_again(session, job.id if job else 0)
     return Said(desk.t("It is sent to Prolific again."))
 
 
@@ -258,11 +263,10 @@ def rule_of(desk: Desk, study: Study) -> Mapping[str, object]:
         "is_prolific": tells_prolific(study),
     }
     with desk.database.reading() as session:
-        shown = session.scalar(select(Unblinding.id).where(Unblinding.study_id == study.id))
         rules = applied_rules(session, study)
         n_passed, reward = len(passed(session, study)), reward_of(session, study)
         values |= {
-            "hidden": study.origin == "collected" and study.status != "closed" and shown is None,
+            "hidden": hides_results(session, study),
             "applied": {rule: len(people) for rule, people in rules.items()},
             "n_passed": n_passed,
             "sum": money(reward[0] * n_passed, reward[1]) if reward else "",

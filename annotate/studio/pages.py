@@ -28,5 +28,5 @@ def add_studio(app: FastAPI, services: Services, identities: Identities) -> None
     people.add_links(app, studio)
     add_rehearsal(app, studio)
     add_results(app, studio)
-    add_watch(app, studio)
     add_pay_list(app, studio)
+    add_watch(app, studio)

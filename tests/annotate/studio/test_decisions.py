@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -35,19 +36,42 @@ from hsfiq.jobs import Worker
 from hsfiq.study.config import Checks
 from hsfiq.study.filters import read_limits
 from tests.annotate.owner.studies_in_progress import add_account, log_in, set_owner, submit
-from tests.annotate.served_studies import Place, all_of, make_study, plain_browser
-from tests.prolific_server import STUDY, TOKEN, FakeProlific, prolific_server
+from tests.annotate.served_studies import Place, ReusedStudy, all_of, browser_of, make_study
+from tests.prolific_server import LATER_SECONDS, STUDY, TOKEN, FakeProlific, prolific_server
 from tests.studies import pair_answer
 
-LONG = "Both attention checks were failed, and questions were answered in 4 seconds on average. " * 2
+LONG = (
+    "Both attention checks were failed, and questions were answered in 4 seconds on average. " * 2
+)
 N_PEOPLE = 6
 """All have finished but the last; p2 and p5 are careless."""
 
 
+@pytest.fixture(scope="session")
+def reused(tmp_path_factory: pytest.TempPathFactory) -> ReusedStudy:
+    place = Place(tmp_path_factory.mktemp("decided"))
+    make_decidable(place).close()
+    return ReusedStudy(place, tmp_path_factory.mktemp("reused"))
+
+
 @pytest.fixture
-def study(tmp_path: Path) -> Iterator[Database]:
+def study(reused: ReusedStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
+    monkeypatch.setenv("HSFIQ_UPLOADS", str(tmp_path))
+    reused.restore()
+    return reused.database
+
+
+@pytest.fixture
+def owner(reused: ReusedStudy, study: Database) -> TestClient:
+    assert study
+    browser = browser_of(reused.app)
+    assert log_in(browser).status_code == 303
+    return browser
+
+
+def make_decidable(place: Place) -> Database:
     database = make_study(
-        Place(tmp_path),
+        place,
         queries=24,
         annotators_per_query=2,
         recruitment={"mode": "prolific", "completion_code": "D0NE", "max_failed_checks": 1},
@@ -78,15 +102,7 @@ def study(tmp_path: Path) -> Iterator[Database]:
                 answer = pair_answer(*scores, preferred, irrelevant=False, times=times)
                 submit(session, seat, step.question_id, answer, 0)
             seat.store(session)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def owner(study: Database) -> TestClient:
-    browser = plain_browser(study)
-    assert log_in(browser).status_code == 303
-    return browser
+    return database
 
 
 @pytest.fixture
@@ -224,7 +240,7 @@ def test_asking_again_sends_a_message_and_leaves_the_decision_open(
     with study.writing() as session:
         message = session.scalars(select(Message)).one()
         person = session.scalars(select(Participant).where(Participant.name == "p1")).one()
-        from hsfiq.collect.messages import mark_seen  # noqa: PLC0415
+        from hsfiq.collect.messages import mark_seen
 
         mark_seen(session, person.id, [message.id], datetime.now(UTC))
     assert "has read" in refused(owner, "undecide", people="p1", asked=True)
@@ -280,18 +296,18 @@ def test_the_last_decision_leads_to_the_first_who_waits(study: Database, owner: 
         assert reply["go"] == f"?person={following}"
 
 
-def test_only_owners_decide(study: Database) -> None:
+def test_only_owners_decide(reused: ReusedStudy, study: Database) -> None:
     for name, role, may_see in (("ana", Role.ANALYST, True), ("hal", Role.HELPER, False)):
         add_account(study, name, role)
-        browser = plain_browser(study)
+        browser = browser_of(reused.app)
         log_in(browser, name=name)
         page = browser.get(f"{WATCH}?person=p1&rule-seconds=1&seconds=9")
         assert (page.status_code == 200) is may_see
-        assert "data-act=" not in page.text
+        assert not [each for each in decisions.ACTS if f'data-act="{each}"' in page.text]
         for act_name in decisions.ACTS:
             assert act(browser, act_name, **decision("approve")).status_code == 403
         assert browser.get("/owner/study/1/pay.csv").status_code == 403
-    assert plain_browser(study).get("/owner/study/1/pay.csv").status_code != 200
+    assert browser_of(reused.app).get("/owner/study/1/pay.csv").status_code != 200
     assert (payments(study), audited(study)) == ([], [])
 
 
@@ -315,7 +331,8 @@ def test_prolific_is_told_later_and_once(
     assert "Prolific is told in 10 minutes" in owner.get(f"{WATCH}?person=p1").text
     assert Worker(study, Event()).next_job() is None  # not yet
     run_jobs(study)
-    assert prolific.ledger == [("approve", "s-person-1", 450)]
+    time.sleep(2 * LATER_SECONDS)
+    assert prolific.ledger == [("approve", "s-person-1", 450), ("bonus", "s-person-1", 50)]
     assert payments(study) == [
         ("p1", "approve", 450, "confirmed"), ("p1", "bonus", 50, "confirmed"),
     ]  # fmt: skip
@@ -323,7 +340,8 @@ def test_prolific_is_told_later_and_once(
         session.scalars(select(Job)).one().state = "waiting"
         session.scalars(select(Job)).one().step = 0
     run_jobs(study)
-    assert prolific.paid("approve") == {"s-person-1": 1}
+    time.sleep(2 * LATER_SECONDS)
+    assert len(prolific.ledger) == 2
     page = owner.get(f"{WATCH}?person=p1").text
     assert "Paid on Prolific: £5.00." in page
     assert "told about p1 already" in refused(owner, "undecide", people="p1")
@@ -349,29 +367,33 @@ def test_a_payment_is_undone_before_it_leaves(
 
 
 def test_a_rejection_has_the_reason_and_what_prolific_refuses_can_be_sent_again(
-    study: Database, owner: TestClient, prolific: FakeProlific
+    study: Database, owner: TestClient, prolific: FakeProlific, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prolific.submissions["s-person-1"]["status"] = "ACTIVE"
     done(owner, "decide", **decision("reject", reason=LONG))
     run_jobs(study)
+    assert "no submission of p1 that awaits a review" in owner.get(f"{WATCH}?person=p1").text
     assert prolific.ledger == []
     prolific.submissions["s-person-1"]["status"] = "AWAITING REVIEW"
-    prolific.forced = [("transition", "lost")] * 9
-    with study.writing() as session:
-        session.scalars(select(Job)).one().state = "failed"
-    assert "Try again" in owner.get(f"{WATCH}?person=p1").text
+    monkeypatch.setenv("HSFIQ_PROLIFIC_TOKEN", "expired")
+    done(owner, "send-again", person="p1")
+    run_jobs(study)
+    assert "is the token in HSFIQ_PROLIFIC_TOKEN" in owner.get(f"{WATCH}?person=p1").text
+    monkeypatch.setenv("HSFIQ_PROLIFIC_TOKEN", TOKEN)
+    prolific.forced = [("transition", "lost")]
     done(owner, "send-again", person="p1")
     run_jobs(study)
     assert prolific.paid("reject") == {"s-person-1": 1}
+    assert "Rejected on Prolific." in owner.get(f"{WATCH}?person=p1").text
     refused(owner, "send-again", person="p2")
 
 
 def test_a_decision_that_is_undone_after_the_plan_is_not_sent(
     study: Database, owner: TestClient, prolific: FakeProlific
 ) -> None:
-    from hsfiq.prolific import Counterpart  # noqa: PLC0415
-    from hsfiq.prolific_api import Access, Prolific  # noqa: PLC0415
-    from hsfiq.prolific_payments import Plan, review  # noqa: PLC0415
+    from hsfiq.prolific import Counterpart
+    from hsfiq.prolific_api import Access, Prolific
+    from hsfiq.prolific_payments import Plan, review
 
     reply = done(owner, "decide", **decision("approve"))
 
@@ -406,6 +428,7 @@ def test_the_pay_list_has_everybody_and_the_decision(study: Database, owner: Tes
     done(owner, "decide", **decision("bonus", "out", bonus="0.5"))
     done(owner, "decide", **decision("reject", person="p2", reason="=1+1 " * 30))
     reply = owner.get("/owner/study/1/pay.csv")
+    assert reply.status_code == 200, reply.text
     rows = {row["participant"]: row for row in csv.DictReader(StringIO(reply.text))}
     assert list(rows) == ["p1", "p2", "p3", "p4", "p5"]
     assert [(row["pay"], row["bonus"], row["answers"]) for row in rows.values()] == [
@@ -432,9 +455,10 @@ def test_a_rule_is_tried_applied_and_undone(study: Database, owner: TestClient) 
         "active", "excluded", "active", "excluded", "excluded",
     ]  # fmt: skip
     assert "This rule would leave out nobody." in reply["page"]
-    assert "rule made after answers came: more than 1 failed checks" in owner.get(
-        f"{WATCH}?person=p2"
-    ).text
+    assert (
+        "rule made after answers came: more than 1 failed checks"
+        in owner.get(f"{WATCH}?person=p2").text
+    )
     kept = all_of(study, select(StatusChange.rule))
     assert {rule["declared"] for rule in kept if rule} == {False}
     undo(owner, reply)
@@ -518,7 +542,7 @@ def test_figures_of_a_rule_equal_a_slow_computation(study: Database) -> None:
 
 def slow_shares(database: Database, left_out: set[str]) -> dict[tuple[str, str], float]:
     """By two systems, the share of preferences for the first."""
-    from hsfiq.collect.question_history import question_history  # noqa: PLC0415
+    from hsfiq.collect.question_history import question_history
 
     won: dict[tuple[str, str], list[float]] = defaultdict(list)
     with database.reading() as session:
