@@ -41,7 +41,7 @@ from hsfiq.study.config import config_of
 RELEASE, PUSH, SCORE, TRAIN = "release", "push", "score", "train"
 """Kinds of jobs, besides `REPORT`."""
 
-SHOWN_FOR = timedelta(days=2)
+SHOWN_FOR, NEWS = timedelta(days=2), timedelta(minutes=5)
 MOST_LOG = 6_000
 
 
@@ -60,6 +60,8 @@ class JobView:
     log: str
     has_report: bool
     study_id: int | None
+    is_news: bool
+    """Whether it has failed, or ended a short time ago."""
 
     @property
     def is_active(self) -> bool:
@@ -99,6 +101,7 @@ def view_of(desk: Desk, job: Job) -> JobView:
         without_home(database, log_of(folder, MOST_LOG)),
         first is not None,
         job.study_id,
+        job.state != "done" or job.ended_at is None or datetime.now(UTC) - job.ended_at < NEWS,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
@@ -46,7 +46,7 @@ from hsfiq.annotate.studio.shell import (
 from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Study
 from hsfiq.drafts import Content, tables_of, toml_of
-from hsfiq.errors import Refused, UnreadableInput
+from hsfiq.errors import Refused, Unavailable, UnreadableInput
 from hsfiq.jobs import (
     FOLDER,
     REPORT,
@@ -113,7 +113,7 @@ def view(desk: Desk) -> Mapping[str, object]:
             "tab": "results",
             "is_shown": is_shown,
             "computed": computed,
-            "jobs": [job for job in jobs if job.is_active or job is jobs[0]],
+            "jobs": [job for job in jobs if job.is_active or (job is jobs[0] and job.is_news)],
             "ticks": list(ticks(desk, study, computed)),
             "links": links_to_reports(session, study.id) if desk.may("manage") else [],
             "link": link,
@@ -366,46 +366,71 @@ def add_results(app: FastAPI, studio: Studio) -> None:
     def report(request: Request, job_id: int, path: str) -> Response:
         """A file of the report that a job of the study has made."""
         desk = desk_of(studio, request, Permission.READ)
-        with desk.database.reading() as session:
-            study = study_here(session, desk)
-            job = session.get(Job, job_id) if job_id < 2**31 else None
-            require_shown(session, study)
-        if job is None or job.study_id != study.id:
-            raise Refused("there is no such report")
-        return file_response(job_folder(desk.database, job.id) / REPORT, path)
+        return or_missing(lambda: file_response(report_folder(desk, job_id), path))
 
     @app.get(f"{base}/report.zip")
     def whole_report(request: Request) -> Response:
         desk = desk_of(studio, request, Permission.READ)
-        with desk.database.reading() as session:
-            study = study_here(session, desk)
-            require_shown(session, study)
-            job = newest_report(session, study.id)
-        if job is None:
-            raise Refused("there is no report yet")
-        folder, name = job_folder(desk.database, job.id) / REPORT, f"{study.name}-report"
-        return download(chunks(zip_of_folder(folder, name)), f"{name}.zip")
+        return or_missing(lambda: zipped_report(desk))
 
     @app.get(f"{base}/release/{{file}}")
     def release(request: Request, file: str) -> Response:
         """A release as NAME.zip, or its tables as NAME.xlsx."""
         desk = desk_of(studio, request, Permission.EXPORT)
-        name, _, kind = file.rpartition(".")
-        with desk.database.reading() as session:
-            found = release_here(session, desk, study_here(session, desk), name)
-        if kind == "xlsx":
-            return download([workbook(found)], file)
-        if kind == "zip":
-            return download(chunks(zip_of_folder(found.folder, name)), file)
-        raise Refused("there is no such file")
+        return or_missing(lambda: release_file(desk, file))
 
     @app.get(f"{base}/study.toml")
     def study_file(request: Request) -> Response:
         desk = desk_of(studio, request, Permission.READ)
-        with desk.database.reading() as session:
-            study = study_here(session, desk)
-            content = toml_of(Content(config=tables_of(config_of(study))))
-        return download([content.encode()], f"{study.name}.toml")
+        return or_missing(lambda: toml_file(desk))
+
+
+def or_missing(make: Callable[[], Response]) -> Response:
+    try:
+        return make()
+    except Unavailable:
+        raise
+    except Refused as error:
+        return PlainTextResponse(str(error), 404, headers=SANDBOX)
+
+
+def report_folder(desk: Desk, job_id: int | None = None) -> Path:
+    """Where a job, or else the newest one, has put a report of the study."""
+    with desk.database.reading() as session:
+        study = study_here(session, desk)
+        require_shown(session, study)
+        if job_id is None:
+            job = newest_report(session, study.id)
+        else:
+            job = session.get(Job, job_id) if job_id < 2**31 else None
+    if job is None or job.study_id != study.id:
+        raise Refused("there is no such report")
+    return job_folder(desk.database, job.id) / REPORT
+
+
+def zipped_report(desk: Desk) -> Response:
+    folder = report_folder(desk)
+    with desk.database.reading() as session:
+        name = f"{study_here(session, desk).name}-report"
+    return download(chunks(zip_of_folder(folder, name)), f"{name}.zip")
+
+
+def release_file(desk: Desk, file: str) -> Response:
+    name, _, kind = file.rpartition(".")
+    with desk.database.reading() as session:
+        found = release_here(session, desk, study_here(session, desk), name)
+    if kind == "xlsx":
+        return download([workbook(found)], file)
+    if kind == "zip":
+        return download(chunks(zip_of_folder(found.folder, name)), file)
+    raise Refused("there is no such file")
+
+
+def toml_file(desk: Desk) -> Response:
+    with desk.database.reading() as session:
+        study = study_here(session, desk)
+        content = toml_of(Content(config=tables_of(config_of(study))))
+    return download([content.encode()], f"{study.name}.toml")
 
 
 def download(content: Iterable[bytes], name: str) -> Response:
