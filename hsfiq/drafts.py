@@ -442,13 +442,6 @@ def settled(content: Content, asked: Asked) -> Content:
     return content
 
 
-def stored_values(study: Study) -> dict[str, Any]:
-    """The same of a study that has been opened, also what its extensions have raised."""
-    stored = Content(config=tables_of(config_of(study)))
-    keys = (PEOPLE, "recruitment.quotas", QUESTIONS, FORMS, OVERLAP, "queries.sample", PLAN)
-    return {key: stored.value(key, None) for key in keys}
-
-
 def with_size(content: Content, asked: Asked) -> Content:
     numbers = [content.value(key, 0) for key in (PEOPLE, QUESTIONS, FORMS)]
     if not all(type(number) is int and 0 < number <= MOST for number in numbers):
