@@ -139,7 +139,7 @@ def serve(
     watching = Watching(
         token, logs_json=log_format is LogFormat.JSON, slow_seconds=slow_statement_seconds
     )
-    opened = open_chosen(ctx, database, create=False, connections=connections)
+    opened = open_chosen(ctx, database, connections=connections)
     serving = app.Serving(public, workers, connections, watching, header)
     root = str(public or f"http://{host}:{port}").rstrip("/")
     prepared = list(prepare_project(ctx, opened, database, root))

@@ -336,7 +336,6 @@ NEED_DATA = [
     Broken("port-range", no_setup, "demo --port 99999", "Invalid value for '--port'"),
     Broken("demo-file", no_setup, "demo --answers 1 --dir hsfiq.db", "exists and is not a folder"),
     Broken("demo-below", no_setup, "demo --answers 1 --dir hsfiq.db/x", "hsfiq.db/x: Not a direc"),
-    Broken("serve", no_setup, "serve --database sqlite:///no.db", "there is no database yet", 1),
 ]
 
 
