@@ -21,6 +21,7 @@ NAMES = (
     "people",
     "images",
     "stores",
+    "studio",
     "mining",
     "train-step",
     "agreement",
