@@ -165,7 +165,10 @@ def uploads_of(folder: Path) -> list[Upload]:
 
 
 def begin(draft: Snapshot, sent: Sent) -> Upload:
-    """Prepare for a file, or go on with it; `Refused` if it cannot be taken."""
+    """Prepare for a file, or go on with it; `Refused` if it cannot be taken.
+
+    One that was in its place before is complete at once.
+    """
     upload = Upload(draft.folder, sent)
     if not upload.path("json").exists():
         require_name(sent.name)
@@ -179,7 +182,8 @@ def begin(draft: Snapshot, sent: Sent) -> Upload:
             raise Refused(TOO_LARGE)
         require_space(draft.folder, sent.size + sum(o.sent.size - o.received for o in others))
         make_folder_private(upload.path("json").parent)
-        os.close(os.open(upload.path("part"), os.O_WRONLY | os.O_CREAT, OWNER))
+        begun = upload.path("whole" if upload.path("record").exists() else "part")
+        os.close(os.open(begun, os.O_WRONLY | os.O_CREAT, OWNER))
         write_whole(upload.path("json"), json.dumps(asdict(sent)).encode())
     if upload.received == sent.size:
         complete(upload)
@@ -253,6 +257,8 @@ def finish(database: Database, token: str, actor: Actor, upload: Upload) -> None
 
 def with_new(content: Content, sent: Sent, file: DraftFile) -> Content:
     """A draft with a new file; a new table of queries comes in place of another one."""
+    if content.file(file.name) == file and file.role != "unused":
+        return content
     kept = kept_files(content, sent)
     changes: dict[str, Any] = {}
     if file.role == "queries":
@@ -328,12 +334,16 @@ def unpack(upload: Upload, members: Sequence[Member], most: int, most_bytes: int
     require_space(upload.folder, total)
     draft, place = upload.path("draft"), upload.folder / IMAGES / upload.sent.key
     rmtree(draft, ignore_errors=True)
-    stored, left_out = [], [(m.name, "is no image") for m in members if m not in images]
+    stored: list[tuple[str, int, int, str]] = []
+    left_out = [(member.name, "is no image") for member in members if member not in images]
     for number, member in enumerate(images):
         if number % TOLD_EVERY == 0:
             upload.path("progress").write_text(f"{number:,} / {len(images):,}")
         image = stored_image(member, draft / member.name)
-        (left_out if isinstance(image, str) else stored).append((member.name, *image))
+        if isinstance(image, str):
+            left_out.append((member.name, image))
+        else:
+            stored.append((member.name, *image))
     if not stored:
         raise Refused("{} {}".format(*left_out[-1]) if images else NEITHER)
     make_folder_private(place.parent)
@@ -352,16 +362,16 @@ DAMAGED = (BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, 
 """What reading a damaged file of an archive raises."""
 
 
-def stored_image(member: Member, place: Path) -> tuple[int, int, str] | tuple[str]:
+def stored_image(member: Member, place: Path) -> tuple[int, int, str] | str:
     """Write an image to a new file; its sides and its digest, or why it is left out."""
     from PIL import Image  # noqa: PLC0415
 
     from hsfiq.images.decode import UndecodableImage, decoded  # noqa: PLC0415
 
     if member.size > LARGEST_IMAGE:
-        return (f"has more than {LARGEST_IMAGE // 10**6} MB",)
+        return f"has more than {LARGEST_IMAGE // 10**6} MB"
     if not is_sound(member.name):
-        return ("has a name that is too long, or has control characters",)
+        return "has a name that is too long, or has control characters"
     digest = sha256()
     try:
         make_folder_private(place.parent)
@@ -375,10 +385,10 @@ def stored_image(member: Member, place: Path) -> tuple[int, int, str] | tuple[st
         with Image.open(place) as image:
             return (*image.size, digest.hexdigest()[:32])
     except (FileExistsError, NotADirectoryError):
-        return ("occurs twice",)
+        return "occurs twice"
     except (UndecodableImage, *DAMAGED) as error:
         place.unlink()
-        return (error.fault.why if isinstance(error, UndecodableImage) else "is damaged",)
+        return error.fault.why if isinstance(error, UndecodableImage) else "is damaged"
 
 
 # Archives.
@@ -405,6 +415,8 @@ def opened_zip(path: Path) -> Iterator[ZipFile]:
             if end[5] > LARGEST_LISTING:
                 raise Refused(TOO_MANY)
         with ZipFile(path) as archive:
+            if any(info.header_offset < 0 for info in archive.infolist()):
+                raise BadZipFile
             yield archive
     except (BadZipFile, NotImplementedError, EOFError, struct.error, ValueError) as error:
         raise Refused("the archive is damaged") from error
@@ -463,7 +475,7 @@ def put_table(upload: Upload) -> DraftFile:
     place = path_of(file, upload.folder)
     make_folder_private(place.parent)
     link(path, place)
-    return file.model_copy(update={"role": role_of(place, suffix in TABLES)})
+    return file.model_copy(update={"role": role_of(place, kind != ".csv" or suffix in TABLES)})
 
 
 def table_suffix(path: Path) -> str | None:
@@ -496,8 +508,11 @@ LISTS = ({"query_id", "images"}, {"query_id", "rank", "image_id"})
 """Columns that ranked lists have, and queries do not."""
 
 
-def role_of(path: Path, is_named_table: bool) -> Role:
-    """Whether a table has queries or ranked lists; `Refused` if neither."""
+def role_of(path: Path, is_table: bool) -> Role:
+    """Whether a table has queries or ranked lists; `Refused` if neither.
+
+    A text that is not known to be a table can only be ranked lists.
+    """
     if path.suffix == ".parquet":
         with parquet_file(path) as (file, _):
             if file.metadata.num_rows > MOST_ROWS:
@@ -507,12 +522,12 @@ def role_of(path: Path, is_named_table: bool) -> Role:
         names = columns_of(path)
     if any(each <= set(names) for each in LISTS):
         return "lists"
-    if is_named_table and {"text", "reference"} & set(guessed_columns(names)):
+    if is_table and {"text", "reference"} & set(guessed_columns(names)):
         return "queries"
     with suppress(HsfiqError):
         lists_in(path)
         return "lists"
-    if is_named_table and len(names) > 1:
+    if is_table and len(names) > 1:
         return "queries"
     raise Refused(NEITHER)
 

@@ -57,7 +57,9 @@ def make_database_private(path: Path) -> None:
 
 def make_folder_private(folder: Path) -> None:
     """Make a missing folder, and the folders above it, so that only its owner can enter it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not folder.parent.exists():
+        make_folder_private(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def take_from_others(path: Path) -> None:
