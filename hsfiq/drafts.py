@@ -651,6 +651,8 @@ def _material(parts: str, folder: Path) -> Material:
         path = path_of(file, folder)
         try:
             table = _table(path, file, tuple(content.columns.items()), images)
+            if not table.columns:
+                raise UnreadableInput(path, "no column is known", "say which column is what")
             repaired = with_repairs(table.rows, content.repairs)
             rows += own_queries.queries_of(path, repaired, image_id_of(images))
         except HsfiqError as error:
@@ -681,6 +683,8 @@ def _table(
     names = columns_of(path)
     columns = own_queries.guessed_columns(names) | dict(chosen)
     columns = {ours: theirs for ours, theirs in columns.items() if theirs in names}
+    if not columns:
+        return QueryTable(file, names, {}, (), ())
     rows = own_queries.mapped_rows(path, columns)
     found = own_queries.queries_of(path, rows, image_id_of(images))
     return QueryTable(file, names, columns, rows, found)

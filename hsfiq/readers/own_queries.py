@@ -124,8 +124,6 @@ def mapped_rows(path: Path, columns: Mapping[str, str]) -> list[Place]:
 
     Without a column of ids, the rows are numbered: q01, q02, ...
     """
-    if not columns:
-        raise UnreadableInput(str(path), "no column is known", "say which column is what")
     rows = [
         Place(
             {ours: row.value[theirs] for ours, theirs in columns.items() if theirs in row.value}
