@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from shutil import rmtree
@@ -428,7 +428,7 @@ def zip_members(path: Path) -> Iterator[list[Member]]:
     with opened_zip(path) as archive:
         named = [(name_in(info), info) for info in archive.infolist() if not info.is_dir()]
         yield [
-            Member(name, info.file_size, lambda info=info: archive.open(info))
+            Member(name, info.file_size, partial(archive.open, info))
             for name, info in named
             if not is_hidden(name)
         ]

@@ -22,7 +22,7 @@ from hsfiq.annotate.payloads import DRAFT_UPLOAD
 from hsfiq.annotate.studio.setup import Setup, Step, Summary, setup_of
 from hsfiq.annotate.studio.shell import Said, Studio, desk_of
 from hsfiq.db.source_tables import Dataset, Triplet
-from hsfiq.drafts import Content, QueryTable, images_of
+from hsfiq.drafts import Content, QueryTable, image_root, images_of
 from hsfiq.errors import HsfiqError, Refused
 from hsfiq.images.folder import UnknownName
 from hsfiq.readers.own_queries import COLUMNS, WrongRow, row_number
@@ -333,9 +333,12 @@ def add_uploads(app: FastAPI, studio: Studio) -> None:
         draft = setup_at(request).draft
         images = images_of(draft.content, draft.folder)
         try:
-            path = draft.folder if images is None else images.root / images.id_of(name)
+            image_id = "" if images is None else images.id_of(name)
         except UnknownName:
+            image_id = ""
+        if not image_id:
             return not_found(NO_SUCH_IMAGE)
+        path = image_root(draft.content, draft.folder) / image_id
         return file_response(studio.services.images.copies, path, request)
 
     @app.get(f"{OWNER}/draft/{{token}}/rows.csv")
