@@ -101,7 +101,11 @@ def problem_of(setup: Setup) -> str:
             if name not in systems:
                 return setup.desk.t("There is no system {name}.", name=name)
     own = ("design.", "checks.", "analysis.", "queries.sample", PEOPLE, MOST_WRONG)
-    wrong = (f"{key}: {what}" for key, what in setup.errors.items() if key.startswith(own))
+    wrong = (
+        f"{key.partition('.')[2]}: {what}"
+        for key, what in setup.errors.items()
+        if key.startswith(own)
+    )
     return next(wrong, "")
 
 

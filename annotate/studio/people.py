@@ -48,7 +48,7 @@ def summary(setup: Setup) -> Summary:
     others = ("recruitment.participants", "recruitment.max_failed_checks")
     for key, what in setup.errors.items():
         if key.startswith(own) and key not in others:
-            return Summary(f"{key}: {what}", "bad")
+            return Summary(f"{key.partition('.')[2]}: {what}", "bad")
     texts = {"institution": t("institution missing"), "contact": t("contact missing")}
     for name in reversed(missing_in_consent(setup)):
         return Summary(texts.get(name, t("ethics approval missing")), "bad")

@@ -84,7 +84,7 @@ def test_the_summary_names_what_is_missing(studio: StudioClient) -> None:
     studio.save(token, "people", "study.institution", "Example University")
     assert "Personal links, consent ready" in people_page(studio, token)
     studio.save(token, "people", "study.ethics", "two\nlines")
-    assert "study.ethics: must be one line" in people_page(studio, token)
+    assert "ethics: must be one line" in people_page(studio, token)
 
 
 # Consent.
