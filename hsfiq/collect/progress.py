@@ -808,7 +808,7 @@ SORTED_BY: Mapping[str, Any] = {
 }
 SORTED_BY_FIGURE = {
     "time": lambda figures: figures.median_seconds,
-    "checks": lambda figures: -figures.failed if figures.checks else None,
+    "checks": lambda figures: figures.failed if figures.checks else None,
     "others": lambda figures: figures.n_same / figures.n_compared if figures.n_compared else None,
 }
 SORTS = (*SORTED_BY, *SORTED_BY_FIGURE, "state")
