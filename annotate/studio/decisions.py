@@ -35,7 +35,6 @@ from hsfiq.payout import (
     cents_of,
     decide,
     decisions_of,
-    passed,
     pay_list,
     pay_passed,
     rejection_reason,
@@ -249,8 +248,8 @@ def limits_in(desk: Desk) -> Limits:
     return read_limits({name: query.get(name, "") for name in LIMITS if f"rule-{name}" in query})
 
 
-def rule_of(desk: Desk, study: Study) -> Mapping[str, object]:
-    """The values of `studio_rule.html`: it reads them from `tried`."""
+def rule_of(desk: Desk, study: Study, n_passed: int) -> Mapping[str, object]:
+    """The values of `studio_rule.html`, in `tried`; so many people have passed and wait for pay."""
     query = desk.request.query_params
     own = [key for name in LIMITS for key in (name, f"rule-{name}")]
     values: dict[str, object] = {
@@ -264,7 +263,7 @@ def rule_of(desk: Desk, study: Study) -> Mapping[str, object]:
     }
     with desk.database.reading() as session:
         rules = applied_rules(session, study)
-        n_passed, reward = len(passed(session, study)), reward_of(session, study)
+        reward = reward_of(session, study)
         values |= {
             "hidden": hides_results(session, study),
             "applied": {rule: len(people) for rule, people in rules.items()},

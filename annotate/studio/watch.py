@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -68,6 +68,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import AuditEntry, Form, Participant, Payment, Question, Study
 from hsfiq.errors import Refused, Unavailable
 from hsfiq.ids import question_id
+from hsfiq.payout import to_decide
 from hsfiq.study.config import config_of
 from hsfiq.text import count_text, is_storable_text, spreadsheet_text
 
@@ -81,24 +82,40 @@ FEWEST_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Figures, why to look at people, and who has stopped, the first of them first.
+    """Figures, and people by their database keys.
 
-    People are database keys.
+    Attributes:
+        failed: who has failed too many checks, or two if the study has no limit.
+        flags: why to look at others.
+        odd: both, unless it was decided about them, those with most failed checks first.
+        stopped: who has stopped, the first of them first.
     """
 
     figures: StudyFigures
+    failed: Set[int]
     flags: Mapping[int, tuple[Reason, ...]]
+    odd: Sequence[int]
     stopped: Sequence[int]
 
 
 def read_known(session: Session, study: Study) -> Known:
-    now = datetime.now(UTC)
+    now, stated = datetime.now(UTC), config_of(study).recruitment.max_failed_checks
     figures = figures_of(session, study, now)
+    limit = stated if stated >= 0 else 1
+    failed = {key for key, own in figures.people.items() if own.failed > limit}
+    flags = flags_of(session, study, people_shown(session, study))
+    odd = select(Participant.id).where(
+        Participant.id.in_(literal_keys(failed | flags.keys())),
+        Participant.status.in_(("active", "paused")),
+        ~IS_DECIDED,
+    )
     stopped = PeopleAsked(show="stopped", descending=False)
     return Known(
-        figures,
-        flags_of(session, study, people_shown(session, study)),
-        find_people(session, study, stopped, figures, now),
+        figures=figures,
+        failed=failed,
+        flags=flags,
+        odd=sorted(session.scalars(odd), key=lambda key: (-figures.of(key).failed, key)),
+        stopped=find_people(session, study, stopped, figures, now),
     )
 
 
@@ -192,6 +209,7 @@ def view(desk: Desk) -> Mapping[str, object]:
         keys = find_people(session, study, asked.people, known.figures, now)
         page = min(max(1, asked.number("page")), max(1, -(-len(keys) // PER_PAGE)))
         shown = keys[(page - 1) * PER_PAGE : page * PER_PAGE]
+        noticed = attention(session, study, known, now)
         values: dict[str, object] = {
             "title": desk.t("Watch"),
             "tab": "watch",
@@ -211,10 +229,10 @@ def view(desk: Desk) -> Mapping[str, object]:
             "per_page": PER_PAGE,
             "n_found": len(keys),
             "rows": rows_of(session, study, shown, now),
-            "attention": attention(session, study, known, now),
+            "attention": noticed,
             "hidden": hides_results(session, study),
             "unblinding": unblinding_of(session, study),
-            "tried": rule_of(desk, study),
+            "tried": rule_of(desk, study, noticed["n_passed"]),
             "hour": HOUR,
             "n_failed": sum(own.failed > 0 for own in known.figures.people.values()),
         }
@@ -270,25 +288,21 @@ def pace(figures: StudyFigures, now: datetime, last: timedelta = HOUR * 6) -> fl
 
 def attention(session: Session, study: Study, known: Known, now: datetime) -> Mapping[str, Any]:
     """Whom to look at, who has finished and waits, and who has stopped: how many, and the first."""
-    figures, limit = known.figures, config_of(study).recruitment.max_failed_checks
-    failed = {key for key, own in figures.people.items() if own.failed > limit}
-    odd = select(Participant.id).where(
-        Participant.id.in_(literal_keys(failed | known.flags.keys())),
-        Participant.status.in_(("active", "paused")),
-        ~IS_DECIDED,
-    )
-    first = sorted(session.scalars(odd), key=lambda key: (-figures.of(key).failed, key))
-    oldest = PeopleAsked(show="to decide", descending=False)
-    waiting = find_people(session, study, oldest, figures, now)
-    shown = {*first[:FEW], *waiting[:1], *known.stopped[:FEW]}
-    rows = {row[0]: row for row in rows_of(session, study, sorted(shown), now)}
+    of_study = to_decide(study).where(Participant.status == "active")
+    waiting = session.scalars(of_study.order_by(Participant.seen_at)).all()
+    has_limit = config_of(study).recruitment.max_failed_checks >= 0
+    first = [*known.odd[:FEW], *waiting[:1], *known.stopped[:FEW]]
+    rows = {row[0]: row for row in rows_of(session, study, sorted(set(first)), now)}
     return {
-        "odd": [(rows[key], key in failed, known.flags.get(key, ())) for key in first[:FEW]],
-        "n_odd": len(first),
+        "odd": [
+            (rows[key], key in known.failed, known.flags.get(key, ())) for key in known.odd[:FEW]
+        ],
+        "n_odd": len(known.odd),
         "n_waiting": len(waiting),
+        "n_passed": len(set(waiting) - known.failed if has_limit else waiting),
         "waiting": [rows[key] for key in waiting[:1]],
         "stopped": [rows[key] for key in known.stopped[:FEW] if rows[key][2] == "stopped"],
-        "n_stopped": figures.states["stopped"],
+        "n_stopped": len(known.stopped),
     }
 
 
@@ -440,8 +454,12 @@ WATCH = Page(
     "studio_watch.html",
     view,
     {
-        **{"status": set_status, "give": give_place, "note": note, "unnote": unnote},
-        **{"review": review, "unblind": show_results},
+        "status": set_status,
+        "give": give_place,
+        "note": note,
+        "unnote": unnote,
+        "review": review,
+        "unblind": show_results,
         **ACTS,
     },
     needs=dict.fromkeys(("note", "unnote", "review"), Permission.READ),
@@ -469,14 +487,19 @@ def lines_of(desk: Desk, session: Session, study: Study, table: str) -> Iterable
     if table == "comments":
         done = reviewed_questions(session, study)
         return [
-            (row.question_id, row.participant, row.text, row.is_flagged, row.comment)
-            + (row.submitted_at, row.key in done)
+            (
+                *(row.question_id, row.participant, row.text, row.is_flagged, row.comment),
+                *(row.submitted_at, row.key in done),
+            )
             for row in commented_answers(session, study, known.figures.commented)
         ]
     keys = find_people(session, study, asked.people, known.figures, now)
     return [
-        (row.participant, row.platform_id, state, row.answered, row.questions, row.median_seconds)
-        + (row.failed_checks, row.checks, own.n_same, own.n_compared, row.seen_at)
+        (
+            *(row.participant, row.platform_id, state, row.answered, row.questions),
+            *(row.median_seconds, row.failed_checks, row.checks, own.n_same, own.n_compared),
+            row.seen_at,
+        )
         for key, row, state in rows_of(session, study, keys, now)
         for own in [known.figures.of(key)]
     ]
