@@ -297,7 +297,7 @@ def preview(session: Session, study: Study, limits: Limits) -> dict[str, object]
 def moves_without(session: Session, study: Study, left_out: Collection[int]) -> list[Move]:
     """How the win rates of all pairs of systems would move without these people."""
     people = wins_of_people(study).join(Participant, Form.participant_id == Participant.id)
-    won: dict[tuple[str, str], dict[int, tuple[float, int]]] = defaultdict(dict)
+    won: dict[tuple[str, str], dict[int | None, tuple[float, int]]] = defaultdict(dict)
     for person, first, second, share, n in session.execute(
         people.where(Participant.status != "excluded")
     ):

@@ -311,10 +311,9 @@ def decide(
         if pay == Decided.UNDO:
             undo_decision(session, command_line(), person)
         else:
-            words: dict[str, str] = {"pay": pay.value, "reason": reason}
+            who = (session, command_line(), person, datetime.now(UTC))
             cents = cents_of(bonus) if bonus else 0
-            now = datetime.now(UTC)
-            decide_on(session, command_line(), person, now, bonus=cents, **words)
+            decide_on(*who, pay=pay.value, bonus=cents, reason=reason)
         result = {"study": person.study.name, "participant": person.name, "decided": pay.value}
     print_result(result, f"participant {result['participant']}: {pay.value}", as_json=as_json)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from hsfiq.actors import Actor, Role
 from hsfiq.annotate.studio import decisions
@@ -36,7 +36,7 @@ from hsfiq.jobs import Worker
 from hsfiq.study.config import Checks
 from hsfiq.study.filters import read_limits
 from tests.annotate.owner.studies_in_progress import add_account, log_in, set_owner, submit
-from tests.annotate.served_studies import Place, ReusedStudy, all_of, browser_of, make_study
+from tests.annotate.served_studies import Place, ReusedStudy, browser_of, make_study
 from tests.prolific_server import LATER_SECONDS, STUDY, TOKEN, FakeProlific, prolific_server
 from tests.studies import pair_answer
 
@@ -145,15 +145,21 @@ def refused(browser: TestClient, name: str, query: str = "", **given: Any) -> st
     return error
 
 
+def found(database: Database, statement: Select[Any]) -> list[Any]:
+    with database.reading() as session:
+        return list(session.scalars(statement))
+
+
 def status(database: Database, name: str) -> str:
-    return all_of(database, select(Participant.status).where(Participant.name == name))[0]
+    (now,) = found(database, select(Participant.status).where(Participant.name == name))
+    return str(now)
 
 
 def payments(database: Database) -> list[tuple[str, str, int, str]]:
     rows = select(Participant.name, Payment.kind, Payment.cents, Payment.state)
     with database.reading() as session:
-        found = session.execute(rows.join(Payment).order_by(Payment.id))
-        return [(name, kind, cents, state) for name, kind, cents, state in found]
+        known = session.execute(rows.join(Payment).order_by(Payment.id))
+        return [(name, kind, cents, state) for name, kind, cents, state in known]
 
 
 def audited(database: Database) -> list[tuple[str, str, str]]:
@@ -166,7 +172,7 @@ def audited(database: Database) -> list[tuple[str, str, str]]:
 
 
 def jobs(database: Database) -> list[Job]:
-    return all_of(database, select(Job).order_by(Job.id))
+    return found(database, select(Job).order_by(Job.id))
 
 
 def run_jobs(database: Database) -> None:
@@ -175,8 +181,8 @@ def run_jobs(database: Database) -> None:
         for job in session.scalars(select(Job).where(Job.state == "waiting")):
             job.not_before = datetime.now(UTC)
     worker = Worker(database, Event())
-    while (job := worker.next_job()) is not None:
-        worker.run_job(job)
+    while (due := worker.next_job()) is not None:
+        worker.run_job(due)
 
 
 def decision(pay: str, answers: str = "count", **given: str) -> dict[str, str]:
@@ -218,7 +224,7 @@ def test_pay_and_results_are_decided_and_undone(
     )  # fmt: skip
     undo(owner, reply)
     assert (payments(study), status(study, "p1")) == ([], "active")
-    assert all_of(study, select(Message)) == []
+    assert found(study, select(Message)) == []
     assert 'id="decide-p1"' in owner.get(f"{WATCH}?person=p1").text
     assert "nothing to undo" in refused(owner, "undecide", people="p1")
     names = [(action, about) for _, action, about in audited(study)]
@@ -231,11 +237,11 @@ def test_asking_again_sends_a_message_and_leaves_the_decision_open(
 ) -> None:
     given = decision("ask", "out", message="Which lamp did you mean?")
     reply = done(owner, "decide", **given)
-    assert [each.text for each in all_of(study, select(Message))] == ["Which lamp did you mean?"]
+    assert [each.text for each in found(study, select(Message))] == ["Which lamp did you mean?"]
     assert (payments(study), status(study, "p1")) == ([], "active")
     assert ("owner", "study.message", "p1") in audited(study)
     undo(owner, reply)
-    assert all_of(study, select(Message)) == []
+    assert found(study, select(Message)) == []
     done(owner, "decide", **given)
     with study.writing() as session:
         message = session.scalars(select(Message)).one()
@@ -274,8 +280,8 @@ def test_what_cannot_be_decided_is_refused_in_one_line(
     study: Database, owner: TestClient, given: dict[str, Any]
 ) -> None:
     refused(owner, "decide", **given)
-    assert (payments(study), all_of(study, select(Message)), jobs(study)) == ([], [], [])
-    assert set(all_of(study, select(Participant.status))) == {"active"}
+    assert (payments(study), found(study, select(Message)), jobs(study)) == ([], [], [])
+    assert set(found(study, select(Participant.status))) == {"active"}
     assert audited(study) == []
 
 
@@ -459,10 +465,10 @@ def test_a_rule_is_tried_applied_and_undone(study: Database, owner: TestClient) 
         "rule made after answers came: more than 1 failed checks"
         in owner.get(f"{WATCH}?person=p2").text
     )
-    kept = all_of(study, select(StatusChange.rule))
+    kept = found(study, select(StatusChange.rule))
     assert {rule["declared"] for rule in kept if rule} == {False}
     undo(owner, reply)
-    assert set(all_of(study, select(Participant.status))) == {"active"}
+    assert set(found(study, select(Participant.status))) == {"active"}
     done(owner, "unapply", rule="no such rule")
     assert [action for _, action, _ in audited(study)] == [
         *["participant.exclude"] * 3, *["participant.resume"] * 3
@@ -506,8 +512,8 @@ def test_figures_of_a_rule_equal_a_slow_computation(study: Database) -> None:
     limits = read_limits({"seconds": "6", "side": "90", "doubtful": "30"})
     with study.reading() as session:
         row = session.scalars(select(Study)).one()
-        found = left_out_by(session, row, limits)
-        moves = moves_without(session, row, {each.person.id for each in found})
+        people = left_out_by(session, row, limits)
+        moves = moves_without(session, row, {each.person.id for each in people})
         answers = answers_of(session, row)
     own: dict[str, list[Any]] = defaultdict(list)
     for answer in answers:
@@ -529,7 +535,7 @@ def test_figures_of_a_rule_equal_a_slow_computation(study: Database) -> None:
                 values["doubtful"] = share
         if values:
             expected[name] = (len(judged), values)
-    assert {each.person.name: (each.n_answers, each.beyond) for each in found} == expected
+    assert {each.person.name: (each.n_answers, each.beyond) for each in people} == expected
     assert len(expected) == 3
     shares = slow_shares(study, set())
     without = slow_shares(study, set(expected))
@@ -551,6 +557,7 @@ def slow_shares(database: Database, left_out: set[str]) -> dict[tuple[str, str],
             if answer.check is not None or answer.participant in left_out:
                 continue
             history = question_history(session, row, answer.question_id)
+            assert history is not None
             first, second = map(str, history.systems)
             if first == second:
                 continue
