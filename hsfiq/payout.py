@@ -489,7 +489,7 @@ def rejection_reason(failed: int, rule: PayoutRule) -> str:
 def bonus_of(row: ParticipantProgress, rule: PayoutRule, known: Decision | None) -> Decimal:
     """The bonus of an approved participant, as decided or by the rule, rounded half up to cents."""
     if known is not None and known.bonus:
-        return Decimal(known.bonus) / 100
+        return (Decimal(known.bonus) / 100).quantize(CENT)
     return (row.answered * rule.bonus_per_question).quantize(CENT, ROUND_HALF_UP)
 
 

@@ -19,7 +19,7 @@ from hsfiq.study.recruiting import Hit
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries, pair_answer, row_of
 
-FILES = ["approve.csv", "bonus.csv", "payout.json", "people.csv", "reject.csv"]
+FILES = ["approve.csv", "bonus.csv", "payout.json", "reject.csv"]
 TIE = pair_answer(3, 3, 0)
 """Given to every question, it passes repeated pairs; GOOD fails them, because the sides change."""
 
@@ -230,3 +230,57 @@ def test_the_lists_for_mechanical_turk_name_assignments(framed_study: Database) 
     facts = json.loads(files["payout.json"])
     assert (facts["platform"], facts["left_out"]["not from mturk"]) == ("mturk", 0)
     assert "not from prolific" not in facts["left_out"]
+
+
+def people(folder: str) -> dict[str, list[str]]:
+    return {name: contents(folder)[name].splitlines() for name in FILES if name.endswith(".csv")}
+
+
+@on_sqlite
+def test_what_the_owner_decided_wins_over_rule_and_status(paid_study: Database) -> None:
+    """p1 to p8 as in `paid_study`; p1 is rejected by hand, p3 and p6 are paid."""
+    decide, reason = ("participant", "decide"), "You answered each question in less than a second. "
+    for words in (
+        ("p1", "reject", "--reason", 3 * reason),
+        ("p3", "approve", "--bonus", "1,50"),
+        ("p6", "approve"),
+    ):
+        assert hsfiq(*decide, *words).code == 0, words
+    assert (
+        payout("--out", "out", "--bonus-per-question", "0.05", "--max-failed-checks", "1").code == 0
+    )
+    lists = people("out")
+    assert lists["approve.csv"] == ["a-careful", "careless", "excluded"]
+    assert lists["bonus.csv"] == ["a-careful,0.30", "careless,1.50", "excluded,0.30"]
+    (_, rejected) = lists["reject.csv"]
+    assert rejected == f"b-careful,{3 * reason}".strip()
+    assert hsfiq(*decide, "p1", "undo").code == 0
+    assert payout("--out", "out", "--force").code == 0
+    assert "b-careful" in people("out")["approve.csv"]
+    for words, message in (
+        (("p1", "reject", "--reason", "short"), "no reason of less than 100 characters"),
+        (("p1", "approve", "--bonus", "0"), "'0' is no amount"),
+        (("p3", "approve"), "decided on already"),
+        (("p4", "approve"), "has not finished"),
+        (("p1", "undo"), "nothing to undo"),
+        (("p9", "approve"), "no participant 'p9'"),
+    ):
+        refused = hsfiq(*decide, *words)
+        assert refused.code != 0
+        assert refused.err.count("\n") == 1
+        assert message in refused.err
+
+
+@on_sqlite
+def test_people_are_left_out_by_a_rule_and_brought_back(paid_study: Database) -> None:
+    rule = ("participant", "exclude-by-rule", "--checks", "1")
+    assert paid_study
+    tried = hsfiq(*rule, "--dry-run", "--json").result
+    assert tried["participants"] == ["p3"]
+    assert tried["rule"] == "more than 1 failed checks"
+    assert hsfiq(*rule).out == "1 participant: p3\n"
+    assert hsfiq(*rule).out == "0 participants\n"
+    assert hsfiq(*rule, "--undo").out == "1 participant: p3\n"
+    for words in ((), ("--side", "101"), ("--seconds", "nan"), ("--doubtful", "-1")):
+        refused = hsfiq("participant", "exclude-by-rule", *words)
+        assert (refused.code, refused.err.count("\n")) == (2, 1)

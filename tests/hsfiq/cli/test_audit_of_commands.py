@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from PIL import Image as Picture
-from sqlalchemy import select
+from sqlalchemy import select, update
 from typer.main import get_command
 
 from hsfiq.actors import Action, Actor, command_line
@@ -21,7 +21,7 @@ from hsfiq.cli import app
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
-from hsfiq.db.tables import Study
+from hsfiq.db.tables import Response, Study
 from hsfiq.study.recruiting import Recruitment
 from tests.arenas import TEXT, Voter, draw_arena
 from tests.hsfiq.cli.owner_commands import CONFIG
@@ -288,6 +288,8 @@ def test_what_is_sent_to_prolific_is_recorded_without_ids(
             prolific.add(person, "AWAITING REVIEW" if person == "stays" else "RETURNED", "0" * 24)
             if person == "stays":
                 Seat(database, who.id).answer_all()
+        with database.writing() as session:
+            session.execute(update(Response).values(active_seconds=2.0))
         require_recorded(PROLIFIC[1:], database)
     text = json.dumps(log(database))
     assert not [private for private in ("stays", "leaves", TOKEN, "0" * 24) if private in text]
