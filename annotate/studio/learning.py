@@ -22,11 +22,13 @@ from hsfiq.errors import Refused
 from hsfiq.jobs import (
     FOLDER,
     REPORT,
+    Progress,
     add_job,
     ask_to_stop,
     job_folder,
     jobs_of,
     log_of,
+    may_compare_systems,
     progress_of,
     try_again,
     uploads_home,
@@ -74,35 +76,41 @@ def jobs_view(
     """The jobs that wait or run, and those that ended lately; of a study, or of all."""
     since = datetime.now(UTC) - SHOWN_FOR
     return [
-        view_of(desk, job)
+        view_of(session, desk, job)
         for job in jobs_of(session, study_id=study_id)
         if (not kinds or job.kind in kinds) and (job.ended_at is None or job.ended_at > since)
     ]
 
 
-def view_of(desk: Desk, job: Job) -> JobView:
-    database = desk.database
-    folder = job_folder(database, job.id)
-    progress = progress_of(folder) if job.state == "running" else None
-    share = progress.share if progress else None
-    first = first_words(folder / REPORT) if job.state == "done" else None
-    result = without_home(database, job.result or "")
-    if job.kind == RELEASE and job.state == "done":
-        result = desk.t("It is made, and every file is as listed.")
+def view_of(session: Session, desk: Desk, job: Job) -> JobView:
+    """A job; what it found of systems is left out while results by system are hidden."""
+    database, folder = desk.database, job_folder(desk.database, job.id)
+    progress = progress_of(folder) if job.state == "running" else Progress()
+    study = None if job.study_id is None else session.get(Study, job.study_id)
+    is_shown = study is None or may_compare_systems(session, study)
+    first = first_words(folder / REPORT) if is_shown and job.state == "done" else None
     return JobView(
         job.id,
         job.kind,
         job.about,
         job.state,
-        progress.label if progress else "",
-        None if share is None else round(100 * share),
-        progress.minutes_left if progress else None,
-        headline(first) if first else result,
-        without_home(database, log_of(folder, MOST_LOG)),
+        progress.label,
+        None if progress.share is None else round(100 * progress.share),
+        progress.minutes_left,
+        headline(first) if first else result_of(desk, job, is_shown=is_shown),
+        without_home(database, log_of(folder, MOST_LOG)) if is_shown else "",
         first is not None,
         job.study_id,
         job.state != "done" or job.ended_at is None or datetime.now(UTC) - job.ended_at < NEWS,
     )
+
+
+def result_of(desk: Desk, job: Job, *, is_shown: bool) -> str:
+    if job.kind == RELEASE and job.state == "done":
+        return desk.t("It is made, and every file is as listed.")
+    if job.state == "done" and not is_shown:
+        return ""
+    return without_home(desk.database, job.result or "")
 
 
 def without_home(database: Database, text: str) -> str:

@@ -106,9 +106,12 @@ class Desk:
 
     def number(self, name: str) -> int:
         try:
-            return int(self.given[name])
-        except (KeyError, TypeError, ValueError) as error:
+            number = int(self.given[name])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Refused(f"{name} is no number") from error
+        if abs(number) >= 2**31:  # databases have no larger ones
+            raise Refused(f"{name} is too large a number")
+        return number
 
 
 class Said(NamedTuple):

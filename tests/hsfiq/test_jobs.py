@@ -131,7 +131,7 @@ def test_a_job_that_runs_is_stopped(database: Database) -> None:
         wait_for(lambda: "serving at" in log_of(job_folder(database, number)))
         assert hsfiq(
             "--database", str(database.engine.url), "study", "jobs", "--stop", str(number)
-        ).stdout.startswith("job")
+        ).out.startswith("job")
         wait_for(lambda: stored(database, number).state == "stopped")
 
 
