@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -277,6 +277,17 @@ CHOSEN_PAIRS = (
 )
 """The note on a release whose pairs `hsfiq study next` has chosen."""
 
+
+def _study_notes(release: Release) -> Iterator[str]:
+    if release.is_chosen:
+        yield CHOSEN_PAIRS
+    if release.shown_at is not None:
+        yield (
+            f"results by system could be seen from {release.shown_at} on, before the study was "
+            "closed"
+        )
+
+
 MAX_NAMED = 5
 """How many of the sets without a value are named; all are counted."""
 
@@ -480,7 +491,7 @@ def analyze(
         details=further,
         answer_model=answer_model(release) if with_answer_model else None,
         equivalences=tested,
-        notes=(*notes, CHOSEN_PAIRS) if release.is_chosen else notes,
+        notes=(*notes, *_study_notes(release)),
         judges={
             name: judge_agreement(release, numbers[name])
             for name in judges_among(release, list(values))

@@ -22,16 +22,13 @@ from threading import Event, Thread
 from time import monotonic, time
 from typing import TypeVar
 
-from sqlalchemy import URL, delete, select, text
+from sqlalchemy import URL, select, text
 from sqlalchemy.orm import Session
 
-from hsfiq.actors import Action, Actor
-from hsfiq.audit import record
+from hsfiq.actors import Actor
 from hsfiq.db.engine import Database, added
 from hsfiq.db.sqlite import file_of
-from hsfiq.db.studio_tables import Job, SharedReport, Unblinding
-from hsfiq.db.tables import Study
-from hsfiq.db.types import digest_of
+from hsfiq.db.studio_tables import Job
 from hsfiq.errors import Refused
 from hsfiq.text import without_controls
 
@@ -146,84 +143,6 @@ def jobs_of(
     if draft_id is not None:
         query = query.where(Job.draft_id == draft_id)
     return session.scalars(query).all()
-
-
-# The reports of studies that jobs have made, and links to them for people without an account.
-
-REPORT = "report"
-"""The kind of the jobs that make reports, and the folder of the report in that of the job."""
-
-
-def may_compare_systems(session: Session, study: Study) -> bool:
-    """Whether results by system may be seen: after the study, or once an owner has shown them."""
-    if study.status == "closed" or study.origin != "collected":
-        return True
-    shown = select(Unblinding.id).where(Unblinding.study_id == study.id)
-    return session.scalar(shown) is not None
-
-
-def newest_report(session: Session, study_id: int) -> Job | None:
-    done = Job.study_id == study_id, Job.kind == REPORT, Job.state == "done"
-    return session.scalar(select(Job).where(*done).order_by(Job.ended_at.desc()).limit(1))
-
-
-def forget_old_reports(session: Session, study_id: int) -> None:
-    """Forget the jobs of reports but the newest one and those that somebody has a link to."""
-    newest = newest_report(session, study_id)
-    linked = select(SharedReport.job_id).where(SharedReport.study_id == study_id)
-    session.execute(
-        delete(Job).where(
-            Job.study_id == study_id,
-            Job.kind == REPORT,
-            Job.state.in_(("done", "failed", "stopped")),
-            Job.id != (newest.id if newest else 0),
-            Job.id.not_in(linked),
-        )
-    )
-
-
-def share_report(session: Session, actor: Actor, study: Study) -> SharedReport:
-    """A new link to the newest report of a study; its `token` is known only now.
-
-    `Refused` if there is no report, or if its systems may not be compared yet.
-    """
-    job = newest_report(session, study.id)
-    if job is None:
-        raise Refused(f"study {study.name} has no report yet", remedy="compute one first")
-    if not may_compare_systems(session, study):
-        raise Refused("results by system are hidden while people answer", remedy="show them first")
-    now = datetime.now(UTC)
-    shared = SharedReport(study_id=study.id, job_id=job.id, shared_by=actor.name, shared_at=now)
-    added(session, shared)
-    record(session, actor, Action.REPORT_SHARE, study=study.name, about=f"link {shared.id}")
-    return shared
-
-
-def revoke_report(session: Session, actor: Actor, study: Study, number: int) -> None:
-    """Make a link to a report invalid for good."""
-    shared = session.get(SharedReport, number, with_for_update=True)
-    if shared is None or shared.study_id != study.id:
-        raise Refused(f"study {study.name} has no such link")
-    if shared.revoked_at is not None:
-        raise Refused(f"link {number} has been revoked already")
-    shared.revoked_at = datetime.now(UTC)
-    record(session, actor, Action.REPORT_REVOKE, study=study.name, about=f"link {number}")
-
-
-def links_to_reports(session: Session, study_id: int) -> Sequence[SharedReport]:
-    """The newest first."""
-    links = select(SharedReport).where(SharedReport.study_id == study_id)
-    return session.scalars(links.order_by(SharedReport.id.desc())).all()
-
-
-def report_of_link(session: Session, token: str) -> Job | None:
-    """The job whose report a link shows; None if the link is unknown or revoked."""
-    shared = session.scalar(
-        select(SharedReport).where(
-            SharedReport.token_hash == digest_of(token), SharedReport.revoked_at.is_(None)
-        )
-    )
-    return None if shared is None else session.get(Job, shared.job_id)
 
 
 # How far a command is, for whoever looks at its job.

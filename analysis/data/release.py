@@ -92,6 +92,7 @@ class Release:
         points: the number of points of the scale; None if unknown.
         ties_allowed: whether participants could prefer neither set; None if unknown.
         is_chosen: whether `hsfiq study next` chose its pairs by information.
+        shown_at: the day on which results by system were shown before the study was closed.
         plan: the analysis that the study declared before it opened; None if it declared none.
         part: the part of a split that was taken: "train", "test" or "unused"; None for all.
         parent: the release that the part was taken from; None for a whole release.
@@ -116,6 +117,7 @@ class Release:
     points: int | None = None
     ties_allowed: bool | None = None
     is_chosen: bool = False
+    shown_at: str | None = None
     plan: Plan | None = None
     part: str | None = None
     parent: Release | None = None
@@ -295,6 +297,7 @@ def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Releas
         repeats=_read_repeats(folder / "repeats.parquet"),
         points=points_of(manifest),
         ties_allowed=ties if isinstance(ties := manifest.get("ties_allowed"), bool) else None,
+        shown_at=day if isinstance(day := manifest.get("results_shown_at"), str) else None,
         is_chosen=isinstance(chosen_by, dict) and chosen_by.get("strategy") == "information",
         plan=_plan(manifest, folder),
     ).with_categories()

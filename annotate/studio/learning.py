@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.annotate.owner.study_pages import study_of
 from hsfiq.annotate.studio.shell import Act, Desk, Said
+from hsfiq.collect.review import hides_results
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.studio_tables import Job
@@ -21,14 +22,12 @@ from hsfiq.db.tables import Study
 from hsfiq.errors import Refused
 from hsfiq.jobs import (
     FOLDER,
-    REPORT,
     Progress,
     add_job,
     ask_to_stop,
     job_folder,
     jobs_of,
     log_of,
-    may_compare_systems,
     progress_of,
     try_again,
     uploads_home,
@@ -36,6 +35,7 @@ from hsfiq.jobs import (
 from hsfiq.kinds import KINDS
 from hsfiq.releases.export import versions_in
 from hsfiq.releases.folder import read_manifest
+from hsfiq.releases.reports import REPORT
 from hsfiq.study.config import config_of
 
 # Jobs as pages show them.
@@ -87,7 +87,7 @@ def view_of(session: Session, desk: Desk, job: Job) -> JobView:
     database, folder = desk.database, job_folder(desk.database, job.id)
     progress = progress_of(folder) if job.state == "running" else Progress()
     study = None if job.study_id is None else session.get(Study, job.study_id)
-    is_shown = study is None or may_compare_systems(session, study)
+    is_shown = study is None or not hides_results(session, study)
     first = first_words(folder / REPORT) if is_shown and job.state == "done" else None
     return JobView(
         job.id,

@@ -43,26 +43,24 @@ from hsfiq.annotate.studio.shell import (
     file_response,
     files_in,
 )
+from hsfiq.collect.review import hides_results
 from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Study
 from hsfiq.drafts import Content, tables_of, toml_of
 from hsfiq.errors import Refused, Unavailable, UnreadableInput
-from hsfiq.jobs import (
-    FOLDER,
+from hsfiq.jobs import FOLDER, add_job, job_folder
+from hsfiq.kinds import release_kinds_of
+from hsfiq.releases.content import FIRST_VERSION
+from hsfiq.releases.export import full_version, next_version, version_key
+from hsfiq.releases.reports import (
     REPORT,
-    add_job,
     forget_old_reports,
-    job_folder,
     links_to_reports,
-    may_compare_systems,
     newest_report,
     report_of_link,
     revoke_report,
     share_report,
 )
-from hsfiq.kinds import release_kinds_of
-from hsfiq.releases.content import FIRST_VERSION
-from hsfiq.releases.export import full_version, next_version, version_key
 from hsfiq.study.config import config_of
 from hsfiq.study.filters import parse_filter, parse_filters
 from hsfiq.study.publication import Publication, publication_errors
@@ -101,7 +99,7 @@ class Tick:
 def view(desk: Desk) -> Mapping[str, object]:
     with desk.database.reading() as session:
         study = study_here(session, desk)
-        is_shown = may_compare_systems(session, study)
+        is_shown = not hides_results(session, study)
         computed = computed_of(desk, newest_report(session, study.id))
         releases = releases_of(session, desk, study) if is_shown else []
         config = config_of(study)
@@ -271,7 +269,7 @@ def make(desk: Desk) -> Said:
 
 
 def require_shown(session: Session, study: Study) -> None:
-    if not may_compare_systems(session, study):
+    if hides_results(session, study):
         raise Refused("results by system are hidden while people answer", remedy="show them first")
 
 

@@ -366,7 +366,7 @@ def share(
     Whoever has the link can read the report without an account. It is printed only once.
     """
     from hsfiq.actors import command_line
-    from hsfiq.jobs import links_to_reports, revoke_report, share_report
+    from hsfiq.releases.reports import links_to_reports, revoke_report, share_report
 
     if listed and revoke is not None:
         raise UnreadableInput("--list", "does not go with --revoke", "leave one out")

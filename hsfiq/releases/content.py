@@ -26,6 +26,7 @@ from sqlalchemy.orm import Session
 
 import hsfiq
 from hsfiq.atomic_files import indented_json, sha256_of
+from hsfiq.collect.review import unblinding_of
 from hsfiq.collect.stages import answers_by_participant
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.tables import Form, Question, Study
@@ -106,6 +107,8 @@ LIVE = "0.0.0"
 """The version of a release of the answers so far; others are given by `hsfiq export`."""
 
 PLAIN = Extras()
+SHOWN_AT = "results_shown_at"
+"""The day on which results by system were shown, of a study that was not closed yet."""
 TEXT_VERSIONS = "text_versions.json"
 """The texts that participants read, by version; studies without recorded versions have none."""
 
@@ -281,6 +284,8 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
     earlier, plan = earlier_of(study), config_of(study).analysis
     notes = [*earlier.notes, *(note for file in further for note in file.close())]
     notes += written.texts.notes()
+    if shown := unblinding_of(session, study):
+        notes.append(f"results by system could be seen before the end, from {shown.shown_at:%F} on")
     notes += write_layouts(folder, writer.files, source.extras, source.pictures(written.datasets))
     layouts = layout_files(folder, source.extras.layouts)
     in_parts = write_parts(folder, kind.parted_tables(writer.files)) if drawn else {}
@@ -321,6 +326,7 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
         **({"layouts": layouts} if layouts else {}),
         **({"images": {"sha256": images_digest(folder)}} if source.extras.images else {}),
         **written.texts.facts(),
+        **({SHOWN_AT: f"{shown.shown_at:%Y-%m-%d}"} if shown else {}),
         **({CHOSEN_BY: study.design[CHOSEN_BY]} if CHOSEN_BY in study.design else {}),
         **({ANALYSIS: plan.facts(study.design.get(OPENED_AT))} if plan.question else {}),
         **({"extensions": extensions} if extensions else {}),

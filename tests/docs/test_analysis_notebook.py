@@ -31,6 +31,7 @@ def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert {path.name for path in Path("report").iterdir()} == {
         "report.html",
         "results.json",
+        "first.json",
         "section.tex",
         "figures",
         "tables",

@@ -43,6 +43,7 @@ def test_the_folder_holds_every_output(full_report: Report, files: dict[str, byt
     assert set(files) == {
         "report.html",
         "results.json",
+        "first.json",
         "section.tex",
         *(f"figures/{name}.{kind}" for name in charts for kind in ("svg", "png", "pdf")),
         *(f"tables/{name}.{kind}" for name in tables for kind in ("csv", "tex")),

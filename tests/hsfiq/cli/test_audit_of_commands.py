@@ -15,13 +15,14 @@ from PIL import Image as Picture
 from sqlalchemy import select, update
 from typer.main import get_command
 
-from hsfiq.actors import Action, Actor, command_line
+from hsfiq.actors import OWNER, Action, Actor, command_line
 from hsfiq.audit import Selection, entries, facts, record
 from hsfiq.cli import app
 from hsfiq.collect import participants
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.schema import head_revision
 from hsfiq.db.tables import Response, Study
+from hsfiq.jobs import add_job
 from hsfiq.study.recruiting import Recruitment
 from tests.arenas import TEXT, Voter, draw_arena
 from tests.hsfiq.cli.owner_commands import CONFIG
@@ -32,7 +33,8 @@ from tests.studies import NOW, Seat, draw, make_queries, small_study
 READING = {
     "account list", "audit list", "db check", "db current", "doctor", "images warm",
     "participant list",
-    "release list", "serve", "show", "study hit", "study list", "study status", "study texts",
+    "release list", "serve", "show", "study hit", "study jobs", "study list", "study status",
+    "study texts",
 }  # fmt: skip
 """Commands that change nothing in a database and write no study data to a file."""
 
@@ -96,6 +98,8 @@ PEOPLE: list[Line] = [
     ("participant review p4.form_1.0 --study autumn", "participant.review", "autumn",
      "p4.form_1.0"),
     ("study unblind autumn", "study.unblind", "autumn", ""),
+    ("study share autumn", "report.share", "autumn", "link 1"),
+    ("study share autumn --revoke 1", "report.revoke", "autumn", "link 1"),
     ("participant returned p3 --study autumn", "participant.return", "autumn", "p3"),
     ("participant screened-out p3 --study autumn", "participant.screen-out", "autumn", "p3"),
     ("participant exclude p3 --study autumn", "participant.exclude", "autumn", "p3"),
@@ -134,7 +138,7 @@ WHOLE: list[Line] = [
     ("secret rotate secret --forget", "secret.rotate", None, "the last key is not valid any more"),
     ("db backup backup", "db.backup", None, ""),
     ("db copy $DATABASE sqlite:///copied.db", "db.copy", None, "to another database"),
-    ("audit export log.jsonl --study autumn", "audit.export", "autumn", "29 entries"),
+    ("audit export log.jsonl --study autumn", "audit.export", "autumn", "31 entries"),
     ("audit prune --before 2020-01-01", "audit.prune", None,
      "0 entries before 2020-01-01T00:00:00Z"),
 ]  # fmt: skip
@@ -230,6 +234,8 @@ def seat_people(database: Database) -> str:
     Seat.taken(database, study, now).answer_all()
     with database.writing() as session:
         participants.enrol(session, study, now=now - timedelta(hours=1))
+        report = add_job(session, OWNER, "report", "A report", [], study_id=study)
+        report.state, report.ended_at = "done", now
     Picture.new("RGB", (6, 8), "blue").save(Path("../images/image-0.png"))
     assert person.token
     return person.token
