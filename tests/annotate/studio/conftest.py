@@ -19,6 +19,7 @@ from hsfiq.annotate.app import build_app
 from hsfiq.annotate.cookies import signer_of
 from hsfiq.db.engine import Database, open_database
 from hsfiq.drafts import Content, DraftFile, Snapshot, change_draft, draft_folder, snapshot
+from tests.annotate.owner.conftest import owner, reused_watched, watched  # noqa: F401 -- fixtures
 from tests.annotate.owner.studies_in_progress import log_in, set_owner
 from tests.annotate.served_studies import Place, browser_of, garment
 
