@@ -45,7 +45,7 @@ from hsfiq.annotate.payloads import (
 from hsfiq.annotate.preview import PREVIEW, add_preview, place_in
 from hsfiq.annotate.question_page import add_question_page
 from hsfiq.annotate.searches import Uploads, upload_response
-from hsfiq.annotate.security import StudyMiddleware
+from hsfiq.annotate.security import FramedPreviews, StudyMiddleware
 from hsfiq.annotate.serving.health import add_health, unavailable_response, wants_page
 from hsfiq.annotate.serving.monitoring import (
     NOTHING,
@@ -107,6 +107,7 @@ def build_app(
     app.add_middleware(StudyMiddleware, pages=pages)
     add_watching(app, services, watching)
     app.add_middleware(FramedPages, signer=services.signer)
+    app.add_middleware(FramedPreviews)
     app.add_middleware(PublicAddress, public=public)
     return app
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -17,7 +20,8 @@ from hsfiq.access import user_with_id
 from hsfiq.actors import Permission
 from hsfiq.annotate.cookies import Signer, UnknownBrowser, place_of_cookies, read_assignment
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.images import SignedImages, add_signed_images
+from hsfiq.annotate.image_copies import ImageSize, ImageStore
+from hsfiq.annotate.images import SignedImages
 from hsfiq.annotate.pages import message_page
 from hsfiq.annotate.payloads import (
     CHECK,
@@ -32,7 +36,14 @@ from hsfiq.annotate.payloads import (
 from hsfiq.annotate.question_page import add_question_page
 from hsfiq.collect.answers import Skip, given_answer, require_storable
 from hsfiq.collect.asked_questions import asked_question
-from hsfiq.collect.page import Preview, batch_to_preview, preview_of, token_hash_of
+from hsfiq.collect.page import (
+    Preview,
+    batch_to_preview,
+    preview_of,
+    stages_before,
+    token_hash_of,
+)
+from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.participants import require_language
 from hsfiq.collect.protocol import (
     CheckPayload,
@@ -46,9 +57,12 @@ from hsfiq.collect.protocol import (
     View,
 )
 from hsfiq.collect.stages import Position
-from hsfiq.db.engine import Database
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.sqlite import sqlite_url
 from hsfiq.db.tables import Check, Study
+from hsfiq.drafts import PREVIEWS, Snapshot, draft_folder, draw_preview, preview_file
 from hsfiq.errors import Forbidden
+from hsfiq.study.config import config_of
 from hsfiq.study.instrument import read_answers
 
 # The signed link to a preview, and the cookie that says which preview a browser shows.
@@ -66,7 +80,8 @@ class PreviewPlace:
     """A preview that the server has signed: of which batch, until when, and the steps done.
 
     `account` opened it on the dashboard; 0 for a link of `hsfiq study preview`. `language` is the
-    one chosen, "" for the study's first.
+    one chosen, "" for the study's first. `draft` names the draft of a study that is being set up
+    and the file with its preview, `TOKEN-FILE`; its study is in that file.
     """
 
     study_id: int
@@ -75,10 +90,11 @@ class PreviewPlace:
     account: int = 0
     reached: int = 0
     language: str = ""
+    draft: str = ""
 
     def signed(self, signer: Signer) -> str:
         numbers = (self.study_id, self.batch, self.expires, self.account, self.reached)
-        return signer.sign(PURPOSE, ":".join([*map(str, numbers), self.language]))
+        return signer.sign(PURPOSE, ":".join([*map(str, numbers), self.language, self.draft]))
 
     def after(self, reached: int) -> PreviewPlace:
         return replace(self, reached=reached)
@@ -103,19 +119,20 @@ def read_place(database: Database, signer: Signer, signed: str) -> PreviewPlace 
     parts = text.split(":") if text else []
     if len(parts) != len(fields(PreviewPlace)):  # also those from before they named the account
         return None
-    study_id, batch, expires, account, reached = map(int, parts[:-1])
-    place = PreviewPlace(study_id, batch, expires, account, reached, parts[-1])
-    is_over = place.expires <= time.time() or not may_preview(database, place.account)
+    study_id, batch, expires, account, reached = map(int, parts[:5])
+    place = PreviewPlace(study_id, batch, expires, account, reached, *parts[5:])
+    needed = Permission.MANAGE if place.draft else Permission.READ
+    is_over = place.expires <= time.time() or not may_preview(database, place.account, needed)
     return None if is_over else place
 
 
-def may_preview(database: Database, account: int) -> bool:
-    """Whether the account that opened a preview is in use, and its role sees previews."""
+def may_preview(database: Database, account: int, needed: Permission) -> bool:
+    """Whether the account that opened a preview is in use, and its role sees such previews."""
     if not account:
         return True
     with database.reading() as session:
         user = user_with_id(session, account)
-    return user is not None and user.may(Permission.READ)
+    return user is not None and user.may(needed)
 
 
 def place_in(cookies: Mapping[str, str], database: Database, signer: Signer) -> PreviewPlace | None:
@@ -140,6 +157,107 @@ def set_place_cookie(
         samesite="lax",
         **place_of_cookies(request),
     )
+
+
+# The previews of drafts, each in a database of its own.
+
+MOST_OPEN, KEPT = 4, 20
+"""Databases of previews that a process keeps open, and files of older ones of a draft."""
+
+
+def make_whole(file: Path) -> None:
+    """Make an empty database, unless another process is faster."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=file.parent) as place:
+        made = Path(place) / file.name
+        open_database(sqlite_url(made)).close()
+        with suppress(FileExistsError):
+            file.hardlink_to(made)
+
+
+class OpenPreviews:
+    """The open databases of drafts' previews; the one that was used longest ago is closed."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._opened: dict[Path, Services] = {}
+
+    def at(self, services: Services, file: Path, *, create: bool = False) -> Services:
+        """The services of the preview in a file; `UnknownBrowser` if there is none any more."""
+        with self._lock:
+            opened = self._opened.pop(file, None)
+            if not file.is_file():
+                if opened is not None:
+                    opened.database.close()
+                    opened = None
+                if not create:
+                    raise UnknownBrowser("the draft of this preview has changed; open it again")
+                make_whole(file)
+            if opened is None:
+                database = open_database(sqlite_url(file), connections=OF_EACH)
+                images = ImageStore(services.images.copies)
+                opened = replace(services, database=database, images=images)
+            self._opened[file] = opened
+            if len(self._opened) > MOST_OPEN:
+                self._opened.pop(next(iter(self._opened))).database.close()
+            return opened
+
+
+OF_EACH = 8
+"""Connections to a draft's preview."""
+
+OPEN_PREVIEWS = OpenPreviews()
+
+
+def services_for(services: Services, place: PreviewPlace) -> Services:
+    """The services for the study of a preview, which may be that of a draft."""
+    if not place.draft:
+        return services
+    token, _, name = place.draft.partition("-")
+    file = draft_folder(services.database, token) / PREVIEWS / f"{name}.db"
+    return OPEN_PREVIEWS.at(services, file)
+
+
+def remove_old(file: Path) -> None:
+    """Remove previews of a draft as it was before, but for the last ones."""
+    others = [other for other in file.parent.glob("*.db") if other != file]
+    for old in sorted(others, key=lambda path: path.stat().st_mtime)[:-KEPT]:
+        for part in file.parent.glob(f"{old.name}*"):
+            part.unlink(missing_ok=True)
+
+
+def preview_of_draft(
+    services: Services, draft: Snapshot, account: int, language: str, *, walk: bool
+) -> PreviewPlace:
+    """A preview of a draft as it is now: at its first question, or with `walk` at its beginning.
+
+    Raises:
+        ConfigErrors, UnreadableInput: what the draft lacks.
+    """
+    file = preview_file(draft.content, draft.folder)
+    remove_old(file)
+    own = OPEN_PREVIEWS.at(services, file, create=True)
+    study_id = draw_preview(services.database, draft.content, draft.folder, own.database)
+    with own.database.reading() as session:
+        study = session.get_one(Study, study_id)
+        languages = config_of(study).study.languages
+        return PreviewPlace(
+            study_id,
+            batch_to_preview(session, study),
+            expires=(int(time.time()) // DAY + 2) * DAY,
+            account=account,
+            reached=0 if walk else len(stages_before(StudyRow.of(study))),
+            language=language if language in languages else "",
+            draft=f"{draft.token}-{file.stem}",
+        )
+
+
+DAY = 24 * 3600
+
+
+def framed_path(signer: Signer, place: PreviewPlace) -> str:
+    """Where a page may show a preview in a frame; the browser's cookie stays as it is."""
+    return f"/framed-preview/{place.signed(signer)}{PREVIEW}/study/"
 
 
 # The requests of a preview's page: as a participant's, but nothing is written.
@@ -170,6 +288,7 @@ class Visit:
 
 @contextmanager
 def visiting(services: Services, place: PreviewPlace) -> Iterator[Visit]:
+    services = services_for(services, place)
     with services.database.reading() as session:
         study = session.get(Study, place.study_id)
         if study is None:
@@ -307,13 +426,7 @@ def add_preview(app: FastAPI, services: Services) -> None:
 def add_preview_routes(app: FastAPI, services: Services) -> None:
     add_opening_route(app, services)
 
-    images = SignedImages(services.database, services.images, services.signer)
-
-    def participants_of(request: Request) -> list[str]:
-        place = place_of(services, request)
-        return [token_hash_of(place.study_id, place.batch)]
-
-    add_signed_images(app, f"{PREVIEW}/image", images, participants_of)
+    add_image_routes(app, services)
     add_view_routes(app, services)
     add_answer_routes(app, services)
 
@@ -344,6 +457,22 @@ def add_opening_route(app: FastAPI, services: Services) -> None:
         response = RedirectResponse("../study/", status_code=303, headers=headers)
         set_place_cookie(response, place, request, services.signer)
         return response
+
+
+def add_image_routes(app: FastAPI, services: Services) -> None:
+    def image(request: Request, token: str, size: ImageSize) -> Response:
+        place = place_of(services, request)
+        own = services_for(services, place)
+        images = SignedImages(own.database, own.images, own.signer)
+        return images.response([token_hash_of(place.study_id, place.batch)], token, size)
+
+    @app.get(f"{PREVIEW}/image/{{token}}")
+    def thumbnail(request: Request, token: str) -> Response:
+        return image(request, token, "thumbnail")
+
+    @app.get(f"{PREVIEW}/image/{{token}}/full")
+    def full_image(request: Request, token: str) -> Response:
+        return image(request, token, "full")
 
 
 def add_view_routes(app: FastAPI, services: Services) -> None:

@@ -6,6 +6,7 @@ localhost. An ASGI middleware refuses such requests before they reach Gradio.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.pages import other_site_page, unknown_browser_page
 from hsfiq.annotate.payloads import largest_body
+from hsfiq.annotate.preview import COOKIE
 from hsfiq.annotate.serving.health import answer_faults, too_large
 from hsfiq.annotate.texts import language_for
 
@@ -121,3 +123,27 @@ def page_or_json(request: Request, status: int, error: str, page: str) -> Respon
     if "text/html" in request.headers.get("accept", ""):
         return HTMLResponse(page, status_code=status)
     return JSONResponse({"error": error}, status_code=status)
+
+
+# A preview in a frame of our own pages: its place is in the address, in place of a cookie.
+
+FRAMED = re.compile(r"(/framed-preview/([\w.:-]{1,400}))(/preview/.*)")
+
+
+class FramedPreviews:
+    """ASGI middleware that serves a preview below an address with its place."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        address = FRAMED.fullmatch(path_of(scope)) if scope["type"] == "http" else None
+        if address is not None and scope["method"] in READING:
+            prefix, place, _ = address.groups()
+            others = [(name, value) for name, value in scope["headers"] if name != b"cookie"]
+            scope = {
+                **scope,
+                "root_path": scope.get("root_path", "") + prefix,
+                "headers": [(b"cookie", f"{COOKIE}={place}".encode()), *others],
+            }
+        await self._app(scope, receive, send)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -24,22 +24,22 @@ from typing import Any, Literal
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict
-from sqlalchemy import delete, select
-from sqlalchemy.orm import Session
+from sqlalchemy import delete, insert, select, text
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from hsfiq.actors import OWNER, Action, Actor
 from hsfiq.atomic_files import temporary_folder_beside
 from hsfiq.audit import record
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, added, open_database
-from hsfiq.db.source_tables import Dataset, Query, RankedList, Triplet
+from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.db.sqlite import make_folder_private, sqlite_url
 from hsfiq.db.studio_tables import Draft, DraftChange
 from hsfiq.db.tables import Pair, Study
 from hsfiq.errors import ConfigError, ConfigErrors, HsfiqError, Refused, UnreadableInput
 from hsfiq.images.check import Track
 from hsfiq.images.folder import ImageFolder, OwnImages, image_files
-from hsfiq.importing import dataset_named, ids_of_images, import_queries, import_runs
+from hsfiq.importing import chunks, dataset_named, ids_of_images, import_queries, import_runs
 from hsfiq.jobs import uploads_home
 from hsfiq.kinds import DEFAULT_KIND, KINDS
 from hsfiq.project import IN_ONE_FORM, Pay, Size, draw_config, lists_of, size_of
@@ -53,6 +53,9 @@ from hsfiq.study.config import StudyConfig, config_of, is_study_name
 from hsfiq.study.config_file import config_with_errors
 from hsfiq.study.design import chosen_queries, draw_study
 from hsfiq.study.forms import query_facts
+from hsfiq.study.practice import practice_query
+from hsfiq.study.publication import AnalysisPlan
+from hsfiq.study.searches import Described
 from hsfiq.text import is_storable_text
 
 # What a draft holds.
@@ -90,6 +93,9 @@ class Content(BaseModel):
             was chosen; "" is none.
         repairs: what replaces cells of wrong rows, by the row's number and our column's name; a
             row without columns is left out, and an empty text empties a cell.
+        texts: what language files hold, by language, as `hsfiq study texts` writes them.
+        names: what a system is called in place of its name in a file, by `FILE/NAME`; "" leaves
+            its lists out.
         pay: what participants are paid.
         walked: who has walked through the study as a participant, and when, in ISO 8601.
     """
@@ -101,6 +107,8 @@ class Content(BaseModel):
     dataset: str = ""
     columns: dict[str, str] = {}
     repairs: dict[str, dict[str, str]] = {}
+    texts: dict[str, dict[str, Any]] = {}
+    names: dict[str, str] = {}
     pay: Pay | None = None
     walked: tuple[tuple[str, str], ...] = ()
 
@@ -153,7 +161,8 @@ def put(tables: Any, path: Sequence[str], value: Any) -> Any:
         inner = put(items[number], rest, value) if rest else value
         return [*items[:number], *([] if inner is None else [inner]), *items[number + 1 :]]
     copy = dict(tables) if isinstance(tables, dict) else {}
-    inner = put(copy.get(first, {}), rest, value) if rest else value
+    missing: Any = [] if rest[:1] == ["0"] else {}
+    inner = put(copy.get(first, missing), rest, value) if rest else value
     if inner is None:
         copy.pop(first, None)
         return copy
@@ -264,7 +273,7 @@ def draft_of_study(session: Session, study: Study, actor: Actor) -> Draft:
     draft = session.scalar(select(Draft).where(Draft.study_id == study.id))
     if draft is None:
         config = config_of(study)
-        content = Content(config=tables_of(config), dataset=config.queries.dataset)
+        content = content_of(config).model_copy(update={"dataset": config.queries.dataset})
         stated = {PLAN: {}, OVERLAP: config.design.annotators_per_query}
         for key, value in stated.items():  # nothing follows from other choices
             content = content.with_value(key, content.value(key, value))
@@ -470,10 +479,26 @@ def most_questions(content: Content, asked: Asked) -> int:
 # study.toml.
 
 
-def toml_of(content: Content) -> str:
-    """study.toml with what was entered."""
+def toml_of(content: Content, folder: Path) -> str:
+    """study.toml with what was entered, and with what follows from the files of the draft."""
     head = "# Set up in the browser. All keys are in docs/study/reference.md.\n\n"
-    return head + tomli_w.dumps(without_empty(content.config), multiline_strings=True)
+    config = with_usual_k(content, folder).config
+    return head + tomli_w.dumps(without_empty(config), multiline_strings=True)
+
+
+USUAL_K = 5
+
+
+def with_usual_k(content: Content, folder: Path) -> Content:
+    """With as many images in a set as the shortest list has, unless a number was entered.
+
+    It is up to 5, the default of study.toml.
+    """
+    if content.value("design.k", None) is not None or not content.of_role("lists"):
+        return content
+    lengths = [len(ranked.images) for _, ranked in material_of(content, folder).lists]
+    k = min([USUAL_K, *lengths])
+    return content if k == USUAL_K else content.with_value("design.k", k)
 
 
 def without_empty(tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -486,14 +511,27 @@ def without_empty(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_draft(content: Content, folder: Path) -> tuple[StudyConfig, dict[str, str]]:
-    """The config, and what is wrong with it by key; keys with errors have their defaults."""
-    return config_with_errors(folder / "study.toml", toml_of(content))
+    """The config, and what is wrong with it by key; keys with errors have their defaults.
+
+    The keys are those of `Content.value`, which counts the tables of an array from 0.
+    """
+    path = folder / "study.toml"
+    config, errors = config_with_errors(path, toml_of(content, folder), content.texts)
+    return config, {
+        re.sub(r"\.(\d+)(?=\.|$)", lambda found: f".{int(found[1]) - 1}", key): what
+        for key, what in errors.items()
+    }
+
+
+def content_of(config: StudyConfig) -> Content:
+    """A content without files, with the keys that differ from the defaults."""
+    translations = config.study.translations.items()
+    texts = {tag: as_json(each.texts) for tag, each in translations if each.texts}
+    return Content(config=tables_of(config), texts=texts)
 
 
 def tables_of(config: StudyConfig) -> dict[str, Any]:
     """The tables of study.toml for a config, with the keys that differ from the defaults."""
-    from dataclasses import asdict  # noqa: PLC0415
-
     usual = asdict(StudyConfig(study=type(config.study)(name="", title="")))
     tables: dict[str, Any] = {}
     for name, table in as_json(asdict(config)).items():
@@ -505,7 +543,9 @@ def tables_of(config: StudyConfig) -> dict[str, Any]:
         if name == "study":
             translations = given.pop("translations", {})
             given |= {
-                tag: {k: v for k, v in each.items() if v} for tag, each in translations.items()
+                tag: {k: v for k, v in each.items() if v and k != "texts"}
+                for tag, each in translations.items()
+                if tag != config.study.language
             }
         if given:
             tables[name] = given
@@ -541,13 +581,15 @@ class Material:
     """What the files of a draft hold; nothing is stored in the tables of the database yet.
 
     `rows` are those of the table of queries, with repairs, without those that are left out.
-    `errors` has what is wrong with whole files, by their names.
+    `errors` has what is wrong with whole files, by their names. `sources` has the file of each
+    system's lists, and its name there.
     """
 
     images: OwnImages | None
     rows: Sequence[PlacedQuery | WrongRow]
     lists: Sequence[PlacedList]
     errors: Mapping[str, str]
+    sources: Mapping[str, tuple[str, str]]
     table: QueryTable | None = None
 
     @property
@@ -561,6 +603,12 @@ class Material:
     @property
     def wrong(self) -> list[WrongRow]:
         return [row for row in self.rows if isinstance(row, WrongRow)]
+
+    @property
+    def used_lists(self) -> list[PlacedList]:
+        """Those for the uploaded queries; all, if the queries are those of a dataset."""
+        known = {query.query_id for _, query in self.queries}
+        return [each for each in self.lists if not known or each.ranked.query_id in known]
 
     @property
     def systems(self) -> list[str]:
@@ -635,7 +683,7 @@ def _images(root: Path, _files: tuple[DraftFile, ...]) -> OwnImages:
 
 def material_of(content: Content, folder: Path) -> Material:
     """Read the files of a draft; what was read is kept until the draft changes."""
-    parts = content.model_dump_json(include={"files", "columns", "repairs"})
+    parts = content.model_dump_json(include={"files", "columns", "repairs", "names"})
     return _material(parts, folder)
 
 
@@ -657,13 +705,16 @@ def _material(parts: str, folder: Path) -> Material:
             rows += own_queries.queries_of(path, repaired, image_id_of(images))
         except HsfiqError as error:
             errors[file.name] = without_folder(error, path)
+    sources: dict[str, tuple[str, str]] = {}
     for file in content.of_role("lists"):
         path = path_of(file, folder)
         try:
-            lists += _lists(path, file)
+            placed = _lists(path, file)
         except HsfiqError as error:
             errors[file.name] = without_folder(error, path)
-    return Material(images, rows, lists, errors, table)
+        else:
+            lists += chosen_lists(content, file.name, placed, sources)
+    return Material(images, rows, lists, errors, sources, table)
 
 
 def without_folder(error: HsfiqError, path: Path) -> str:
@@ -705,6 +756,25 @@ def with_repairs(
         elif repair:
             cells = {name: cell for name, cell in (row.value | repair).items() if cell != ""}
             yield row.with_value(cells)
+
+
+def chosen_lists(
+    content: Content, file: str, lists: Sequence[PlacedList], sources: dict[str, tuple[str, str]]
+) -> Iterator[PlacedList]:
+    """The lists of a file under the systems' chosen names, which `sources` gets.
+
+    A name that a system of another file has is given a number.
+    """
+    names = {}
+    for own in dict.fromkeys(ranked.system for _, ranked in lists):
+        wanted = content.names.get(f"{file}/{own}", own)
+        if wanted:
+            numbered = (f"{wanted}-{number}" for number in range(2, len(sources) + 3))
+            names[own] = next(name for name in (wanted, *numbered) if name not in sources)
+            sources[names[own]] = file, own
+    for where, ranked in lists:
+        if ranked.system in names:
+            yield PlacedList(where, replace(ranked, system=names[ranked.system]))
 
 
 # Drawing the study.
@@ -759,7 +829,7 @@ def store_material(
         if not content.dataset:
             forget_queries(session, dataset)
         import_queries(session, dataset, list(material.queries))
-        import_runs(session, dataset, material.lists)
+        import_runs(session, dataset, material.used_lists)
         record(session, actor, Action.DATA_IMPORT, about=f"dataset {dataset.name}")
 
 
@@ -841,3 +911,124 @@ def require_complete(content: Content, config: StudyConfig, material: Material) 
         raise UnreadableInput(name, what)
     if KINDS[config.design.kind].needs_lists and not material.lists and not content.dataset:
         raise UnreadableInput("systems", "there is no ranked list", "upload those of each system")
+
+
+# A preview: what one participant is asked, in a database of its own.
+
+PREVIEWS = "preview"
+MOST_QUESTIONS = 50
+UNSEEN = ("recruitment.", "release.", "analysis.", "searches.retrievers")
+"""The keys that a preview does not need."""
+
+
+def preview_file(content: Content, folder: Path) -> Path:
+    """The database of a draft's preview; another content has another one."""
+    shown = content.model_dump_json(exclude={"walked", "pay"})
+    return folder / PREVIEWS / f"{sha256(shown.encode()).hexdigest()[:24]}.db"
+
+
+def draw_preview(database: Database, content: Content, folder: Path, target: Database) -> int:
+    """Draw what one participant is asked; the key of the study, which is the only one in `target`.
+
+    Raises:
+        ConfigErrors, UnreadableInput: what the draft lacks.
+    """
+    config, errors = read_draft(content, folder)
+    if wrong := [f"{key}: {what}" for key, what in errors.items() if not key.startswith(UNSEEN)]:
+        raise ConfigErrors(wrong)
+    design = config.design
+    most = min(MOST_QUESTIONS, design.questions_per_form * design.forms_per_participant)
+    with target.writing() as session:
+        drawn = session.scalar(select(Study.id))
+        if drawn is not None:
+            return drawn
+        if content.dataset:
+            with database.reading() as source:
+                copy_queries(source, session, config, most)
+        else:
+            import_queries_of(session, content, folder, config, most)
+        return draw_for_one(session, config)
+
+
+def import_queries_of(
+    session: Session, content: Content, folder: Path, config: StudyConfig, most: int
+) -> None:
+    """Import some of the uploaded queries, and that of the practice question."""
+    material = material_of(content, folder)
+    require_complete(content, config, replace(material, rows=material.queries))
+    needs_lists, answered = KINDS[config.design.kind].needs_lists, set(material.answered)
+    asked = [p for p in material.queries if not needs_lists or p.query.query_id in answered]
+    if not asked:
+        what = "no query has a list of every system"
+        raise UnreadableInput("systems", what, "use the same ids of queries")
+    practice = [placed for placed in asked if placed.query.query_id == config.practice.query]
+    few = [*practice, *[placed for placed in asked if placed not in practice][:most]]
+    ids = {placed.query.query_id for placed in few}
+    dataset = dataset_named(session, config.queries.dataset, image_root(content, folder))
+    import_queries(session, dataset, few)
+    import_runs(session, dataset, [each for each in material.lists if each[1].query_id in ids])
+
+
+def copy_queries(source: Session, target: Session, config: StudyConfig, most: int) -> None:
+    """Copy some queries of a dataset with their lists and images, under the same keys."""
+    every = replace(config, queries=replace(config.queries, sample=0))
+    queries, practice = set(chosen_queries(source, every)[:most]), practice_query(source, config)
+    queries |= set() if practice is None else {practice.id}
+    target.execute(text("PRAGMA defer_foreign_keys = ON"))
+    lists = copy_rows(source, target, RankedList.query_id, queries)
+    copy_rows(source, target, System.id, {row["system_id"] for row in lists})
+    asked = copy_rows(source, target, Query.id, queries)
+    triplets = copy_rows(source, target, Triplet.id, {row["triplet_id"] for row in asked})
+    copy_rows(source, target, Dataset.id, {row["dataset_id"] for row in triplets})
+    shown = {row[key] for row in triplets for key in ("reference_id", "target_id")} - {None}
+    copy_rows(source, target, Image.id, shown.union(*(row["image_ids"] for row in lists)))
+
+
+def copy_rows(
+    source: Session, target: Session, column: InstrumentedAttribute[int], keys: Set[int]
+) -> list[dict[str, Any]]:
+    """Copy the rows of a table that have one of the keys in a column."""
+    table = column.class_.__table__
+    rows = [
+        dict(row)
+        for some in chunks(sorted(keys))
+        for row in source.execute(select(table).where(column.in_(some))).mappings()
+    ]
+    if rows:
+        target.execute(insert(table), rows)
+    return rows
+
+
+def draw_for_one(session: Session, config: StudyConfig) -> int:
+    """Draw a study of all queries but the practice question's, each asked once.
+
+    It has no questions with an obvious answer if the data have none.
+    """
+    practice, n_live = practice_query(session, config), KINDS[config.design.kind].n_live
+    others = select(Query.id).where(Query.id != (0 if practice is None else practice.id))
+    queries = list(session.scalars(others))
+    config = replace(
+        config,
+        design=replace(
+            config.design, annotators_per_query=1, overlap_share=1.0, categories="mixed"
+        ),
+        recruitment=replace(config.recruitment, quotas={}),
+        analysis=AnalysisPlan(),
+    )
+    images = frozenset(session.scalars(select(Image.name)))
+    described = Described("", "", len(images), "", images)  # of retrievers, which are not asked
+    for gold in (config.checks.gold, 0):
+        checks = replace(config.checks, gold=gold)
+        try:
+            with session.begin_nested():
+                return draw_study(
+                    session,
+                    replace(config, checks=checks),
+                    queries,
+                    status="draft",
+                    retrievers={str(number): described for number in range(n_live)},
+                ).id
+        except ConfigError as error:
+            if not gold or error.where != "checks.gold":
+                raise
+    raise AssertionError("the second of two drawings returns or raises")

@@ -10,6 +10,7 @@ from hsfiq.annotate.studio import design, images, people, question, systems
 from hsfiq.annotate.studio.decisions import add_pay_list
 from hsfiq.annotate.studio.home import add_home
 from hsfiq.annotate.studio.launch import add_rehearsal, step_after
+from hsfiq.annotate.studio.question import add_preview_of_draft
 from hsfiq.annotate.studio.results import add_results
 from hsfiq.annotate.studio.setup import add_steps
 from hsfiq.annotate.studio.shell import Studio, add_files
@@ -26,6 +27,7 @@ def add_studio(app: FastAPI, services: Services, identities: Identities) -> None
     add_steps(app, studio, STEPS)
     images.add_uploads(app, studio)
     people.add_links(app, studio)
+    add_preview_of_draft(app, studio)
     add_rehearsal(app, studio)
     add_results(app, studio)
     add_pay_list(app, studio)

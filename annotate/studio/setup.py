@@ -23,11 +23,11 @@ from hsfiq.drafts import (
     Material,
     Snapshot,
     change_draft,
+    content_of,
     material_of,
     read_draft,
     save_value,
     snapshot,
-    tables_of,
     toml_of,
     undo,
 )
@@ -117,7 +117,7 @@ def add_steps(app: FastAPI, studio: Studio, steps: tuple[Step, ...]) -> None:
             "Content-Disposition": f'attachment; filename="{name}"',
             "Cache-Control": "no-store",
         }
-        return PlainTextResponse(toml_of(setup.draft.content), headers=headers)
+        return PlainTextResponse(toml_of(setup.draft.content, setup.draft.folder), headers=headers)
 
 
 def step_page(step: Step, steps: tuple[Step, ...]) -> Page:
@@ -134,7 +134,7 @@ def step_page(step: Step, steps: tuple[Step, ...]) -> Page:
             "number": at + 1,
             "before": steps[at - 1] if at else None,
             "after": steps[at + 1] if at + 1 < len(steps) else None,
-            "toml": toml_of(setup.draft.content),
+            "toml": toml_of(setup.draft.content, setup.draft.folder),
         }
         return values | dict(step.view(setup))
 
@@ -161,28 +161,26 @@ def save(setup: Setup) -> Said | None:
     key, value = desk.text("field"), typed(desk.given.get("value"), desk.text("type", "text"))
     seen = typed(desk.given.get("seen"), desk.text("type", "text"))
     if setup.is_fixed:
-        return save_text(setup, key, value)
+        return change_texts(setup, lambda content: content.with_value(key, value), key)
     with desk.database.writing() as session:
         save_value(session, setup.draft.token, desk.actor, key, value, seen)
     return None
 
 
-def save_text(setup: Setup, key: str, value: Any) -> Said | None:
+def change_texts(setup: Setup, change: Callable[[Content], Content], about: str) -> Said | None:
     """Change what may still change once a study has been opened."""
     desk, draft = setup.desk, setup.draft
     with desk.database.writing() as session:
         study = find_study(session, draft.study or "")
         if study is None:
             raise Refused("the study is no longer there")
-        stored = Content(config=tables_of(config_of(study)))
-        wanted, errors = read_draft(stored.with_value(key, value), draft.folder)
-        if key in errors:
-            raise Refused(errors[key])
+        stored = content_of(config_of(study))
+        wanted, errors = read_draft(change(stored), draft.folder)
+        if new := errors.keys() - read_draft(stored, draft.folder)[1].keys():
+            raise Refused(errors[min(new)])
         perform_edit(session, prepare_edit(study, wanted, study.text_version), datetime.now(UTC))
-        record(session, desk.actor, Action.STUDY_EDIT, study=study.name, about=key)
-        change_draft(
-            session, draft.token, desk.actor, lambda content: content.with_value(key, value)
-        )
+        record(session, desk.actor, Action.STUDY_EDIT, study=study.name, about=about)
+        change_draft(session, draft.token, desk.actor, change)
     return Said(desk.t("Changed for everybody who has not finished yet."))
 
 

@@ -511,7 +511,8 @@ def show(ctx: typer.Context, draft: DraftArgument, database: DatabaseOption = No
     """Print the study.toml of a draft."""
     from hsfiq.drafts import toml_of
 
-    print_text(toml_of(chosen_draft(ctx, database, draft)[1].content).rstrip())
+    found = chosen_draft(ctx, database, draft)[1]
+    print_text(toml_of(found.content, found.folder).rstrip())
 
 
 @draft_app.command(epilog="Example: hsfiq draft draw 0123456789abcdef --open")

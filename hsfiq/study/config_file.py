@@ -31,7 +31,7 @@ from hsfiq.study.config import (
 )
 from hsfiq.study.filters import parse_filters
 from hsfiq.study.instrument import LONGEST_PROMPT, is_line, wording_errors
-from hsfiq.study.languages import LANGUAGES, is_tag, read_language_file
+from hsfiq.study.languages import LANGUAGES, is_tag, language_errors, read_language_file
 from hsfiq.study.publication import (
     AnalysisPlan,
     Publication,
@@ -401,12 +401,16 @@ def read_config(path: Path, *, needs_language_files: bool = True) -> StudyConfig
     return config
 
 
-def config_with_errors(path: Path, text: str) -> tuple[StudyConfig, dict[str, str]]:
+def config_with_errors(
+    path: Path, text: str, languages: Mapping[str, Any]
+) -> tuple[StudyConfig, dict[str, str]]:
     """The config of a file's text, and what is wrong with it by key.
 
-    Keys with errors have their defaults. The files that the text names are beside `path`.
+    Keys with errors have their defaults. No other file is read: `languages` are the contents of the
+    language files by tag, whose errors have keys such as `study.de.texts.page.rank`.
     """
     reader = _Reader(path, text, needs_language_files=False)
+    reader.languages = languages
     config = reader.config(tomllib.loads(text))
     return config, {
         key: line.partition(f": {key}: ")[2] or line for key, (_, line) in reader.errors.items()
@@ -429,6 +433,8 @@ class _Reader:
         self.needs_language_files = needs_language_files
         self.lines = dict(lines_of_keys(text))
         self.errors: dict[str, tuple[int, str]] = {}
+        self.languages: Mapping[str, Any] | None = None
+        """What language files hold, if no file is read."""
 
     def wrong(self, key: str, what: str) -> None:
         """Record an error of a key; only the first one of a key, or of its table, is kept."""
@@ -599,6 +605,8 @@ class _Reader:
 
     def long_text(self, table: str, name: str, value: str, language: str) -> str:
         """The text of a key, or of `guidelines.de.md` beside the file if the key is absent."""
+        if self.languages is not None:
+            return value
         beside = f"{name}.{language}.md"
         if not value and (self.path.parent / beside).is_file():
             value = beside
@@ -606,6 +614,12 @@ class _Reader:
 
     def texts_in(self, key: str, language: str, config: StudyConfig) -> dict[str, Any]:
         """The texts of a language file; a language without standard texts needs one."""
+        if self.languages is not None:
+            given = self.languages.get(language, {})
+            wrong = list(language_errors(given, config))
+            for place, what in wrong:
+                self.wrong(f"study.{language}.texts.{place}", what)
+            return {} if wrong else dict(given)
         path = self.path.parent / f"{language}.json"
         if path.is_file():
             texts, errors = read_language_file(path, config)

@@ -95,7 +95,7 @@ def is_line(text: str, longest: int) -> bool:
     return bool(text.strip()) and len(text) <= longest and text.isprintable()
 
 
-_PAGE_TEXTS: dict[str, tuple[str, ...]] = {
+PAGE_TEXTS: dict[str, tuple[str, ...]] = {
     "score": ("how_well",),
     "image": ("how_well_image",),
     "rank": ("rank",),
@@ -116,7 +116,7 @@ _PAGE_TEXTS: dict[str, tuple[str, ...]] = {
 def page_texts(wording: Wording) -> dict[str, Any]:
     """The owner's texts, under the names that the question page has for them."""
     texts: dict[str, Any] = {}
-    for key, names in _PAGE_TEXTS.items():
+    for key, names in PAGE_TEXTS.items():
         if text := getattr(wording, key):
             for name in names:
                 group, _, part = name.partition(".")

@@ -133,6 +133,9 @@ export const setStudy = (study) => (state.study = study);
 /** @param {View | null} view */
 export const setView = (view) => (state.view = view);
 
+/** Whether the page is only looked at, in a frame of the owner's pages. */
+export const isPicture = () => window.frameElement?.hasAttribute("inert") ?? false;
+
 export function currentStudy() {
   if (!state.study) throw new Error("no study is open");
   return state.study;

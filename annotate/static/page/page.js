@@ -11,6 +11,7 @@ import {
   find,
   findAll,
   focusPage,
+  isPicture,
   judgedView,
   letterOf,
   listenToText,
@@ -244,7 +245,7 @@ export async function messagesClosed() {
 // The bar above the page that says that it is a preview, and its buttons.
 
 export function showPreview() {
-  const isPreview = currentStudy().is_preview;
+  const isPreview = currentStudy().is_preview && !isPicture();
   find(".preview").hidden = !isPreview;
   root.classList.toggle("is-preview", isPreview);
 }

@@ -7,6 +7,7 @@ import {
   find,
   findAll,
   focusPage,
+  isPicture,
   isTextRead,
   judgedView,
   make,
@@ -716,7 +717,7 @@ export function openGuidelines() {
 
 /** Open the guidelines if this tab has not shown them yet. */
 export function openGuidelinesOnce() {
-  if (!readDraft(GUIDELINES_READ)) openGuidelines();
+  if (!isPicture() && !readDraft(GUIDELINES_READ)) openGuidelines();
 }
 
 export function openReason() {

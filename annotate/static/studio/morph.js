@@ -27,9 +27,9 @@ function attributes(/** @type {Element} */ old, /** @type {Element} */ fresh) {
   }
 }
 
-/** Fields show what is stored, except the one that somebody is in. */
+/** Fields show what is stored, except the one that somebody is in, and those that are data-own. */
 function value(/** @type {Element} */ old, /** @type {Field} */ fresh) {
-  if (document.activeElement === old) return;
+  if (document.activeElement === old || old.hasAttribute("data-own")) return;
   if (old instanceof HTMLInputElement && fresh.tagName === "INPUT") {
     old.checked = /** @type {HTMLInputElement} */ (fresh).checked;
     if (old.type !== "file" && old.value !== fresh.value) old.value = fresh.value;
