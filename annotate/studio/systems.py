@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from sqlalchemy import func, select
 
+from hsfiq.annotate.studio.images import forget, number_of, remove, uploading
 from hsfiq.annotate.studio.setup import Setup, Step, Summary
 from hsfiq.annotate.studio.shell import Said
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
@@ -222,10 +223,10 @@ def summary(setup: Setup) -> Summary:
 
 
 def view(setup: Setup) -> Mapping[str, object]:
-    material, page = setup.material, setup.desk.request.query_params.get("page", "")
-    number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 0
+    material, number = setup.material, max(0, number_of(setup.desk.request, "page"))
     uploaded, stored = covered(setup), stored_systems(setup)
     sheet, lists = sheet_of(setup, number), setup.draft.content.of_role("lists")
+    unused = setup.draft.content.of_role("unused")
     names = [each.name for each in uploaded]
     return {
         "kind": KINDS[setup.config.design.kind],
@@ -237,7 +238,8 @@ def view(setup: Setup) -> Mapping[str, object]:
         "sheet": sheet,
         "answered": len(material.answered),
         "next_page": number + 1 if (number + 1) * AT_ONCE < sheet.n_queries else 0,
-        "broken": [(f.name, material.errors[f.name]) for f in lists if f.name in material.errors],
+        "not_used": [*[file for file in lists if file.name in material.errors], *unused],
+        **uploading(setup),
         "few": first_few,
     }
 
@@ -270,22 +272,18 @@ def named(content: Content, key: str, name: str, wanted: str) -> Content:
     return content.with_value("queries.systems", list(filter(None, renamed)) or None)
 
 
-def remove(setup: Setup) -> Said:
-    """Use a system's lists no longer, or a file that cannot be read."""
+def remove_system(setup: Setup) -> Said:
+    """Use a system's lists no longer; a file without further systems is removed."""
     key = setup.desk.text("key")
-    if setup.draft.content.file(key) is not None and key in setup.material.errors:
-        setup.change(lambda content: content.without_file(key))
-        return Said(setup.desk.t("{name} was removed.", name=key), undo={"act": "undo"})
     name, file = name_of(setup, key), key.partition("/")[0]
     is_alone = sum(source[0] == file for source in setup.material.sources.values()) == 1
-    setup.change(
-        lambda content: (
-            named(content, key, name, "").without_file(file)
-            if is_alone
-            else named(content, key, name, "")
-        )
-    )
-    return Said(setup.desk.t("{name} was removed.", name=name), undo={"act": "undo"})
+
+    def without(content: Content) -> Content:
+        content = named(content, key, name, "")
+        return content.without_file(file) if is_alone else content
+
+    setup.change(without)
+    return Said(setup.desk.t("{name} was removed.", name=name), {"act": "undo"})
 
 
 def choose(setup: Setup) -> None:
@@ -300,6 +298,5 @@ def choose(setup: Setup) -> None:
     setup.change(lambda content: content.with_value("queries.systems", systems))
 
 
-STEP = Step(
-    "systems", "Systems", summary, view, {"rename": rename, "remove": remove, "choose": choose}
-)
+ACTS = {"rename": rename, "remove-system": remove_system, "choose": choose}
+STEP = Step("systems", "Systems", summary, view, ACTS | {"remove": remove, "forget": forget})

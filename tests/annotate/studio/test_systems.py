@@ -126,13 +126,13 @@ def test_a_system_is_renamed_in_the_drawn_study(studio: StudioClient, token: str
 
 def test_a_system_is_removed_and_brought_back(studio: StudioClient, token: str) -> None:
     path = f"draft/{token}/systems"
-    removed = studio.act(path, "remove", key="mine.json/mine").json()
+    removed = studio.act(path, "remove-system", key="mine.json/mine").json()
     assert removed["say"] == "mine was removed."
     assert "1 system, 2 are needed" in removed["page"]
     assert studio.draft(token).content.file("mine.json") is None
     assert studio.act(path, **{"name": "undo"}).status_code == 200
     assert "6 of 6 have a list of every system." in page(studio, token)
-    assert studio.act(path, "remove", key="../mine.json/mine").status_code == 422
+    assert studio.act(path, "remove-system", key="../mine.json/mine").status_code == 422
 
 
 def test_two_files_of_one_name_give_two_systems(studio: StudioClient, token: str) -> None:
@@ -153,10 +153,11 @@ def test_a_file_that_cannot_be_read_says_why(studio: StudioClient, token: str) -
     with studio.database.writing() as session:
         change_draft(session, token, OWNER, lambda content: content.with_file(bad))
     text = page(studio, token)
-    assert "Not used: bad.csv" in text
+    assert "Not used: bad.csv: line 1" in text
     assert "a file cannot be read" in text
     assert "A file cannot be read: bad.csv." in studio.get(f"draft/{token}/question").text
-    assert studio.act(f"draft/{token}/systems", "remove", key="bad.csv").status_code == 200
+    removed = {"act": "remove", "name": "bad.csv"}
+    assert studio.client.post(f"/owner/draft/{token}/systems", json=removed).status_code == 200
     assert "bad.csv" not in page(studio, token)
 
 
