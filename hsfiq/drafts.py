@@ -97,7 +97,6 @@ class Content(BaseModel):
         names: what a system is called in place of its name in a file, by `FILE/NAME`; "" leaves
             its lists out.
         pay: what participants are paid.
-        walked: who has walked through the study as a participant, and when, in ISO 8601.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -110,7 +109,6 @@ class Content(BaseModel):
     texts: dict[str, dict[str, Any]] = {}
     names: dict[str, str] = {}
     pay: Pay | None = None
-    walked: tuple[tuple[str, str], ...] = ()
 
     def value(self, key: str, otherwise: Any = "") -> Any:
         """What was entered for a key of study.toml, such as `design.k`."""
@@ -878,7 +876,7 @@ def trial_of(database: Database, content: Content, folder: Path) -> Trial:
     """
     if content.dataset:
         return Trial()
-    return _trial(database, content.model_dump_json(exclude={"walked"}), folder)
+    return _trial(database, content.model_dump_json(), folder)
 
 
 @lru_cache(maxsize=8)
@@ -923,7 +921,7 @@ UNSEEN = ("recruitment.", "release.", "analysis.", "searches.retrievers")
 
 def preview_file(content: Content, folder: Path) -> Path:
     """The database of a draft's preview; another content has another one."""
-    shown = content.model_dump_json(exclude={"walked", "pay"})
+    shown = content.model_dump_json(exclude={"pay"})
     return folder / PREVIEWS / f"{sha256(shown.encode()).hexdigest()[:24]}.db"
 
 
