@@ -21,7 +21,6 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from shutil import rmtree
 from stat import S_ISLNK
-from time import time
 from typing import IO, Any, NamedTuple
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
@@ -50,13 +49,12 @@ from hsfiq.text import has_control_character, is_storable_text
 
 # The limits.
 
-MOST_FILES = 20_000
-"""Of a study's images, and of an archive's files."""
-
-MOST_BYTES = 10 * 10**9
-"""Of a study's files, unpacked."""
+MOST_FILES, MOST_BYTES = 20_000, 10 * 10**9
+"""Of a study's images, and of all its files, unpacked; an archive has no more files either."""
 
 LARGEST_IMAGE, LARGEST_TABLE = 64 * 10**6, 100 * 10**6
+LONGEST_NAME = 255
+"""Bytes of a file and of its name."""
 
 MOST_ROWS = 2_000_000
 """Of a Parquet file, whose few bytes can stand for any number of rows."""
@@ -72,9 +70,6 @@ MOST_UPLOADS = 200
 
 RESERVE = 2 * 10**9
 """Bytes that stay free on the disk, for answers."""
-
-LONGEST_NAME = 255
-"""Bytes of a file's name on most disks."""
 
 TABLES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", *SHEETS)
 
@@ -115,9 +110,6 @@ class Sent:
         return sha256(facts.encode()).hexdigest()[:20]
 
 
-STILL_SECONDS = 8.0
-
-
 @dataclass(frozen=True, slots=True)
 class Upload:
     """A file that arrives in a draft's folder, or has arrived and is not in its place yet."""
@@ -138,13 +130,6 @@ class Upload:
         with suppress(FileNotFoundError):
             return self.path("part").stat().st_size
         return self.sent.size if self.is_complete else 0
-
-    @property
-    def is_still(self) -> bool:
-        """Whether nothing has arrived for a while."""
-        with suppress(FileNotFoundError):
-            return time() - self.path("part").stat().st_mtime > STILL_SECONDS
-        return False
 
     def unpacked(self) -> str:
         """How many of an archive's images are in place, as `12 of 40`; empty if it is not known."""
@@ -459,8 +444,6 @@ def is_hidden(name: str) -> bool:
 
 # Tables.
 
-SAME_FORMAT = {".csv": (".csv", ".tsv"), ".xlsx": (".xlsx", ".xlsm")}
-
 
 def put_table(upload: Upload) -> DraftFile:
     """Put a table in place, its name with the extension of its content; `Refused` if it is none."""
@@ -469,7 +452,8 @@ def put_table(upload: Upload) -> DraftFile:
     if kind is None or upload.sent.size > LARGEST_TABLE:
         raise Refused(f"a table has at most {LARGEST_TABLE // 10**6} MB" if kind else NEITHER)
     suffix = name.suffix.lower()
-    shown = name if suffix in SAME_FORMAT.get(kind, (kind,)) else name.with_suffix(kind)
+    is_of_kind = suffix == kind or (suffix, kind) == (".tsv", ".csv")
+    shown = name if is_of_kind else name.with_suffix(kind)
     size, source = upload.sent.size, upload.sent.key
     file = DraftFile(name=str(shown), role="queries", size=size, source=source)
     place = path_of(file, upload.folder)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from logging import getLogger
 from threading import Thread
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from sqlalchemy import func, select
@@ -43,8 +43,8 @@ from hsfiq.uploads import (
 
 logger = getLogger(__name__)
 
-MOST_ROWS, MOST_IMAGES, EXAMPLES, CHOICES = 50, 40, 3, 3
-"""How many wrong rows, images, queries, and images that a name may stand for are shown."""
+MOST_ROWS, MOST_IMAGES, EXAMPLES = 50, 40, 3
+"""How many wrong rows, images and queries are shown."""
 
 
 def summary(setup: Setup) -> Summary:
@@ -80,6 +80,8 @@ def view(setup: Setup) -> Mapping[str, object]:
         "filled": filled(material.table) if material.table else {},
         "facts": facts_of(sources, setup.draft.folder),
         "look": rows_to_look_at(setup, material.table) if material.table else [],
+        "ids": ids_of(setup, material.table) if material.table else set(),
+        "free_id": free_id,
         "undecided": len(material.wrong),
         "examples": queries[start : start + EXAMPLES],
         "next_examples": start + EXAMPLES if start + EXAMPLES < len(queries) else 0,
@@ -129,27 +131,12 @@ def number_of(request: Request, name: str) -> int:
 # Rows to look at: those that are wrong, and those that were repaired or left out.
 
 
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """What is wrong with a cell of a row, or with the row itself, whose column is "".
-
-    `kind` is absent, several or twice; other reasons are in `text`. `choices` can replace it.
-    """
-
-    column: str
-    value: str
-    kind: str
-    choices: Sequence[str]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class LookRow:
-    """A row with what was wrong with it at first, and what replaces that."""
+class LookRow(NamedTuple):
+    """A row as it is in the file, with what is wrong with it and what replaces that."""
 
     number: str
-    request: str
-    wrong: Sequence[Wrong]
+    cells: Mapping[str, Any]
+    wrong: WrongRow | None
     repair: Mapping[str, str] | None
     is_undecided: bool
 
@@ -157,52 +144,34 @@ class LookRow:
 def rows_to_look_at(setup: Setup, table: QueryTable) -> Sequence[LookRow]:
     """At most so many; those that are undecided come before others, in the order of the file."""
     repairs = setup.draft.content.repairs
-    rows = {row_number(row.where): row for row in table.rows}
+    rows = {row_number(row.where): row.value for row in table.rows}
     found = {row_number(row.row.where): row for row in table.found if isinstance(row, WrongRow)}
     now = {row_number(row.row.where): row for row in setup.material.wrong}
     others = [number for number in rows if number not in now and number in {*found, *repairs}]
-    shown = sorted([*now, *others][:MOST_ROWS], key=int)
     return [
         LookRow(
             number,
-            str(rows[number].value.get("text", "")),
-            wrong_cells(setup, table, now.get(number) or found.get(number)),
+            rows[number],
+            now.get(number) or found.get(number),
             repairs.get(number),
             number in now,
         )
-        for number in shown
+        for number in sorted([*now, *others][:MOST_ROWS], key=int)
     ]
 
 
-def wrong_cells(setup: Setup, table: QueryTable, row: WrongRow | None) -> list[Wrong]:
-    if row is None:
-        return []
-    return [
-        wrong_cell(setup, table, column, str(row.row.value.get(column, "")), error.what)
-        for error, column in zip(row.errors, row.columns, strict=True)
-    ]
-
-
-def wrong_cell(setup: Setup, table: QueryTable, column: str, value: str, what: str) -> Wrong:
-    images = setup.material.images
-    if column in ("reference", "target") and images is not None:
-        several = images.matches(value)[:CHOICES]
-        nearest = None if several else images.nearest(value)
-        kind = "several" if several else "absent"
-        return Wrong(column, value, kind, several or ([nearest] if nearest else []), what)
-    if column == "query_id":
-        taken = {str(row.value.get("query_id", "")).strip() for row in table.rows}
-        taken |= {repair.get("query_id", "") for repair in setup.draft.content.repairs.values()}
-        kind = "twice" if value.strip() in taken else ""
-        return Wrong(column, value, kind, [free_id(value, taken)], what)
-    return Wrong(column, value, "empty" if column == "" else "", [], what)
+def ids_of(setup: Setup, table: QueryTable) -> set[str]:
+    """The ids of the rows, also of those that are repaired."""
+    repairs = setup.draft.content.repairs.values()
+    ids = {str(row.value.get("query_id", "")).strip() for row in table.rows}
+    return ids | {repair["query_id"] for repair in repairs if "query_id" in repair}
 
 
 def free_id(value: str, taken: set[str]) -> str:
     """An id like another one that no row has: q21 for q20."""
     stem = value.strip().rstrip("0123456789")[:40] or "q"
-    digits = value.strip()[len(stem) :] or "0"
-    numbers = range(int(digits[-9:]) + 1, int(digits[-9:]) + len(taken) + 2)
+    digits = value.strip()[len(stem) :][-9:] or "0"
+    numbers = range(int(digits) + 1, int(digits) + len(taken) + 2)
     return next(each for n in numbers if (each := f"{stem}{n:0{len(digits)}}") not in taken)
 
 
@@ -263,7 +232,7 @@ def forget(setup: Setup) -> None:
             upload.forget()
 
 
-def choose_column(setup: Setup) -> None:
+def column(setup: Setup) -> None:
     ours, theirs, table = setup.desk.text("field"), setup.desk.text("value"), setup.material.table
     if table is None or ours not in COLUMNS or theirs not in ("", *table.names):
         raise Refused("there is no such column")
@@ -272,35 +241,22 @@ def choose_column(setup: Setup) -> None:
     )
 
 
-def choose_dataset(setup: Setup) -> Said:
+def dataset(setup: Setup) -> Said:
     """Use the queries of a dataset, or again those that were uploaded."""
     name = setup.desk.text("dataset")
     if name and name not in dict(datasets(setup)):
         raise Refused("there is no such dataset")
-    dataset = name or setup.value("study.name")
+    used = name or setup.value("study.name")
     setup.change(
         lambda content: content.model_copy(update={"dataset": name}).with_value(
-            "queries.dataset", dataset
+            "queries.dataset", used
         )
     )
     return Said(go="images")
 
 
-STEP = Step(
-    "images",
-    "Images and queries",
-    summary,
-    view,
-    {
-        "repair": repair,
-        "restore": restore,
-        "leave_all": leave_all,
-        "remove": remove,
-        "forget": forget,
-        "column": choose_column,
-        "dataset": choose_dataset,
-    },
-)
+ACTS = (repair, restore, leave_all, remove, forget, column, dataset)
+STEP = Step("images", "Images and queries", summary, view, {act.__name__: act for act in ACTS})
 
 
 # Routes: parts of files, images, and the wrong rows as a table.

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from httpx import Response
 from playwright.sync_api import BrowserContext, Page, expect
 
-from hsfiq.annotate.app import build_app
 from hsfiq.db.engine import Database
 from hsfiq.drafts import material_of
 from hsfiq.importing import dataset_named, import_queries
@@ -52,14 +50,12 @@ def text_of(studio: StudioClient, token: str, query: str = "", step: str = "imag
     return html.unescape(studio.get(f"draft/{token}/{step}{query}").text)
 
 
-def act(studio: StudioClient, token: str, name: str, **given: Any) -> Response:
+def act(studio: StudioClient, token: str, name: str, **given: Any) -> Any:
     address = f"/owner/draft/{token}/images"
     return studio.client.post(address, json={"act": name, **given})
 
 
-def repair(
-    studio: StudioClient, token: str, row: str, column: str = "", value: str = ""
-) -> Response:
+def repair(studio: StudioClient, token: str, row: str, column: str = "", value: str = "") -> Any:
     return act(studio, token, "repair", row=row, column=column, value=value)
 
 
@@ -240,32 +236,27 @@ def add_dataset(database: Database) -> None:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ThreadServer]:
+def page(context: BrowserContext, tmp_path: Path) -> Iterator[Page]:
+    """The step of a new study."""
     place = Place(tmp_path / "served")
     place.folder.mkdir()
     made = studio_in(place)
-    with running(ThreadServer(place, made.database, build_app(made.database))) as server:
-        yield server
-
-
-def new_study(context: BrowserContext, server: ThreadServer) -> Page:
-    page = context.new_page()
-    page.goto(f"{server.url}/owner/login")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.keyboard.press("Enter")
-    page.goto(f"{server.url}/owner/")
-    page.get_by_role("button", name="New study").click()
-    page.wait_for_url("**/images")
-    return page
+    token = made.new_draft()
+    with running(ThreadServer(place, made.database, made.app)) as server:
+        page = context.new_page()
+        page.goto(f"{server.url}/owner/login")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url(lambda url: "login" not in url)
+        page.goto(f"{server.url}/owner/draft/{token}/images")
+        yield page
+        page.close()
 
 
 @pytest.mark.browser
-def test_dropped_files_become_a_study_in_a_browser(
-    context: BrowserContext, server: ThreadServer, tmp_path: Path
-) -> None:
+def test_dropped_files_become_a_study_in_a_browser(page: Page, tmp_path: Path) -> None:
     (tmp_path / "lamps.zip").write_bytes(LAMPS)
     (tmp_path / "queries.csv").write_bytes(TABLE)
-    page = new_study(context, server)
     page.set_input_files("#choose-files", [tmp_path / "lamps.zip", tmp_path / "queries.csv"])
     rows = page.locator("tr[data-key^=row-]")
     expect(page.locator("tr", has_text="lamps.zip")).to_contain_text("All can be shown")
@@ -282,9 +273,7 @@ def test_dropped_files_become_a_study_in_a_browser(
 
 
 @pytest.mark.browser
-def test_a_folder_goes_on_where_its_upload_was_stopped(
-    context: BrowserContext, server: ThreadServer, tmp_path: Path
-) -> None:
+def test_a_folder_goes_on_where_its_upload_was_stopped(page: Page, tmp_path: Path) -> None:
     folder = tmp_path / "lamps"
     (folder / "more").mkdir(parents=True)
     for number in range(60):
@@ -292,7 +281,6 @@ def test_a_folder_goes_on_where_its_upload_was_stopped(
         path.write_bytes(picture(number, 150, "BMP"))
     (folder / "queries.csv").write_text("text,photo\nbrighter,lamp-01\n", encoding="utf-8")
     (folder / "read me.pdf").write_bytes(b"%PDF")
-    page = new_study(context, server)
     parts: list[str] = []
 
     def lose(route: Any) -> None:

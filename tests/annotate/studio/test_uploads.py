@@ -13,7 +13,6 @@ import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from httpx import Response
 
 from hsfiq import uploads
 from hsfiq.actors import OWNER, Role
@@ -282,7 +281,7 @@ def test_files_are_replaced_removed_and_brought_back(studio: StudioClient, token
     assert remove(studio, token, "x").status_code == 422
 
 
-def remove(studio: StudioClient, token: str, name: str) -> Response:
+def remove(studio: StudioClient, token: str, name: str) -> Any:
     given = {"act": "remove", "name": name}
     return studio.client.post(f"/owner/draft/{token}/images", json=given)
 

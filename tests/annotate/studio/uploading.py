@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from httpx import Response
 from PIL import Image
 
 from hsfiq.drafts import DraftFile, draft_folder
@@ -35,7 +34,7 @@ def zip_of(files: Mapping[str | ZipInfo, bytes], compression: int = ZIP_DEFLATED
 
 def send_part(
     studio: StudioClient, token: str, name: str, size: int, offset: int, body: bytes, **more: Any
-) -> Response:
+) -> Any:
     fields = {"name": name, "size": size, "stamp": "1", "offset": offset} | more
     return studio.client.post(
         f"/owner/draft/{token}/upload",
