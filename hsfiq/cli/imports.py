@@ -181,6 +181,14 @@ def queries(
         ),
     ],
     dataset: Annotated[str, typer.Option(metavar="NAME", help="The dataset's name.")],
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OURS=THEIRS",
+            help="A column that has another name in the file, such as text=wish; only the columns "
+            "that are named so are read, and rows without ids are numbered.",
+        ),
+    ] = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -191,7 +199,8 @@ def queries(
 
     require_own_name(dataset)
     opened_root = opened_images(images)
-    rows = reader.read(file, ids_of_images(OwnImages(opened_root)))
+    image_id = ids_of_images(OwnImages(opened_root))
+    rows = reader.read(file, image_id, reader.named_columns(column or []))
     has_errors = any(isinstance(row, reader.WrongRow) for row in rows)
     try:
         opened = open_chosen(ctx, database, create=not has_errors)

@@ -21,6 +21,7 @@ from hsfiq.readers.files import (
     ErrorList,
     Place,
     cell,
+    columns_of,
     is_absent,
     outside_name,
     read_rows,
@@ -59,8 +60,17 @@ ImageId = Callable[[Place, str], str]
 """The id of the image that a cell names; `UnreadableInput` if there is none."""
 
 
-def read(path: Path, image_id: ImageId = lambda _, name: name) -> list[PlacedQuery | WrongRow]:
-    """Read all rows of a file; `UnreadableInput` if it is no table with these columns."""
+def read(
+    path: Path,
+    image_id: ImageId = lambda _, name: name,
+    columns: Mapping[str, str] | None = None,
+) -> list[PlacedQuery | WrongRow]:
+    """Read all rows of a file; `UnreadableInput` if it is no table with these columns.
+
+    `columns` are the names of ours in the file, if they are not the same.
+    """
+    if columns:
+        return queries_of(path, mapped_rows(path, columns), image_id)
     captions = CAPTIONS if path.suffix.lower() in (".jsonl", ".parquet") else "caption_1, ..."
     known = ", ".join((*COLUMNS, captions))
     rows = queries_of(path, read_rows(path, "query_id", is_column, known), image_id)
@@ -119,11 +129,24 @@ def guessed_columns(names: Sequence[str]) -> dict[str, str]:
     return guessed
 
 
+def named_columns(options: Sequence[str]) -> dict[str, str]:
+    """The columns that options `OURS=THEIRS` of a command name."""
+    columns = {ours: theirs for ours, _, theirs in (each.partition("=") for each in options)}
+    for ours, theirs in columns.items():
+        if ours not in COLUMNS or not theirs:
+            known = ", ".join(COLUMNS)
+            raise UnreadableInput("--column", f"{ours!r} is none of {known}", "such as text=wish")
+    return columns
+
+
 def mapped_rows(path: Path, columns: Mapping[str, str]) -> list[Place]:
     """The rows of a table with our columns, of which `columns` has the names in the file.
 
     Without a column of ids, the rows are numbered: q01, q02, ...
     """
+    missing = set(columns.values()) - set(columns_of(path))
+    if missing:
+        raise UnreadableInput(str(path), f"there is no column {min(missing)!r}")
     rows = [
         Place(
             {ours: row.value[theirs] for ours, theirs in columns.items() if theirs in row.value}

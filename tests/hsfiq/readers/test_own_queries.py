@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hsfiq.errors import FileErrors, HsfiqError, UnreadableInput
 from hsfiq.readers import own_queries, runs
-from hsfiq.readers.files import LISTED, ErrorList, Place
+from hsfiq.readers.files import LISTED, ErrorList, Place, columns_of
 from hsfiq.readers.own_queries import ImageId, PlacedQuery, WrongRow
 from hsfiq.records import OwnQuery, RankedList
 
@@ -272,3 +272,55 @@ def test_all_wrong_cells_of_a_row_are_reported(tmp_path: Path) -> None:
         f"{path}: line 4: query '2' occurs twice (first in line 3)",
         f"{path}: line 4: target: no such image",
     )
+
+
+# ------------------------------------------------------------------- columns with other names
+
+
+@pytest.mark.parametrize(
+    ("names", "guessed"),
+    [
+        (["query_id", "text"], {"query_id": "query_id", "text": "text"}),
+        (
+            ["ID", "Request_Text", "start image", "answer", "Group"],
+            {"query_id": "ID", "text": "Request_Text", "reference": "start image"}
+            | {"target": "answer", "category": "Group"},
+        ),
+        (["id", "query_id"], {"query_id": "query_id"}),
+        (["번호", "요청"], {"query_id": "번호", "text": "요청"}),
+        (["", "other"], {}),
+    ],
+)
+def test_columns_are_guessed(names: list[str], guessed: dict[str, str]) -> None:
+    assert own_queries.guessed_columns(names) == guessed
+
+
+def test_named_columns_are_read_and_rows_numbered(tmp_path: Path) -> None:
+    table = write(tmp_path / "q.csv", "wish;photo;note;caption_1\nred;a.png;x;\nblue;b.png;;y\n")
+    columns = own_queries.named_columns(["text=wish", "reference=photo"])
+    rows = own_queries.read(table, columns=columns)
+    assert [row.query for row in rows if isinstance(row, PlacedQuery)] == [
+        OwnQuery("q01", "red", ("red",), "a.png"),
+        OwnQuery("q02", "blue", ("y",), "b.png"),
+    ]
+
+
+def test_other_columns_cannot_be_named(tmp_path: Path) -> None:
+    table = write(tmp_path / "q.csv", "wish\nred\n")
+    with pytest.raises(UnreadableInput, match="there is no column 'want'"):
+        own_queries.read(table, columns={"text": "want"})
+    for option in ("words=wish", "text", "text="):
+        with pytest.raises(UnreadableInput, match="such as text=wish"):
+            own_queries.named_columns([option])
+
+
+def test_the_columns_of_each_format(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active.append(["id", None, "wish"])
+    book.save(tmp_path / "q.xlsx")
+    pq.write_table(pa.table({"id": ["1"], "wish": ["red"]}), tmp_path / "q.parquet")
+    write(tmp_path / "q.jsonl", '{"id": 1}\n{"id": 2, "wish": "red"}\n')
+    write(tmp_path / "q.csv", '\n"id"\twish\n1\tred\n')
+    for suffix in ("xlsx", "parquet", "jsonl", "csv"):
+        assert columns_of(tmp_path / f"q.{suffix}") == ["id", "wish"], suffix
