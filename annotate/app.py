@@ -245,7 +245,7 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
         return required_tokens(request.cookies, services.signer)
 
     add_question_page(app, "", lambda request: handlers.opening(services, request.cookies))
-    add_signed_images(app, "/image", images, participants_of)
+    add_signed_images(app, "/image", lambda _: images, participants_of)
     add_view_routes(app, services)
     add_search_routes(app, services)
     add_withdrawal_routes(app, services)

@@ -192,7 +192,7 @@ class SignedImages:
 def add_signed_images(
     app: FastAPI,
     path: str,
-    images: SignedImages,
+    images_of: Callable[[Request], SignedImages],
     participants_of: Callable[[Request], Sequence[str]],
 ) -> None:
     """Add `path/ADDRESS` and `path/ADDRESS/full`.
@@ -202,8 +202,8 @@ def add_signed_images(
 
     @app.get(f"{path}/{{token}}")
     def thumbnail(request: Request, token: str) -> Response:
-        return images.response(participants_of(request), token, "thumbnail")
+        return images_of(request).response(participants_of(request), token, "thumbnail")
 
     @app.get(f"{path}/{{token}}/full")
     def full_image(request: Request, token: str) -> Response:
-        return images.response(participants_of(request), token, "full")
+        return images_of(request).response(participants_of(request), token, "full")

@@ -20,8 +20,8 @@ from hsfiq.access import user_with_id
 from hsfiq.actors import Permission
 from hsfiq.annotate.cookies import Signer, UnknownBrowser, place_of_cookies, read_assignment
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.image_copies import ImageSize, ImageStore
-from hsfiq.annotate.images import SignedImages
+from hsfiq.annotate.image_copies import ImageStore
+from hsfiq.annotate.images import SignedImages, add_signed_images
 from hsfiq.annotate.pages import message_page
 from hsfiq.annotate.payloads import (
     CHECK,
@@ -161,12 +161,14 @@ def set_place_cookie(
 
 # The previews of drafts, each in a database of its own.
 
-MOST_OPEN, KEPT = 4, 20
-"""Databases of previews that a process keeps open, and files of older ones of a draft."""
+MOST_OPEN, OF_EACH, KEPT = 4, 8, 20
+"""Open databases of a process, connections to each, and older files of a draft."""
 
 
 def make_whole(file: Path) -> None:
     """Make an empty database, unless another process is faster."""
+    if file.is_file():
+        return
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory(dir=file.parent) as place:
         made = Path(place) / file.name
@@ -182,17 +184,12 @@ class OpenPreviews:
         self._lock = Lock()
         self._opened: dict[Path, Services] = {}
 
-    def at(self, services: Services, file: Path, *, create: bool = False) -> Services:
+    def at(self, services: Services, file: Path) -> Services:
         """The services of the preview in a file; `UnknownBrowser` if there is none any more."""
         with self._lock:
             opened = self._opened.pop(file, None)
             if not file.is_file():
-                if opened is not None:
-                    opened.database.close()
-                    opened = None
-                if not create:
-                    raise UnknownBrowser("the draft of this preview has changed; open it again")
-                make_whole(file)
+                raise UnknownBrowser("the draft of this preview has changed; open it again")
             if opened is None:
                 database = open_database(sqlite_url(file), connections=OF_EACH)
                 images = ImageStore(services.images.copies)
@@ -202,9 +199,6 @@ class OpenPreviews:
                 self._opened.pop(next(iter(self._opened))).database.close()
             return opened
 
-
-OF_EACH = 8
-"""Connections to a draft's preview."""
 
 OPEN_PREVIEWS = OpenPreviews()
 
@@ -235,8 +229,9 @@ def preview_of_draft(
         ConfigErrors, UnreadableInput: what the draft lacks.
     """
     file = preview_file(draft.content, draft.folder)
+    make_whole(file)
     remove_old(file)
-    own = OPEN_PREVIEWS.at(services, file, create=True)
+    own = OPEN_PREVIEWS.at(services, file)
     study_id = draw_preview(services.database, draft.content, draft.folder, own.database)
     with own.database.reading() as session:
         study = session.get_one(Study, study_id)
@@ -426,7 +421,15 @@ def add_preview(app: FastAPI, services: Services) -> None:
 def add_preview_routes(app: FastAPI, services: Services) -> None:
     add_opening_route(app, services)
 
-    add_image_routes(app, services)
+    def images_of(request: Request) -> SignedImages:
+        own = services_for(services, place_of(services, request))
+        return SignedImages(own.database, own.images, own.signer)
+
+    def participants_of(request: Request) -> list[str]:
+        place = place_of(services, request)
+        return [token_hash_of(place.study_id, place.batch)]
+
+    add_signed_images(app, f"{PREVIEW}/image", images_of, participants_of)
     add_view_routes(app, services)
     add_answer_routes(app, services)
 
@@ -457,22 +460,6 @@ def add_opening_route(app: FastAPI, services: Services) -> None:
         response = RedirectResponse("../study/", status_code=303, headers=headers)
         set_place_cookie(response, place, request, services.signer)
         return response
-
-
-def add_image_routes(app: FastAPI, services: Services) -> None:
-    def image(request: Request, token: str, size: ImageSize) -> Response:
-        place = place_of(services, request)
-        own = services_for(services, place)
-        images = SignedImages(own.database, own.images, own.signer)
-        return images.response([token_hash_of(place.study_id, place.batch)], token, size)
-
-    @app.get(f"{PREVIEW}/image/{{token}}")
-    def thumbnail(request: Request, token: str) -> Response:
-        return image(request, token, "thumbnail")
-
-    @app.get(f"{PREVIEW}/image/{{token}}/full")
-    def full_image(request: Request, token: str) -> Response:
-        return image(request, token, "full")
 
 
 def add_view_routes(app: FastAPI, services: Services) -> None:

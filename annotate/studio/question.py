@@ -19,13 +19,14 @@ from hsfiq.annotate.studio.setup import Setup, Step, Summary, change_texts, setu
 from hsfiq.annotate.studio.shell import Said, Studio, desk_of, frame
 from hsfiq.annotate.studio.systems import covered
 from hsfiq.annotate.texts import guidelines_file, set_names, standard_guidelines
+from hsfiq.answer_rules import FEWEST_POINTS, MOST_POINTS
 from hsfiq.audit import record
-from hsfiq.drafts import Content, preview_file, put
+from hsfiq.drafts import Content, preview_file
 from hsfiq.errors import HsfiqError, Refused
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import SET_NAMES, QueryForm, n_sets_of
 from hsfiq.study.config_file import OPTIONS
-from hsfiq.study.instrument import EXTRA_TYPES, FEWEST_POINTS, MOST_POINTS, OF_OPTIONS, PAGE_TEXTS
+from hsfiq.study.instrument import EXTRA_TYPES, OF_OPTIONS, PAGE_TEXTS
 from hsfiq.study.languages import (
     LANGUAGES,
     is_tag,
@@ -70,31 +71,27 @@ def add_preview_of_draft(app: FastAPI, studio: Studio) -> None:
         return RedirectResponse(relative_root(request) + path[1:], 303, headers)
 
 
-def unready(setup: Setup) -> Sequence[tuple[str, str]]:
-    """What the preview needs first, with the step in which it is given; empty if nothing."""
+def unready(setup: Setup) -> tuple[str, str] | None:
+    """What the preview needs first, with the step in which it is given."""
     t, material, design = setup.desk.t, setup.material, setup.config.design
     needed, count = n_sets_of(design), len(material.systems)
-    lacks_lists = "A question shows lists of {needed} systems; there are lists of {n}."
-    needs = [
-        (
-            material.errors,
-            "systems",
-            t("A file cannot be read: {file}.", file="".join([*material.errors][:1])),
-        ),
-        (not material.queries, "images", t("There are no queries yet.")),
-    ]
-    if KINDS[design.kind].needs_lists:
-        needs += [
-            (count < needed, "systems", t(lacks_lists, needed=needed, n=count)),
-            (
-                any(each.absent for each in covered(setup)),
-                "systems",
-                t("Some images of the lists are not there."),
-            ),
-            (not material.answered, "systems", t("No query has a list of every system.")),
-        ]
-    found = [(text, step) for is_lacking, step, text in needs if is_lacking]
-    return [] if setup.draft.content.dataset else found[:1]
+    needs_lists = KINDS[design.kind].needs_lists
+    if setup.draft.content.dataset:
+        return None
+    if material.errors:
+        return t("A file cannot be read: {file}.", file=min(material.errors)), "systems"
+    if not material.queries:
+        return t("There are no queries yet."), "images"
+    if needs_lists and count < needed:
+        text = t(
+            "A question shows lists of {needed} systems; there are lists of {n}.",
+            needed=needed,
+            n=count,
+        )
+        return text, "systems"
+    if needs_lists and any(each.absent for each in covered(setup)):
+        return t("Some images of the lists are not there."), "systems"
+    return None
 
 
 # The texts of the question page, and what they are if nothing is written.
@@ -270,12 +267,10 @@ def save_item(setup: Setup) -> Said | None:
 
 def change_points(setup: Setup) -> None:
     """Add a point in the middle of the scale, or remove one."""
-    items, adds = items_of(setup, "wording.anchors"), setup.desk.text("by") == "1"
-    if not FEWEST_POINTS <= len(items) + (1 if adds else -1) <= MOST_POINTS:
+    *others, last = items_of(setup, "wording.anchors")
+    items = [*others, "", last] if setup.desk.text("by") == "1" else [*others[:-1], last]
+    if not FEWEST_POINTS <= len(items) <= MOST_POINTS:
         raise Refused(setup.desk.t("A scale has 3 to 7 points."))
-    items[-1:] = ["", items[-1]] if adds else []
-    if not adds:
-        items[-1] = items_of(setup, "wording.anchors")[-1]
     setup.change(lambda content: content.with_value("wording.anchors", items))
 
 
@@ -329,65 +324,52 @@ def translate(setup: Setup) -> Said | None:
 LISTS = ("questionnaire.after_each", "questionnaire.at_end")
 
 
-def rows_of(setup: Setup) -> tuple[str, list[dict[str, Any]], int]:
-    """The list of extra questions that an act is about, and the number of the question."""
-    key, rows = setup.desk.text("list"), setup.value(setup.desk.text("list"), [])
-    number = setup.desk.number("number") if "number" in setup.desk.given else 0
-    if key not in LISTS or not isinstance(rows, list) or not 0 <= number <= len(rows):
+def rows_of(setup: Setup, key: str) -> list[Any]:
+    rows = setup.value(key, [])
+    if key not in LISTS or not isinstance(rows, list):
         raise Refused("this question is no longer there")
-    return key, list(rows), number
+    return list(rows)
+
+
+def options_of(setup: Setup, kind: str) -> dict[str, Any]:
+    """What a question of a type begins with."""
+    t = setup.desk.t
+    options = [t("Not at all"), "", t("Very")] if kind == "scale" else [t("Yes"), t("No")]
+    return {"type": kind} | ({"options": options} if kind in OF_OPTIONS else {})
 
 
 def add_question(setup: Setup) -> None:
-    key, rows, _ = rows_of(setup)
-    asked = setup.config.questionnaire
+    key, asked = setup.desk.text("list"), setup.config.questionnaire
     names = {question.name for question in (*asked.after_each, *asked.at_end)}
     name = next(f"question_{n}" for n in range(1, len(names) + 2) if f"question_{n}" not in names)
-    t = setup.desk.t
-    new = {
-        "name": name,
-        "type": "choice",
-        "text": t("A new question"),
-        "options": [t("Yes"), t("No")],
-    }
-    setup.change(lambda content: content.with_value(key, [*rows, new]))
+    new = {"name": name, "text": setup.desk.t("A new question"), **options_of(setup, "choice")}
+    rows = [*rows_of(setup, key), new]
+    setup.change(lambda content: content.with_value(key, rows))
 
 
 def move_question(setup: Setup) -> Said | None:
     """Remove a question, or move it up."""
-    key, rows, number = rows_of(setup)
-    if number >= len(rows):
+    key, number = setup.desk.text("list"), setup.desk.number("number")
+    rows, is_moved = rows_of(setup, key), setup.desk.text("to") == "up"
+    if not 0 <= number < len(rows):
         raise Refused("this question is no longer there")
     row = rows.pop(number)
-    if setup.desk.text("to") == "up":
+    if is_moved:
         rows.insert(max(0, number - 1), row)
-        setup.change(lambda content: content.with_value(key, rows))
-        return None
     setup.change(lambda content: content.with_value(key, rows or None))
-    return Said(setup.desk.t("The question was removed."), {"act": "undo"})
+    text = setup.desk.t("The question was removed.")
+    return None if is_moved else Said(text, {"act": "undo"})
 
 
 def change_type(setup: Setup) -> None:
-    """Give an extra question another type; what the type cannot have is removed."""
+    """Give an extra question another type, with the usual answers of that type."""
     key, _, number = setup.desk.text("field").removesuffix(".type").rpartition(".")
     kind, row = setup.desk.text("value"), setup.value(f"{key}.{number}", None)
     if key not in LISTS or kind not in EXTRA_TYPES or not isinstance(row, dict):
         raise Refused("there is no such type of question")
-    kept = {"options": OF_OPTIONS, "other": ("choice", "choices")}
-    kept |= {"min": ("number",), "max": ("number",)}
-    new = {name: each for name, each in row.items() if kind in kept.get(name, (kind,))}
-    t, options = setup.desk.t, new.get("options", [])
-    options = [each for each in options if each or kind == "scale"]
-    if kind == "scale" and len(options) < FEWEST_POINTS:
-        new["options"] = [t("Not at all"), "", t("Very")]
-    elif kind in OF_OPTIONS:
-        new["options"] = options or [t("Yes"), t("No")]
-    path = [*key.split("."), number]
-    setup.change(
-        lambda content: content.model_copy(
-            update={"config": put(content.config, path, new | {"type": kind})}
-        )
-    )
+    kept = {name: row[name] for name in ("name", "text", "required") if name in row}
+    kept |= options_of(setup, kind)
+    setup.change(lambda content: content.with_value(f"{key}.{number}", kept))
 
 
 STEP = Step(

@@ -169,29 +169,20 @@ def stored_sheet(setup: Setup, page: int) -> Sheet:
     with setup.desk.database.reading() as session:
         n_queries = session.scalar(of_dataset.with_only_columns(func.count())) or 0
         rows = of_dataset.order_by(Query.id).offset(page * AT_ONCE).limit(AT_ONCE)
-        queries = {query.id: stored_query(query) for query in session.scalars(rows)}
-        found = session.execute(
+        found = {query.id: query for query in session.scalars(rows)}
+        queries = {key: stored_query(query) for key, query in found.items()}
+        ranked = session.execute(
             select(System.name, RankedList.query_id, RankedList.image_ids)
             .join(System, RankedList.system_id == System.id)
-            .where(RankedList.query_id.in_(queries))
+            .where(RankedList.query_id.in_(found))
         ).all()
-        keys = {image for _, _, images in found for image in images[:MOST_IMAGES]}
-        images = {
-            image.id: image for image in session.scalars(select(Image).where(Image.id.in_(keys)))
-        }
-        starts = {query.reference for query in queries.values() if query.reference}
-        tokens = dict(
-            session.execute(
-                select(Image.name, Image.token)
-                .join(Image.dataset)
-                .where(Dataset.name == setup.draft.content.dataset, Image.name.in_(starts))
-            ).all()
-        )
+        keys = {image for _, _, images in ranked for image in images[:MOST_IMAGES]}
+        keys |= {query.triplet.reference_id or 0 for query in found.values()}
+        images = {i.id: i for i in session.scalars(select(Image).where(Image.id.in_(keys)))}
     lists = defaultdict[str, dict[str, list[str]]](dict)
-    for name, query, keys_of in found:
-        lists[name][queries[query].query_id] = [images[key].name for key in keys_of[:MOST_IMAGES]]
-    tokens |= {image.name: image.token for image in images.values()}
-    addresses = {name: f"image/{token}" for name, token in tokens.items()}
+    for name, query, own in ranked:
+        lists[name][queries[query].query_id] = [images[key].name for key in own[:MOST_IMAGES]]
+    addresses = {image.name: f"image/{image.token}" for image in images.values()}
     return Sheet(list(queries.values()), lists, addresses, n_queries)
 
 

@@ -6,19 +6,19 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from httpx import Response
 from playwright.sync_api import Page, expect
 
 from hsfiq.actors import OWNER, Role
 from hsfiq.annotate.app import build_app
 from hsfiq.annotate.preview import KEPT, MOST_OPEN, OPEN_PREVIEWS
 from hsfiq.collect.studies import find_study
-from hsfiq.drafts import PREVIEWS, change_draft, draw, preview_file, read_draft
+from hsfiq.drafts import PREVIEWS, Content, change_draft, draw, preview_file, read_draft
 from hsfiq.kinds import KINDS
 from tests.annotate.axe import faults
 from tests.annotate.owner.studies_in_progress import PASSWORD, add_account, log_in
@@ -36,7 +36,7 @@ def token(studio: StudioClient) -> str:
     return token
 
 
-def act(studio: StudioClient, token: str, name: str, **given: Any) -> Response:
+def act(studio: StudioClient, token: str, name: str, **given: Any) -> Any:
     return studio.act(f"draft/{token}/question", name, **given)
 
 
@@ -55,7 +55,7 @@ def errors(studio: StudioClient, token: str) -> dict[str, str]:
     return dict(read_draft(draft.content, draft.folder)[1])
 
 
-def preview(studio: StudioClient, token: str, query: str = "") -> Response:
+def preview(studio: StudioClient, token: str, query: str = "") -> Any:
     """The page that the frame shows."""
     answer = studio.client.get(f"/owner/draft/{token}/preview{query}")
     if answer.status_code != 303:
@@ -395,7 +395,9 @@ def test_the_page_shows_whatever_was_entered(studio: StudioClient, token: str, w
     for keys in (ANY_KEYS, ("study.set_names", "wording.anchors"), ("questionnaire.at_end",)):
         with studio.database.writing() as session:
             for key in keys:
-                change_draft(session, token, OWNER, lambda c, key=key: c.with_value(key, wrong))
+                change_draft(
+                    session, token, OWNER, partial(Content.with_value, key=key, value=wrong)
+                )
         for step in ("question", "systems"):
             assert studio.get(f"draft/{token}/{step}").status_code == 200
         assert preview(studio, token).status_code == 200
