@@ -481,6 +481,7 @@ def toml_of(content: Content, folder: Path) -> str:
     """study.toml with what was entered, and with what follows from the files of the draft."""
     head = "# Set up in the browser. All keys are in docs/study/reference.md.\n\n"
     config = with_usual_k(content, folder).config
+    head += "".join(f"# {tag}.json, beside this file, has texts.\n\n" for tag in content.texts)
     return head + tomli_w.dumps(without_empty(config), multiline_strings=True)
 
 
@@ -826,6 +827,7 @@ def store_material(
         dataset = dataset_named(session, config.queries.dataset, root)
         if not content.dataset:
             forget_queries(session, dataset)
+            forget_systems(session, dataset, material.systems)
         import_queries(session, dataset, list(material.queries))
         import_runs(session, dataset, material.used_lists)
         record(session, actor, Action.DATA_IMPORT, about=f"dataset {dataset.name}")
@@ -843,6 +845,14 @@ def forget_queries(session: Session, dataset: Dataset) -> None:
     session.execute(delete(RankedList).where(RankedList.query_id.in_(queries)))
     session.execute(delete(Query).where(Query.id.in_(queries.scalar_subquery())))
     session.execute(delete(Triplet).where(Triplet.dataset_id == dataset.id))
+
+
+def forget_systems(session: Session, dataset: Dataset, systems: Sequence[str]) -> None:
+    """Delete the ranked lists of systems that were renamed or removed since the last drawing."""
+    queries = select(Query.id).join(Triplet).where(Triplet.dataset_id == dataset.id)
+    others = select(System.id).where(System.name.not_in(systems))
+    of_others = RankedList.query_id.in_(queries), RankedList.system_id.in_(others)
+    session.execute(delete(RankedList).where(*of_others))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -39,6 +40,8 @@ from hsfiq.study.languages import (
 
 # The preview.
 
+UNCACHED = {"Cache-Control": "no-store"}
+
 
 def preview_address(setup: Setup, *, walk: bool = False) -> str:
     """Where the draft's first question is shown, or with `walk` a participant's whole way."""
@@ -55,7 +58,6 @@ def add_preview_of_draft(app: FastAPI, studio: Studio) -> None:
         desk = desk_of(studio, request, Permission.MANAGE)
         setup, asked = setup_of(desk), request.query_params
         walk, account = "walk" in asked, desk.user.account_id
-        headers = {"Cache-Control": "no-store"}
         try:
             place = preview_of_draft(
                 studio.services, setup.draft, account, asked.get("in", ""), walk=walk
@@ -63,12 +65,19 @@ def add_preview_of_draft(app: FastAPI, studio: Studio) -> None:
         except HsfiqError as error:
             why = str(error).replace(f"{setup.draft.folder}/", "")
             page = render("studio_unready.html", **frame(desk), title=setup.draft.title, why=why)
-            return HTMLResponse(page, headers=HEADERS | headers)
+            return HTMLResponse(page, headers=HEADERS | UNCACHED)
         if walk:
             with desk.database.writing() as session:
                 record(session, desk.actor, Action.STUDY_PREVIEW, study=setup.draft.name)
         path = (preview_path if walk else framed_path)(studio.services.signer, place)
-        return RedirectResponse(relative_root(request) + path[1:], 303, headers)
+        return RedirectResponse(relative_root(request) + path[1:], 303, UNCACHED)
+
+    @app.get(f"{OWNER}/draft/{{token}}/texts/{{tag}}.json")
+    def language_file(request: Request, tag: str) -> Response:
+        """What study.toml needs beside it."""
+        setup = setup_of(desk_of(studio, request, Permission.MANAGE))
+        texts = json.dumps(setup.draft.content.texts.get(tag, {}), ensure_ascii=False, indent=2)
+        return Response(texts, media_type="application/json", headers=UNCACHED)
 
 
 def unready(setup: Setup) -> tuple[str, str] | None:

@@ -308,6 +308,9 @@ def test_korean_is_complete_but_for_own_texts(studio: StudioClient, token: str) 
     shown = preview(studio, token, "?in=ko").text
     assert "얼마나 맞나요?" in shown
     assert "어느 것이 더 맞나요?" in shown
+    file = studio.get(f"draft/{token}/texts/ko.json").json()
+    assert file == {"page": {"how_well": "얼마나 맞나요?"}}
+    assert "ko.json" in studio.get(f"draft/{token}/study.toml").text
     act(studio, token, "language", tag="ko")
     assert errors(studio, token) == {}
 

@@ -122,6 +122,9 @@ def test_a_system_is_renamed_in_the_drawn_study(studio: StudioClient, token: str
     assert draft.content.names == {key: "CLIP4CIR <b>"}
     config, _ = read_draft(draft.content, draft.folder)
     assert systems_of(studio.database, config) == ["CLIP4CIR <b>", "mine"]
+    studio.act(path, "rename", field=key, value="again")
+    draw(studio.database, token, OWNER)
+    assert systems_of(studio.database, config) == ["again", "mine"]
 
 
 def test_a_system_is_removed_and_brought_back(studio: StudioClient, token: str) -> None:
