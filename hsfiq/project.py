@@ -156,8 +156,8 @@ class Sources:
     @property
     def answered(self) -> list[str]:
         """The queries for which every system has a list."""
-        counts = Counter(ranked.query_id for _, ranked in self.lists)
-        return [q.query_id for _, q in self.queries if counts[q.query_id] == len(self.systems)]
+        counts, n = Counter(ranked.query_id for _, ranked in self.lists), len(self.systems)
+        return [query.query_id for _, query in self.queries if counts[query.query_id] == n]
 
     @property
     def k(self) -> int:
