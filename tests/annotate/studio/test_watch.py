@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import StringIO
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from httpx import Response
+from playwright.sync_api import BrowserContext, Page
 from sqlalchemy import func, select, update
 
 from hsfiq.actors import OWNER, Role
@@ -22,6 +23,8 @@ from hsfiq.db.engine import Database
 from hsfiq.db.studio_tables import AnswerNote, ReviewedAnswer, Unblinding
 from hsfiq.db.tables import AuditEntry, Participant, Study
 from hsfiq.db.tables import Response as StoredResponse
+from tests.annotate.axe import faults
+from tests.annotate.conftest import running
 from tests.annotate.owner.studies_in_progress import PASSWORD, REASON, add_account, log_in
 from tests.annotate.served_studies import SYSTEMS, ReusedStudy, browser_of
 
@@ -415,3 +418,69 @@ def test_what_was_read_of_a_large_study_is_shown_until_it_is_read_again(
 
 
 # --------------------------------------------------------------------------------- in a browser
+
+
+@pytest.fixture
+def page(context: BrowserContext, reused_watched: ReusedStudy, watched: Database) -> Iterator[Page]:
+    """Watch in a browser, in which no script may fail."""
+    errors: list[str] = []
+    with running(reused_watched.server()) as server:
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{server.url}/owner/login")
+        page.fill("#password", PASSWORD)
+        page.click("button[name=enter]")
+        page.goto(f"{server.url}{PATH}")
+        yield page
+        page.close()
+    assert errors == []
+
+
+@pytest.mark.browser
+def test_keys_go_through_people_and_answers(page: Page, watched: Database) -> None:
+    url = page.url
+    page.goto(f"{url}?person=p2&sort=person")
+    page.keyboard.press("j")
+    page.wait_for_url("**person=p3**")
+    page.keyboard.press("k")
+    page.wait_for_url("**person=p2**")
+    page.goto(f"{url}#flags")
+    page.keyboard.press("j")
+    page.keyboard.press("n")
+    page.keyboard.type("jkd are letters here")
+    assert "on" in str(page.locator(".comment").first.get_attribute("class")).split()
+    page.locator(".comment form button").click()
+    page.get_by_text("Noted.").wait_for()
+    page.locator(".comment").focus()
+    page.keyboard.press("d")
+    page.get_by_text("Nothing to look at.").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("jkd are letters here").wait_for()
+    assert [action for _, action, _ in audited(watched)] == [
+        "participant.note",
+        "participant.review",
+        "participant.review",
+    ]
+
+
+@pytest.mark.browser
+def test_a_refreshed_page_keeps_what_is_typed_and_focused(page: Page, watched: Database) -> None:
+    page.goto(f"{page.url}?sort=person")
+    page.locator("tr a", has_text="p2").focus()
+    page.fill("#find", "half a na")
+    with watched.writing() as session:
+        session.execute(update(Participant).where(Participant.name == "p3").values(status="paused"))
+    page.locator("tr", has_text="p3").get_by_text("paused").wait_for(timeout=20_000)
+    assert page.input_value("#find") == "half a na"
+    assert page.evaluate("document.activeElement.id") == "find"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "address", ["?person=p2", "?person=p2&answer=p2.form_1.0&done=1", "", "?language=ko"]
+)
+def test_axe_finds_nothing(page: Page, address: str) -> None:
+    page.goto(f"{page.url}{address}")
+    assert list(faults(page)) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
