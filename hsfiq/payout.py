@@ -17,7 +17,7 @@ from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, delete, select
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Actor
@@ -201,17 +201,30 @@ def new_payment(participant: int, kind: str, cents: int, now: datetime) -> Payme
     return Payment(participant_id=participant, kind=kind, cents=cents, **values)
 
 
-def pay_passed(
-    session: Session, study: Study, actor: Actor, now: datetime, seen: int
-) -> Sequence[Participant]:
-    """Decide to pay all who have `passed`; `Conflict` unless they are as many as were `seen`."""
-    people = passed(session, study)
-    if len(people) != seen:
-        raise Conflict(f"now {len(people):,} people wait, no longer {seen:,}", remedy="look again")
-    session.add_all(new_payment(person.id, "approve", 0, now) for person in people)
-    about = f"{count_text(len(people), 'participant')}: approve"
+def pay_people(
+    session: Session, study: Study, actor: Actor, people: Sequence[Participant], now: datetime
+) -> None:
+    """Decide to pay those of these people on whom nothing was decided meanwhile."""
+    waiting = set(session.scalars(to_decide(study)))
+    paid = [new_payment(person.id, "approve", 0, now) for person in people if person.id in waiting]
+    session.add_all(paid)
+    about = f"{count_text(len(paid), 'participant')}: approve"
     record(session, actor, Action.PARTICIPANT_DECIDE, study=study.name, about=about)
-    return people
+
+
+def undo_payments(session: Session, study: Study, actor: Actor, decided_at: datetime) -> int:
+    """Undo the decisions of one moment that Prolific does not know; return how many there were."""
+    people = select(Participant.id).where(Participant.study_id == study.id)
+    undone = delete(Payment).where(
+        Payment.participant_id.in_(people),
+        Payment.recorded_at == decided_at,
+        Payment.state == STATES[0],
+    )
+    number = len(session.scalars(undone.returning(Payment.id)).all())
+    if number:
+        about = f"{count_text(number, 'participant')}: undone"
+        record(session, actor, Action.PARTICIPANT_DECIDE, study=study.name, about=about)
+    return number
 
 
 def undo_decision(
@@ -448,7 +461,8 @@ def failed_question_checks(session: Session, study: Study) -> Counter[str]:
     """
     checks = question_checks(session, StudyRow.of(study))
     keys = Counter(check.participant_id for check in checks if not check.passed)
-    return Counter({session.get_one(Participant, key).name: n for key, n in keys.items()})
+    names = select(Participant.id, Participant.name).where(Participant.study_id == study.id)
+    return Counter({name: keys[key] for key, name in session.execute(names) if key in keys})
 
 
 def why_left_out(

@@ -11,6 +11,7 @@ from io import StringIO
 from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import urlencode
+from weakref import WeakKeyDictionary
 
 from fastapi import FastAPI, Request, Response
 from sqlalchemy import func, select
@@ -26,20 +27,23 @@ from hsfiq.collect.participant_row import ANSWER_COUNTS
 from hsfiq.collect.participants import by_name
 from hsfiq.collect.progress import participants_of
 from hsfiq.collect.review import hides_results, wins_of_people
+from hsfiq.db.engine import Database
 from hsfiq.db.studio_tables import Job
-from hsfiq.db.tables import Form, Participant, Payment, Study
-from hsfiq.errors import HsfiqError, Refused, UnreadableInput
+from hsfiq.db.tables import Form, Participant, Payment, StatusChange, Study
+from hsfiq.errors import Conflict, HsfiqError, Refused, UnreadableInput
 from hsfiq.jobs import add_job, ask_to_stop, try_again
 from hsfiq.payout import (
     SHORTEST_REASON,
     cents_of,
     decide,
     decisions_of,
+    passed,
     pay_list,
-    pay_passed,
+    pay_people,
     rejection_reason,
     to_decide,
     undo_decision,
+    undo_payments,
 )
 from hsfiq.payout import (
     rule_of as rule_of_checks,
@@ -167,7 +171,7 @@ def decide_on(desk: Desk) -> Said:
         others = select(Participant.name).where(Participant.id.in_(to_decide(study)))
         others = others.order_by(Participant.id <= person.id, Participant.id).limit(1)
         following = session.scalar(others.where(Participant.id != person.id)) if pay else name
-    undo = {"act": "undecide", "people": name, "asked": pay == "ask", **changed}
+    undo = {"act": "undecide", "person": name, "asked": pay == "ask", **changed}
     go = "?" + urlencode({**desk.request.query_params, "person": following or name})
     return Said(desk.t(SAID[pay], name=name), undo, go if pay else "")
 
@@ -181,38 +185,51 @@ SAID = {
 
 
 def undecide(desk: Desk) -> Said:
-    """Undo decisions, and stop telling Prolific about them."""
-    names = set(desk.text("people").split())
+    """Undo a decision, and stop telling Prolific about it."""
     asked, before = desk.given.get("asked") is True, desk.text("before")
     with desk.database.writing() as session:
-        study = study_at(desk, session)
-        for name in sorted(names):
-            person = by_name(session, study, name)
-            stop_payment(session, person, names)
-            undo_decision(session, desk.actor, person, asked=asked, before=before)
-    return Said(desk.n("The decision was undone.", "{n} decisions were undone.", len(names)))
+        person = by_name(session, study_at(desk, session), desk.text("person"))
+        stop_payment(session, payment_job(session, person), f"pay {person.id}")
+        undo_decision(session, desk.actor, person, asked=asked, before=before)
+    return Said(desk.t("The decision was undone."))
 
 
-def stop_payment(session: Session, person: Participant, undone: Collection[str]) -> None:
-    """Stop the job that pays these people alone; `Refused` if it runs now."""
-    job = payment_job(session, person)
+def stop_payment(session: Session, job: Job | None, kind: str) -> None:
+    """Stop a job of this kind that waits; `Refused` if it runs, or one of another kind does."""
     if job is None:
         return
     session.refresh(job, with_for_update=True)
     if job.state == "running":
-        raise Refused(f"Prolific is being told about {person.name} now")
-    if job.state == "waiting" and people_in(job) <= set(undone):
+        raise Refused("Prolific is being told about this now")
+    if job.state == "waiting" and job.kind == kind:
         ask_to_stop(session, job.id)
 
 
 def pay_everybody(desk: Desk) -> Said:
+    now = datetime.now(UTC)
+    with desk.database.reading() as session:
+        people = passed(session, study_at(desk, session))
+    if len(people) != desk.number("n"):
+        raise Conflict(f"now {len(people):,} people wait", remedy="look again")
     with desk.database.writing() as session:
         study = study_at(desk, session)
-        people = pay_passed(session, study, desk.actor, datetime.now(UTC), desk.number("n"))
+        pay_people(session, study, desk.actor, people, now)
         add_payment(session, desk, study, people)
-        names = [person.name for person in people]
-    said = desk.n("{n} person is to be paid.", "{n} people are to be paid.", len(names))
-    return Said(said, {"act": "undecide", "people": " ".join(names)})
+    said = desk.n("{n} person is to be paid.", "{n} people are to be paid.", len(people))
+    return Said(said, {"act": "unpay-all", "at": now.isoformat()})
+
+
+def unpay_everybody(desk: Desk) -> Said:
+    try:
+        decided_at = datetime.fromisoformat(desk.text("at")).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise Refused("this is no time of a decision") from error
+    with desk.database.writing() as session:
+        study = study_at(desk, session)
+        jobs = select(Job).where(Job.study_id == study.id, Job.kind == "pay")
+        stop_payment(session, session.scalar(jobs.order_by(Job.id.desc()).limit(1)), "pay")
+        number = undo_payments(session, study, desk.actor, decided_at)
+    return Said(desk.n("{n} decision was undone.", "{n} decisions were undone.", number))
 
 
 def send_again(desk: Desk) -> Said:
@@ -231,6 +248,10 @@ def send_again(desk: Desk) -> Said:
 
 MOST_ANSWERS = 50_000
 """Of more answers it is not computed how results would move."""
+
+
+TRIED: WeakKeyDictionary[Database, tuple[object, dict[str, object]]] = WeakKeyDictionary()
+"""The last rule that was tried, with what it was tried on: the page is fetched again and again."""
 
 
 class Move(NamedTuple):
@@ -272,26 +293,33 @@ def rule_of(desk: Desk, study: Study, n_passed: int) -> Mapping[str, object]:
         }
         if any(f"rule-{name}" in query for name in LIMITS):
             try:
-                values |= preview(session, study, limits_in(desk))
+                values |= preview(desk.database, session, study, limits_in(desk))
             except HsfiqError as error:
                 values["error"] = str(error)
     return values
 
 
-def preview(session: Session, study: Study, limits: Limits) -> dict[str, object]:
+def preview(
+    database: Database, session: Session, study: Study, limits: Limits
+) -> dict[str, object]:
     """Whom a rule would leave out, and how results would move; None in `moves` if unknown."""
-    people = left_out_by(session, study, limits)
-    counts = (func.coalesce(func.sum(getattr(Participant, name)), 0) for name in ANSWER_COUNTS)
-    n_answers = sum(session.execute(select(*counts).where(Participant.study_id == study.id)).one())
-    moves = None
-    if n_answers <= MOST_ANSWERS:
+    sums = [func.sum(getattr(Participant, name)) for name in (*ANSWER_COUNTS, "n_revisions")]
+    answers = session.execute(select(*sums).where(Participant.study_id == study.id)).one()
+    last_change = session.scalar(select(func.max(StatusChange.id)))
+    tried_on = (study.id, described(limits), tuple(answers), last_change)
+    kept = TRIED.get(database)
+    if kept is not None and kept[0] == tried_on:
+        return kept[1]
+    people, moves = left_out_by(session, study, limits), None
+    if sum(number or 0 for number in answers[:-1]) <= MOST_ANSWERS:
         moves = moves_without(session, study, {each.person.id for each in people})
-    figures: dict[str, object] = {}
+    found: dict[str, object] = {"limits": limits, "people": people, "moves": moves}
     if moves:
-        figures["points"] = max(abs(move.after[0] - move.before[0]) for move in moves)
-        figures["half_before"] = max(move.before[1] for move in moves)
-        figures["half_after"] = max(move.after[1] for move in moves)
-    return {"limits": limits, "people": people, "moves": moves} | figures
+        found["points"] = max(abs(move.after[0] - move.before[0]) for move in moves)
+        found["half_before"] = max(move.before[1] for move in moves)
+        found["half_after"] = max(move.after[1] for move in moves)
+    TRIED[database] = (tried_on, found)
+    return found
 
 
 def moves_without(session: Session, study: Study, left_out: Collection[int]) -> list[Move]:
@@ -325,8 +353,12 @@ def rate(own: Sequence[tuple[float, int]]) -> tuple[float, float]:
 def apply(desk: Desk) -> Said:
     """Leave out whom the rule in the address leaves out."""
     limits = limits_in(desk)
+    with desk.database.reading() as session:
+        people = left_out_by(session, study_at(desk, session), limits)
+    if len(people) != desk.number("n"):
+        raise Conflict(f"now {len(people):,} people are left out", remedy="look again")
     with desk.database.writing() as session:
-        names = apply_rule(session, study_at(desk, session), limits, desk.actor, desk.number("n"))
+        names = apply_rule(session, study_at(desk, session), limits, people, desk.actor)
     said = desk.n("{n} person is left out.", "{n} people are left out.", len(names))
     return Said(said, {"act": "unapply", "rule": described(limits)} if names else None)
 
@@ -341,6 +373,7 @@ ACTS: Mapping[str, Act] = {
     "decide": decide_on,
     "undecide": undecide,
     "pay-all": pay_everybody,
+    "unpay-all": unpay_everybody,
     "send-again": send_again,
     "apply": apply,
     "unapply": unapply,

@@ -350,14 +350,16 @@ def exclude_by_rule(
 
     given = {"checks": checks, "seconds": seconds, "side": side, "doubtful": doubtful}
     limits = read_limits({name: text for name, text in given.items() if text is not None})
-    with open_chosen(ctx, database, create=False).writing() as session:
+    opened = open_chosen(ctx, database, create=False)
+    with opened.reading() as session:
+        people = left_out_by(session, chosen_study(session, study), limits)
+    names = [each.person.name for each in people]
+    with opened.writing() as session:
         row = chosen_study(session, study)
-        if dry_run:
-            names = [each.person.name for each in left_out_by(session, row, limits)]
-        elif undo:
+        if undo:
             names = undo_rule(session, row, described(limits), command_line())
-        else:
-            names = apply_rule(session, row, limits, command_line())
+        elif not dry_run:
+            names = apply_rule(session, row, limits, people, command_line())
         result = {"study": row.name, "rule": described(limits), "participants": names}
     line = f"{count_text(len(names), 'participant')}: {', '.join(names)}".rstrip(": ")
     print_result(result, line, as_json=as_json)

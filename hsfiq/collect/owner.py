@@ -496,27 +496,28 @@ def counted(study: Study) -> Select[*tuple[Any, ...]]:
 
 
 def apply_rule(
-    session: Session, study: Study, limits: Limits, actor: Actor, seen: int | None = None
+    session: Session, study: Study, limits: Limits, people: Sequence[LeftOut], actor: Actor
 ) -> list[str]:
-    """Exclude whom a rule leaves out; `Conflict` unless they are as many as the owner has `seen`.
+    """Exclude those of the people whom a rule leaves out whose status is still the same.
 
-    The rule may be that of the study's file.
+    The rule may be that of the study's file. Returns their names.
     """
-    people = left_out_by(session, study, limits)
-    if seen is not None and len(people) != seen:
-        what = f"the rule now leaves out {len(people):,} people, no longer {seen:,}"
-        raise Conflict(what, remedy="look again")
     declared = {"checks": config_of(study).recruitment.max_failed_checks}
     rule = {"people": described(limits), "declared": dict(limits) == declared}
+    names = []
     for each in people:
-        perform(session, replace(prepare(study, "exclude", each.person), rule=rule), actor)
-    return [each.person.name for each in people]
+        person = session.get(Participant, each.person.id)
+        if person is not None and person.status == each.person.status:
+            perform(session, replace(prepare(study, "exclude", person), rule=rule), actor)
+            names.append(person.name)
+    return names
 
 
 def applied_rules(session: Session, study: Study) -> dict[str, dict[Participant, str]]:
     """By each rule that was applied, in words: whom it leaves out now, and their status before."""
     found: dict[str, dict[Participant, str]] = {}
-    for key, change in latest_changes(session, study).items():
+    by_rules = select(StatusChange.participant_id).where(StatusChange.rule.is_not(None))
+    for key, change in latest_changes(session, study, by_rules).items():
         if change.after == "excluded" and (rule := (change.rule or {}).get("people")):
             found.setdefault(rule, {})[session.get_one(Participant, key)] = change.before
     return found

@@ -226,7 +226,7 @@ def test_pay_and_results_are_decided_and_undone(
     assert (payments(study), status(study, "p1")) == ([], "active")
     assert found(study, select(Message)) == []
     assert 'id="decide-p1"' in owner.get(f"{WATCH}?person=p1").text
-    assert "nothing to undo" in refused(owner, "undecide", people="p1")
+    assert "nothing to undo" in refused(owner, "undecide", person="p1")
     names = [(action, about) for _, action, about in audited(study)]
     assert ("participant.decide", "p1: undone") in names
     assert {actor for actor, *_ in audited(study)} == {"owner"}
@@ -249,7 +249,7 @@ def test_asking_again_sends_a_message_and_leaves_the_decision_open(
         from hsfiq.collect.messages import mark_seen
 
         mark_seen(session, person.id, [message.id], datetime.now(UTC))
-    assert "has read" in refused(owner, "undecide", people="p1", asked=True)
+    assert "has read" in refused(owner, "undecide", person="p1", asked=True)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_answers_can_be_left_out_of_somebody_who_has_not_finished(
     assert (status(study, "p6"), reply["go"]) == ("excluded", "")
     undo(owner, reply)
     assert status(study, "p6") == "active"
-    assert "nothing to undo" in refused(owner, "undecide", people="p6", before="active")
+    assert "nothing to undo" in refused(owner, "undecide", person="p6", before="active")
 
 
 def test_the_last_decision_leads_to_the_first_who_waits(study: Database, owner: TestClient) -> None:
@@ -350,7 +350,7 @@ def test_prolific_is_told_later_and_once(
     assert len(prolific.ledger) == 2
     page = owner.get(f"{WATCH}?person=p1").text
     assert "Paid on Prolific: £5.00." in page
-    assert "told about p1 already" in refused(owner, "undecide", people="p1")
+    assert "told about p1 already" in refused(owner, "undecide", person="p1")
     assert ("owner", "prolific.bonus", "p1: 0.50 GBP") in audited(study)
     assert [about for _, action, about in audited(study) if action == "prolific.approve"] == [
         "p1: 4.50 GBP"
@@ -368,7 +368,7 @@ def test_a_payment_is_undone_before_it_leaves(
     done(owner, "decide", **decision("reject", "out", reason=LONG))
     with study.writing() as session:
         session.scalars(select(Job).where(Job.state == "waiting")).one().state = "running"
-    assert "being told" in refused(owner, "undecide", people="p1")
+    assert "being told" in refused(owner, "undecide", person="p1")
     assert [kind for _, kind, *_ in payments(study)] == ["reject"]
 
 
@@ -422,11 +422,17 @@ def test_everybody_who_passed_is_paid_together(
     assert "look again" in refused(owner, "pay-all", n=2)
     refused(owner, "pay-all", n="many")
     reply = done(owner, "pay-all", n=3)
+    undo(owner, reply)
+    assert (payments(study), [job.state for job in jobs(study)]) == ([], ["stopped"])
+    for at in ("", "soon", "9999-12-31T23:59:59-23:59", 1):
+        refused(owner, "unpay-all", at=at)
+    reply = done(owner, "pay-all", n=3)
     assert {name for name, *_ in payments(study)} == {"p1", "p3", "p4"}
-    undo(owner, {"undo": {"act": "undecide", "people": "p3"}})
+    done(owner, "undecide", person="p3")
     run_jobs(study)
     assert prolific.paid("approve") == {"s-person-1": 1, "s-person-4": 1}
-    assert "already" in refused(owner, "undecide", people=reply["undo"]["people"])
+    assert undo(owner, reply)["say"] == "0 decisions were undone."
+    assert len(payments(study)) == 2
     assert ("owner", "participant.decide", "3 participants: approve") in audited(study)
 
 
@@ -455,7 +461,7 @@ def test_a_rule_is_tried_applied_and_undone(study: Database, owner: TestClient) 
     assert "This rule would leave out 3 people" in page
     assert "not shown while results by system are hidden" in page
     assert "telltale-alpha" not in page
-    assert "now leaves out 3" in refused(owner, "apply", RULE, n=2)
+    assert "now 3 people are left out" in refused(owner, "apply", RULE, n=2)
     reply = done(owner, "apply", RULE, n=3)
     assert [status(study, f"p{n}") for n in (1, 2, 3, 4, 5)] == [
         "active", "excluded", "active", "excluded", "excluded",
