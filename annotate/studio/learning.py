@@ -32,7 +32,7 @@ from hsfiq.jobs import (
     try_again,
     uploads_home,
 )
-from hsfiq.kinds import KINDS
+from hsfiq.kinds import KINDS, release_kinds_of
 from hsfiq.releases.export import versions_in
 from hsfiq.releases.folder import read_manifest
 from hsfiq.releases.reports import REPORT
@@ -51,23 +51,21 @@ MOST_LOG = 6_000
 class JobView:
     """A job; `result` is what its commands said last, or the headline of the report they made."""
 
-    id: int
-    kind: str
-    about: str
-    state: str
-    label: str
-    percent: int | None
-    minutes: float | None
+    job: Job
+    progress: Progress
     result: str
     log: str
     has_report: bool
-    study_id: int | None
-    is_news: bool
-    """Whether it has failed, or ended a short time ago."""
 
     @property
     def is_active(self) -> bool:
-        return self.state in ("waiting", "running")
+        return self.job.state in ("waiting", "running")
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it has not ended well, or only a short time ago."""
+        ended = self.job.ended_at
+        return self.job.state != "done" or ended is None or datetime.now(UTC) - ended < NEWS
 
 
 def jobs_view(
@@ -84,38 +82,21 @@ def jobs_view(
 
 def view_of(session: Session, desk: Desk, job: Job) -> JobView:
     """A job; what it found of systems is left out while results by system are hidden."""
-    database, folder = desk.database, job_folder(desk.database, job.id)
-    progress = progress_of(folder) if job.state == "running" else Progress()
+    folder = job_folder(desk.database, job.id)
     study = None if job.study_id is None else session.get(Study, job.study_id)
-    is_shown = study is None or not hides_results(session, study)
-    first = first_words(folder / REPORT) if is_shown and job.state == "done" else None
+    is_shown, is_done = study is None or not hides_results(session, study), job.state == "done"
+    first = first_words(folder / REPORT) if is_shown and is_done else None
+    result = job.result or "" if is_shown or not is_done else ""
+    if is_done and job.kind == RELEASE:
+        result = desk.t("It is made, and every file is as listed.")
+    here = f"{uploads_home(desk.database).resolve()}/"  # is of no use to readers of pages
     return JobView(
-        job.id,
-        job.kind,
-        job.about,
-        job.state,
-        progress.label,
-        None if progress.share is None else round(100 * progress.share),
-        progress.minutes_left,
-        headline(first) if first else result_of(desk, job, is_shown=is_shown),
-        without_home(database, log_of(folder, MOST_LOG)) if is_shown else "",
+        job,
+        progress_of(folder) if job.state == "running" else Progress(),
+        headline(first) if first else result.replace(here, ""),
+        log_of(folder, MOST_LOG).replace(here, "") if is_shown else "",
         first is not None,
-        job.study_id,
-        job.state != "done" or job.ended_at is None or datetime.now(UTC) - job.ended_at < NEWS,
     )
-
-
-def result_of(desk: Desk, job: Job, *, is_shown: bool) -> str:
-    if job.kind == RELEASE and job.state == "done":
-        return desk.t("It is made, and every file is as listed.")
-    if job.state == "done" and not is_shown:
-        return ""
-    return without_home(desk.database, job.result or "")
-
-
-def without_home(database: Database, text: str) -> str:
-    """A text without the server's folder, which is of no use to readers of pages."""
-    return text.replace(f"{uploads_home(database).resolve()}/", "")
 
 
 def first_words(report: Path) -> Mapping[str, Any] | None:
@@ -164,16 +145,13 @@ JOB_ACTS: Mapping[str, Act] = {"stop": stop, "try_again": again}
 class ReleaseView:
     """A release in its folder; `checked_at` is when its files were last found to be as listed."""
 
-    name: str
-    version: str
-    kind: str
     folder: Path
-    answers: int
-    people: int
-    filters: Sequence[str]
-    licence: str
-    has_split: bool
+    manifest: Mapping[str, Any]
     checked_at: datetime | None
+
+    @property
+    def title(self) -> str:
+        return f"{self.manifest['name']} {self.manifest['version']}"
 
 
 def releases_home(database: Database, study: Study) -> Path:
@@ -181,32 +159,12 @@ def releases_home(database: Database, study: Study) -> Path:
 
 
 def releases_of(session: Session, desk: Desk, study: Study) -> list[ReleaseView]:
-    """The newest first."""
-    home = releases_home(desk.database, study)
-    checks = checked(session, study)
-    views = []
-    for kind in KINDS[study.kind].releases:
-        name = f"{study.name}-{kind.name}"
-        for version in versions_in(home, name):
-            folder = home / f"{name}-{version}"
-            manifest = read_manifest(folder)
-            if manifest is not None:
-                counts = manifest["counts"]
-                views.append(
-                    ReleaseView(
-                        name,
-                        version,
-                        kind.name,
-                        folder,
-                        counts["questions"],
-                        counts["participants"],
-                        [each["name"] for each in manifest["filters"]],
-                        (manifest["publication"] or {}).get("licence") or "",
-                        "split" in manifest,
-                        checks.get(str(folder)),
-                    )
-                )
-    return views[::-1]
+    """Those with preferences first, the newest first."""
+    home, checks = releases_home(desk.database, study), checked(session, study)
+    names = [f"{study.name}-{kind}" for kind in release_kinds_of(study.kind)]
+    folders = [home / f"{name}-{each}" for name in names for each in versions_in(home, name)]
+    read = [(folder, read_manifest(folder)) for folder in reversed(folders)]
+    return [ReleaseView(*each, checks.get(str(each[0]))) for each in read if each[1]]
 
 
 def checked(session: Session, study: Study) -> dict[str, datetime]:
@@ -243,7 +201,7 @@ def learning_view(
 def can_learn_from(study: Study, release: ReleaseView) -> bool:
     """Whether it has people's preferences; of pairs, the release of scores has none."""
     kind = KINDS[study.kind]
-    return kind.has_preferences and release.kind == kind.releases[-1].name
+    return kind.has_preferences and release.manifest["kind"] == kind.releases[-1].name
 
 
 Commands = Callable[[ReleaseView, str, Sequence[str]], list[list[str]]]
@@ -268,7 +226,7 @@ def train(desk: Desk) -> Said:
     """Train a checkpoint further on a release, and compare it with before on what it held out."""
 
     def commands(release: ReleaseView, checkpoint: str, images: Sequence[str]) -> list[list[str]]:
-        if not release.has_split:
+        if "split" not in release.manifest:
             raise Refused("this release holds nothing out", remedy="make one that does")
         folder, run = str(release.folder), f"{FOLDER}/run"
         trained = ["train", "preference", "--release", folder, "--checkpoint", checkpoint]
@@ -302,7 +260,7 @@ def learn(desk: Desk, kind: str, about: str, commands: Commands) -> Said:
             select(Dataset.image_root).where(Dataset.name == config_of(study).queries.dataset)
         )
         images = ["--images", root] if root and "://" not in root else []
-        line = desk.t(about, release=f"{found[0].name} {found[0].version}")
+        line = desk.t(about, release=found[0].title)
         add_job(
             session,
             desk.actor,

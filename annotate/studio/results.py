@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
@@ -46,7 +46,6 @@ from hsfiq.annotate.studio.shell import (
 from hsfiq.collect.review import hides_results
 from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Study
-from hsfiq.drafts import Content, tables_of, toml_of
 from hsfiq.errors import Refused, Unavailable, UnreadableInput
 from hsfiq.jobs import FOLDER, add_job, job_folder
 from hsfiq.kinds import release_kinds_of
@@ -63,7 +62,7 @@ from hsfiq.releases.reports import (
 )
 from hsfiq.study.config import config_of
 from hsfiq.study.filters import parse_filter, parse_filters
-from hsfiq.study.publication import Publication, publication_errors
+from hsfiq.study.publication import publication_errors
 
 STEPS = (REPORT, RELEASE, PUSH)
 """The kinds of jobs that the page itself shows."""
@@ -85,24 +84,12 @@ class Computed:
         return self.files[name].stat().st_size if name in self.files else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A filter that can be chosen, and how many answers break each of its rules."""
-
-    name: str
-    kind: str
-    number: str
-    counts: Mapping[str, int]
-    is_on: bool
-
-
 def view(desk: Desk) -> Mapping[str, object]:
     with desk.database.reading() as session:
         study = study_here(session, desk)
         is_shown = not hides_results(session, study)
         computed = computed_of(desk, newest_report(session, study.id))
         releases = releases_of(session, desk, study) if is_shown else []
-        config = config_of(study)
         jobs = jobs_view(session, desk, study.id, STEPS)
         link = getattr(desk.request.state, "link", "")
         values = {
@@ -112,12 +99,12 @@ def view(desk: Desk) -> Mapping[str, object]:
             "is_shown": is_shown,
             "computed": computed,
             "jobs": [job for job in jobs if job.is_active or (job is jobs[0] and job.is_news)],
-            "ticks": list(ticks(desk, study, computed)),
+            "ticks": list(ticks(desk, study, computed)) if computed else [],
             "links": links_to_reports(session, study.id) if desk.may("manage") else [],
             "link": link,
             "releases": releases,
             "next_version": next_free(releases),
-            "licence": config.release.licence or next((each.licence for each in releases), ""),
+            "licence": config_of(study).release.licence,
             **learning_view(session, desk, study, releases),
         }
     active = any(job.is_active for job in [*jobs, *values["learning_jobs"]])
@@ -147,10 +134,8 @@ RULES = {"invalid": ("irrelevant", "contradicts")}
 """The rules of filters that have several."""
 
 
-def ticks(desk: Desk, study: Study, computed: Computed | None) -> Iterator[Tick]:
+def ticks(desk: Desk, study: Study, computed: Computed) -> Iterator[Mapping[str, object]]:
     """The filters, with how many answers break each; those of study.toml have its numbers."""
-    if computed is None:
-        return
     declared = {parse_filter(text)[0]: text for text in config_of(study).analysis.exclusions}
     chosen = chosen_filters(desk, study, computed)
     broken = computed.release["broken_by"]
@@ -158,9 +143,13 @@ def ticks(desk: Desk, study: Study, computed: Computed | None) -> Iterator[Tick]
         kind, _ = parse_filter(possible)
         name = declared.get(kind, possible)
         counts = {rule: broken.get(rule) for rule in RULES.get(kind, (possible,))}
-        number = "".join(c for c in name if c.isdigit() or c == ".")
-        known = {rule: n for rule, n in counts.items() if n is not None}
-        yield Tick(name, kind, number, known, name in chosen)
+        yield {
+            "name": name,
+            "kind": kind,
+            "number": "".join(c for c in name if c.isdigit() or c == "."),
+            "counts": {rule: n for rule, n in counts.items() if n is not None},
+            "is_on": name in chosen,
+        }
 
 
 def chosen_filters(desk: Desk, study: Study, computed: Computed | None) -> list[str]:
@@ -174,7 +163,7 @@ def chosen_filters(desk: Desk, study: Study, computed: Computed | None) -> list[
 
 
 def next_free(releases: Sequence[ReleaseView]) -> str:
-    versions = [release.version for release in releases]
+    versions = [release.manifest["version"] for release in releases]
     return next_version(max(versions, key=version_key)) if versions else FIRST_VERSION
 
 
@@ -255,7 +244,11 @@ def make(desk: Desk) -> Said:
         ]
         for kind in release_kinds_of(study.kind):
             folder = str(home / f"{study.name}-{kind}-{version}")
-            last = [each for each in before if each.kind == kind and each.version != version]
+            last = [
+                each
+                for each in before
+                if each.manifest["kind"] == kind and each.manifest["version"] != version
+            ]
             if last:
                 commands.append(["release", "diff", str(last[0].folder), folder])
             commands.append(["release", "verify", folder])
@@ -263,8 +256,8 @@ def make(desk: Desk) -> Said:
         job = add_job(session, desk.actor, RELEASE, about, commands, study_id=study.id)
         folder_of_job = job_folder(desk.database, job.id)
         folder_of_job.mkdir(parents=True)
-        stated = {"release": {name: value for name, value in publication.items() if value}}
-        (folder_of_job / "about.toml").write_text(tomli_w.dumps(stated), encoding="utf-8")
+        stated = tomli_w.dumps({"release": publication})
+        (folder_of_job / "about.toml").write_text(stated, encoding="utf-8")
     return Said(desk.t("Release {version} is being made.", version=version))
 
 
@@ -275,13 +268,10 @@ def require_shown(session: Session, study: Study) -> None:
 
 def publication_of(desk: Desk, study: Study) -> dict[str, Any]:
     """What the study says of its releases, with the licence that was entered."""
-    stated = config_of(study).release
-    licence = desk.text("licence").strip()
-    errors = dict(publication_errors(Publication(licence=licence)))
-    if errors:
-        raise UnreadableInput("licence", errors["release.licence"].replace("release.", ""))
-    values = {name: getattr(stated, name) for name in Publication.__slots__}
-    return values | {"licence": licence, "authors": list(stated.authors)}
+    publication = replace(config_of(study).release, licence=desk.text("licence").strip())
+    for key, what in publication_errors(publication):
+        raise UnreadableInput(key.removeprefix("release."), what)
+    return {name: value for name, value in asdict(publication).items() if value}
 
 
 SPLITS = ("triplet", "participant", "both")
@@ -300,28 +290,27 @@ def extras_of(desk: Desk) -> Iterator[str]:
 
 
 def verify(desk: Desk) -> None:
-    with desk.database.writing() as session:
-        study = study_here(session, desk)
-        release = release_here(session, desk, study, desk.text("release"))
-        about = desk.t("Check {release}", release=f"{release.name} {release.version}")
-        commands = [["release", "verify", str(release.folder)]]
-        add_job(session, desk.actor, RELEASE, about, commands, study_id=study.id)
+    queue_release(desk, RELEASE, "Check {release}", "verify")
 
 
 def push(desk: Desk) -> None:
     """Publish a release on the Hugging Face hub."""
     if not can_push():
         raise Refused("the server has no access to the hub", remedy="set HF_TOKEN for hsfiq serve")
+    repo = desk.text("repo").strip()
+    if not repo or repo.startswith("-"):
+        raise Refused("name a repository, such as our-group/lamps")
+    private = ["--private"] if desk.text("private") else []
+    queue_release(desk, PUSH, "Publish {release}", "push", "--repo", repo, *private)
+
+
+def queue_release(desk: Desk, kind: str, about: str, command: str, *options: str) -> None:
     with desk.database.writing() as session:
         study = study_here(session, desk)
         release = release_here(session, desk, study, desk.text("release"))
-        repo = desk.text("repo").strip()
-        if not repo or repo.startswith("-"):
-            raise Refused("name a repository, such as our-group/lamps")
-        private = ["--private"] if desk.text("private") else []
-        about = desk.t("Publish {release}", release=f"{release.name} {release.version}")
-        commands = [["release", "push", str(release.folder), "--repo", repo, *private]]
-        add_job(session, desk.actor, PUSH, about, commands, study_id=study.id)
+        commands = [["release", command, str(release.folder), *options]]
+        line = desk.t(about, release=release.title)
+        add_job(session, desk.actor, kind, line, commands, study_id=study.id)
 
 
 def release_here(session: Session, desk: Desk, study: Study, folder: str) -> ReleaseView:
@@ -362,25 +351,15 @@ def add_results(app: FastAPI, studio: Studio) -> None:
 
     @app.get(f"{base}/report/{{job_id}}/{{path:path}}")
     def report(request: Request, job_id: int, path: str) -> Response:
-        """A file of the report that a job of the study has made."""
+        """A file of the report that a job of the study has made, or all in an archive."""
         desk = desk_of(studio, request, Permission.READ)
-        return or_missing(lambda: file_response(report_folder(desk, job_id), path))
-
-    @app.get(f"{base}/report.zip")
-    def whole_report(request: Request) -> Response:
-        desk = desk_of(studio, request, Permission.READ)
-        return or_missing(lambda: zipped_report(desk))
+        return or_missing(lambda: report_file(desk, job_id, path))
 
     @app.get(f"{base}/release/{{file}}")
     def release(request: Request, file: str) -> Response:
         """A release as NAME.zip, or its tables as NAME.xlsx."""
         desk = desk_of(studio, request, Permission.EXPORT)
         return or_missing(lambda: release_file(desk, file))
-
-    @app.get(f"{base}/study.toml")
-    def study_file(request: Request) -> Response:
-        desk = desk_of(studio, request, Permission.READ)
-        return or_missing(lambda: toml_file(desk))
 
 
 def or_missing(make: Callable[[], Response]) -> Response:
@@ -392,25 +371,17 @@ def or_missing(make: Callable[[], Response]) -> Response:
         return PlainTextResponse(str(error), 404, headers=SANDBOX)
 
 
-def report_folder(desk: Desk, job_id: int | None = None) -> Path:
-    """Where a job, or else the newest one, has put a report of the study."""
+def report_file(desk: Desk, job_id: int, path: str) -> Response:
     with desk.database.reading() as session:
         study = study_here(session, desk)
         require_shown(session, study)
-        if job_id is None:
-            job = newest_report(session, study.id)
-        else:
-            job = session.get(Job, job_id) if job_id < 2**31 else None
+        job = session.get(Job, job_id) if job_id < 2**31 else None
     if job is None or job.study_id != study.id:
         raise Refused("there is no such report")
-    return job_folder(desk.database, job.id) / REPORT
-
-
-def zipped_report(desk: Desk) -> Response:
-    folder = report_folder(desk)
-    with desk.database.reading() as session:
-        name = f"{study_here(session, desk).name}-report"
-    return download(chunks(zip_of_folder(folder, name)), f"{name}.zip")
+    folder, name = job_folder(desk.database, job.id) / REPORT, f"{study.name}-report"
+    if path == "all.zip":
+        return download(chunks(zip_of_folder(folder, name)), f"{name}.zip")
+    return file_response(folder, path)
 
 
 def release_file(desk: Desk, file: str) -> Response:
@@ -424,13 +395,6 @@ def release_file(desk: Desk, file: str) -> Response:
     raise Refused("there is no such file")
 
 
-def toml_file(desk: Desk) -> Response:
-    with desk.database.reading() as session:
-        study = study_here(session, desk)
-        content = toml_of(Content(config=tables_of(config_of(study))))
-    return download([content.encode()], f"{study.name}.toml")
-
-
 def download(content: Iterable[bytes], name: str) -> Response:
     """A file that the browser saves; names of studies hold nothing that a header cannot."""
     media = MEDIA_TYPES[name.rpartition(".")[2]]
@@ -440,7 +404,6 @@ def download(content: Iterable[bytes], name: str) -> Response:
 
 MEDIA_TYPES = {
     "zip": "application/zip",
-    "toml": "text/plain; charset=utf-8",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 MOST_ROWS = 1_048_576

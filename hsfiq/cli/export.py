@@ -232,14 +232,17 @@ def report_answers(source: Source, folder: Path, *, force: bool) -> tuple[dict[s
     from hsfiq.atomic_files import require_free, write_report
     from hsfiq.cli.analyze import reported
     from hsfiq.db.schema import head_revision
+    from hsfiq.drafts import Content, tables_of, toml_of
     from hsfiq.releases.content import LIVE, write_files
     from hsfiq.releases.export import preview
+    from hsfiq.study.config import config_of
 
     require_free(folder, force=force)
     with TemporaryDirectory() as name:
         release = write_files(source, Path(name), schema_revision=head_revision(), version=LIVE)
         facts = preview(source, release, Path(name))
         result, lines, files = reported(Path(name))
+    files["study.toml"] = toml_of(Content(config=tables_of(config_of(source.study)))).encode()
     files["release.json"] = json.dumps(facts, indent=2).encode()
     write_report(files, folder, force=force)
     return result, "\n".join([*lines, "", f"{folder / 'report.html'}: written"])

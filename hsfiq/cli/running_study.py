@@ -356,7 +356,6 @@ def share(
     revoke: Annotated[
         int | None, typer.Option(metavar="N", help="Revoke link N instead; there is no undo.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the links instead.")] = False,
     url: UrlOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
@@ -366,36 +365,18 @@ def share(
     Whoever has the link can read the report without an account. It is printed only once.
     """
     from hsfiq.actors import command_line
-    from hsfiq.releases.reports import links_to_reports, revoke_report, share_report
+    from hsfiq.releases.reports import revoke_report, share_report
 
-    if listed and revoke is not None:
-        raise UnreadableInput("--list", "does not go with --revoke", "leave one out")
     root = root_of_links(url)
-    opened = open_chosen(ctx, database, create=False)
-    if listed:
-        with opened.reading() as session:
-            links = links_to_reports(session, chosen_study(session, name).id)
-        rows = [
-            (link.id, link.shared_by, f"{link.shared_at:%Y-%m-%d %H:%M}", link.revoked_at is None)
-            for link in links
-        ]
-        facts = [dict(zip(("link", "by", "at", "works"), row, strict=True)) for row in rows]
-        shown = [(*row[:3], "yes" if row[3] else "revoked") for row in rows]
-        text = table_text(("link", "by", "at (UTC)", "works"), shown)
-        print_result(
-            {"links": facts}, text or f"no link to a report of study {name}", as_json=as_json
-        )
-        return
-    with opened.writing() as session:
+    with open_chosen(ctx, database, create=False).writing() as session:
         study = chosen_study(session, name)
         if revoke is not None:
             revoke_report(session, command_line(), study, revoke)
-            result, text = {"study": name, "revoked": revoke}, f"link {revoke}: revoked"
-        else:
-            shared = share_report(session, command_line(), study)
-            text = f"{root}/shared/{shared.token}/"
-            result = {"study": name, "link": text, "number": shared.id}
-    print_result(result, text, as_json=as_json)
+            print_result({"revoked": revoke}, f"link {revoke}: revoked", as_json=as_json)
+            return
+        shared = share_report(session, command_line(), study)
+        result = {"number": shared.id, "link": f"{root}/shared/{shared.token}/"}
+    print_result(result, f"link {result['number']}: {result['link']}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study jobs --stop 12")
