@@ -278,16 +278,18 @@ class OwnImages:
         others: dict[str, tuple[str, str]] = {}
         if not isinstance(self.root, Path):
             return others
+        start = len((self.root / "x").as_posix()) - 1
         for path in sorted(self.root.rglob("*")):
-            image = path.relative_to(self.root).as_posix()
+            image = path.as_posix()[start:]
+            if plain(image) in self._ids[0]:
+                continue
             if path.suffix.lower() in SUFFIXES:
                 wrong = f"{path} is not a regular file", "put the image's file in its place"
             elif path.is_file():
                 wrong = f"{path}: format not supported", "convert it to JPEG or PNG"
             else:
                 continue
-            if plain(image) not in self._ids[0]:
-                others |= dict.fromkeys(spellings(image), wrong)
+            others |= dict.fromkeys(spellings(image), wrong)
         return others
 
     def _remedy(self, written: str) -> str:

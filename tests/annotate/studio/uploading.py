@@ -35,7 +35,7 @@ def zip_of(files: Mapping[str | ZipInfo, bytes], compression: int = ZIP_DEFLATED
 def send_part(
     studio: StudioClient, token: str, name: str, size: int, offset: int, body: bytes, **more: Any
 ) -> Any:
-    fields = {"name": name, "size": size, "stamp": "1", "offset": offset} | more
+    fields: dict[str, Any] = {"name": name, "size": size, "stamp": "1", "offset": offset} | more
     return studio.client.post(
         f"/owner/draft/{token}/upload",
         params=fields,
