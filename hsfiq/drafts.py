@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -575,7 +575,7 @@ class QueryTable:
     found: Sequence[PlacedQuery | WrongRow]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Material:
     """What the files of a draft hold; nothing is stored in the tables of the database yet.
 
@@ -591,35 +591,35 @@ class Material:
     sources: Mapping[str, tuple[str, str]]
     table: QueryTable | None = None
 
-    @property
+    @cached_property
     def n_images(self) -> int:
         return 0 if self.images is None else self.images.n_images
 
-    @property
+    @cached_property
     def queries(self) -> list[PlacedQuery]:
         return [row for row in self.rows if isinstance(row, PlacedQuery)]
 
-    @property
+    @cached_property
     def wrong(self) -> list[WrongRow]:
         return [row for row in self.rows if isinstance(row, WrongRow)]
 
-    @property
+    @cached_property
     def used_lists(self) -> list[PlacedList]:
         """Those for the uploaded queries; all, if the queries are those of a dataset."""
         known = {query.query_id for _, query in self.queries}
         return [each for each in self.lists if not known or each.ranked.query_id in known]
 
-    @property
+    @cached_property
     def systems(self) -> list[str]:
         return list(dict.fromkeys(ranked.system for _, ranked in self.lists))
 
-    @property
+    @cached_property
     def n_lists(self) -> Counter[str]:
         """How many ranked lists each system has for the queries."""
         known = {query.query_id for _, query in self.queries}
         return Counter(ranked.system for _, ranked in self.lists if ranked.query_id in known)
 
-    @property
+    @cached_property
     def answered(self) -> list[str]:
         """The queries for which every system has a list."""
         counts, n = Counter(ranked.query_id for _, ranked in self.lists), len(self.systems)
