@@ -947,7 +947,7 @@ def draw_preview(database: Database, content: Content, folder: Path, target: Dat
     design = config.design
     most = min(MOST_QUESTIONS, design.questions_per_form * design.forms_per_participant)
     with target.writing() as session:
-        drawn = session.scalar(select(Study.id))
+        drawn: int | None = session.scalar(select(Study.id))
         if drawn is not None:
             return drawn
         if content.dataset:
