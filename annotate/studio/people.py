@@ -16,6 +16,8 @@ from hsfiq.actors import Permission
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.study_pages import MOST_AT_ONCE, new_links
 from hsfiq.annotate.studio.design import budget_in, currency_of, paid
+from hsfiq.annotate.studio.question import change as change_text
+from hsfiq.annotate.studio.question import form_of, with_text
 from hsfiq.annotate.studio.setup import Setup, Step, Summary, setup_of
 from hsfiq.annotate.studio.shell import Said, Studio, desk_of
 from hsfiq.annotate.texts import consent_with, facts_with, html_of, kept_of_address, texts_in
@@ -28,8 +30,8 @@ from hsfiq.prolific import Counterpart, draft_of, make_draft, study_called
 from hsfiq.prolific_api import Access, Prolific
 from hsfiq.public_url import is_local
 from hsfiq.study.capacity import planned_judgements
-from hsfiq.study.config import QueryForm
 from hsfiq.study.extension import MoreAnnotators
+from hsfiq.study.languages import leaves, worded_texts
 from hsfiq.study.recruiting import Mode, panel_link, panel_of
 
 REQUIRED = ("institution", "contact", "ethics")
@@ -89,11 +91,18 @@ def consent_of(setup: Setup, language: str) -> Sequence[Markup]:
     return [Markup(part) for part in shown.split(GAP)]  # noqa: S704 (html_of is safe)
 
 
-def form_of(setup: Setup) -> QueryForm:
-    queries = [query for _, query in setup.material.queries]
-    if queries and not any(query.reference for query in queries):
-        return "text"
-    return "image" if queries and not any(query.text for query in queries) else "composed"
+ENDS = {"page.thanks": "page", "entry.places_taken": "entry"}
+"""The texts of a language file that people read at the end, and when the study is full."""
+
+
+def end_texts(setup: Setup, language: str) -> list[tuple[str, str, str]]:
+    """The key of each, what is written, and the app's own text."""
+    own = dict(leaves(setup.draft.content.texts.get(language, {})))
+    texts = worded_texts(language, form_of(setup), setup.config.design.kind)
+    return [
+        (f"{language} {key}", str(own.get(key, "")), texts[part][key.partition(".")[2]])
+        for key, part in ENDS.items()
+    ]
 
 
 # Links and places, once the study is drawn.
@@ -146,6 +155,7 @@ def view(setup: Setup) -> Mapping[str, object]:
         "shown": shown,
         "consent_key": "study.consent" if shown == languages[0] else f"study.{shown}.consent",
         "consent": consent_of(setup, shown),
+        "ends": end_texts(setup, shown),
         "lacking": missing_in_consent(setup),
         "access": access(setup),
         "categories": [name for name in setup.draft.asked.categories if name and "." not in name],
@@ -185,6 +195,16 @@ def choose_mode(setup: Setup) -> None:
     setup.change(change)
 
 
+def write_end(setup: Setup) -> Said | None:
+    """Store one of `ENDS` in a language of the study; an empty text is the app's own."""
+    language, _, key = setup.desk.text("field").partition(" ")
+    if language not in setup.config.study.languages or key not in ENDS:
+        raise Refused(f"there is no {key} to change")
+    text = setup.desk.text("value").strip() or None
+    about = f"{language}.json: {key}"
+    return change_text(setup, about, lambda content: with_text(content, language, key, text))
+
+
 def draft_on_prolific(setup: Setup) -> Said:
     desk, pay, name = setup.desk, setup.draft.content.pay, setup.draft.study
     root = str(desk.request.base_url)
@@ -221,7 +241,7 @@ STEP = Step(
     "People and consent",
     summary,
     view,
-    {"mode": choose_mode, "prolific": draft_on_prolific, "extend": extend},
+    {"mode": choose_mode, "end": write_end, "prolific": draft_on_prolific, "extend": extend},
 )
 
 

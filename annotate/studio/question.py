@@ -320,12 +320,14 @@ def translate(setup: Setup) -> Said | None:
     is_list = not isinstance(needed[f"{tag} {key}"], str)
     value = typed(setup.desk.text("value").strip() or None, "list" if is_list else "text")
 
-    def translated(content: Content) -> Content:
-        own = dict(leaves(content.texts.get(tag, {}))) | {key: value}
-        texts = nested({name: text for name, text in own.items() if text})
-        return content.model_copy(update={"texts": {**content.texts, tag: texts}})
+    return change(setup, f"{tag}.json: {key}", lambda content: with_text(content, tag, key, value))
 
-    return change(setup, f"{tag}.json: {key}", translated)
+
+def with_text(content: Content, tag: str, key: str, value: Any) -> Content:
+    """The content with a text of a language file; None removes it."""
+    own = dict(leaves(content.texts.get(tag, {}))) | {key: value}
+    texts = nested({name: text for name, text in own.items() if text})
+    return content.model_copy(update={"texts": {**content.texts, tag: texts}})
 
 
 # Extra questions.

@@ -182,6 +182,24 @@ def test_places_are_added_once(studio: StudioClient, token: str) -> None:
     assert studio.save(token, "people", "study.ethics", "ERB 3").status_code == 200
 
 
+def test_end_texts_in_each_language(studio: StudioClient, token: str) -> None:
+    path = f"draft/{token}/people"
+    for field, value in (("en page.thanks", "Thanks a lot!"), ("en entry.places_taken", "Full.")):
+        assert studio.act(path, "end", field=field, value=value).status_code == 200
+    for field in ("ko page.thanks", "en page.next", "en", "", "en entry.places_taken.x"):
+        assert studio.act(path, "end", field=field, value="x").status_code == 422
+    assert studio.act(path, "end", field="en page.thanks", value=7).status_code == 422
+    name = opened(studio, token)
+    assert studio.act(path, "end", field="en page.thanks", value="Bye!").status_code == 200
+    with studio.database.reading() as session:
+        study = find_study(session, name)
+        assert study is not None
+        texts = config_of(study).study.translations["en"].texts
+    assert texts == {"page": {"thanks": "Bye!"}, "entry": {"places_taken": "Full."}}
+    assert studio.act(path, "end", field="en entry.places_taken", value=" ").status_code == 200
+    assert "Bye!" in studio.get(path).text
+
+
 @pytest.mark.parametrize("wanted", ["0", "-1", "x", None, 10**9, [1]])
 def test_wrong_numbers_of_places(studio: StudioClient, token: str, wanted: Any) -> None:
     opened(studio, token)
