@@ -159,7 +159,8 @@ def resize(setup: Setup) -> None:
 
     The last follows from the others as long as it is not set.
     """
-    key, value = setup.desk.text("field"), typed(setup.desk.given.get("value"), "int")
+    key: str = setup.desk.text("field")
+    value: Any = typed(setup.desk.given.get("value"), "int")
     if (type(value) is not int or not 0 < value <= MOST) and (key, value) != ("overlap", None):
         raise Refused(setup.desk.t("Enter a whole number from 1 to {most}.", most=f"{MOST:,}"))
     if key not in ("people", "questions", "overlap"):

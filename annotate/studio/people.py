@@ -79,7 +79,7 @@ GAP = "GAPINTHECONSENT"
 def consent_of(setup: Setup, language: str) -> Sequence[Markup]:
     """The consent as participants read it; what is missing is between its parts."""
     config = setup.config
-    gaps = dict.fromkeys(missing_in_consent(setup), GAP)
+    gaps: dict[str, Any] = dict.fromkeys(missing_in_consent(setup), GAP)
     config = replace(config, study=replace(config.study, **gaps))
     texts = texts_in(
         config, language, form_of(setup), kind=config.design.kind, title=setup.draft.title
