@@ -127,12 +127,13 @@ class Kept:
     known: Known | None = None
     due: float = 0.0
 
-    def read(self, database: Database, study_id: int) -> None:
+    def read(self, database: Database, study_id: int) -> Known:
         begun = monotonic()
         with database.reading() as session:
-            self.known = read_known(session, study_of(session, study_id))
+            known = read_known(session, study_of(session, study_id))
         ended = monotonic()
-        self.due = ended + max(FEWEST_SECONDS, PAUSE * (ended - begun))
+        self.known, self.due = known, ended + max(FEWEST_SECONDS, PAUSE * (ended - begun))
+        return known
 
 
 KEPT: WeakKeyDictionary[Database, dict[int, Kept]] = WeakKeyDictionary()
@@ -144,11 +145,11 @@ def known_of(database: Database, session: Session, study: Study) -> Known:
     kept = KEPT.setdefault(database, {}).setdefault(study.id, Kept())
     with kept.lock:
         if kept.known is None:
-            kept.read(database, study.id)
-        elif monotonic() > kept.due:
+            return kept.read(database, study.id)
+        if monotonic() > kept.due:
             kept.due = float("inf")
             Thread(target=read_again, args=(kept, database, study.id), daemon=True).start()
-    return kept.known
+        return kept.known
 
 
 def read_again(kept: Kept, database: Database, study_id: int) -> None:
@@ -170,8 +171,8 @@ class View:
 
     query: Mapping[str, str]
 
-    def text(self, name: str, allowed: Sequence[str] = ()) -> str:
-        text = self.query.get(name, "")[:LONGEST_SEARCH]
+    def text(self, name: str, allowed: Sequence[str] = (), longest: int = LONGEST_SEARCH) -> str:
+        text = self.query.get(name, "")[:longest]
         return text if is_storable_text(text) and (not allowed or text in allowed) else ""
 
     def number(self, name: str) -> int:
@@ -184,7 +185,7 @@ class View:
         found = PeopleAsked(
             text=self.text("q").strip(),
             show=self.text("show", (*STATES, "failed")),
-            names=tuple(filter(None, self.text("people").split(","))),
+            names=tuple(filter(None, self.text("people", longest=10_000).split(","))),
         )
         if sort.removeprefix("-") not in SORTS:
             return found

@@ -216,12 +216,11 @@ def note(
             delete_note(session, row, actor, delete, may_delete_all=True)
         if text:
             add_note(session, row, actor, about, text, datetime.now(UTC))
-        notes = [
-            {"number": each.id, "by": each.written_by, "text": each.text}
-            for each in notes_about(session, row, about)
-        ]
-    lines = table_text(("number", "by", "note"), [tuple(each.values()) for each in notes])
-    print_result({"about": about, "notes": notes}, lines or "no note", as_json=as_json)
+        notes = [(each.id, each.written_by, each.text) for each in notes_about(session, row, about)]
+    names = ("number", "by", "note")
+    lines = table_text(names, notes)
+    result = {"about": about, "notes": [dict(zip(names, each, strict=True)) for each in notes]}
+    print_result(result, lines or "no note", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq participant review p7.form_1.3")

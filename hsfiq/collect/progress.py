@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
@@ -609,7 +609,7 @@ def state_of(study: Study, now: datetime) -> ColumnElement[str]:
     Whoever has stopped may still come back; their lease has run out. Whoever has finished waits for
     a decision, unless the answers were imported or simulated.
     """
-    is_open = HAS_OPEN_QUESTIONS
+    is_open: ColumnElement[bool] = HAS_OPEN_QUESTIONS
     if asks_at_end(StudyRow.of(study)):
         answered = select(QuestionnaireAnswers.id)
         has_ended = answered.where(QuestionnaireAnswers.participant_id == Participant.id).exists()
@@ -728,7 +728,7 @@ def answers_by_hour(session: Session, study: Study) -> dict[datetime, int]:
 
 
 def commented_questions(session: Session, study: Study) -> tuple[int, ...]:
-    has_comment = or_(Response.irrelevant, func.coalesce(Response.reason, "") != "")
+    has_comment = or_(Response.irrelevant.is_(True), func.coalesce(Response.reason, "") != "")
     newest = of_study(study, Question.id).where(has_comment, IS_LATEST)
     rows = session.scalars(newest.order_by(Response.submitted_at.desc(), Response.id.desc()))
     return tuple(rows)
@@ -806,7 +806,7 @@ SORTED_BY: Mapping[str, Any] = {
     "answers": N_ANSWERED,
     "seen": Participant.seen_at,
 }
-SORTED_BY_FIGURE = {
+SORTED_BY_FIGURE: Mapping[str, Callable[[PersonFigures], float | None]] = {
     "time": lambda figures: figures.median_seconds,
     "checks": lambda figures: figures.failed if figures.checks else None,
     "others": lambda figures: figures.n_same / figures.n_compared if figures.n_compared else None,
