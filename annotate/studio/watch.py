@@ -65,6 +65,7 @@ from hsfiq.collect.review import (
     unblinding_of,
 )
 from hsfiq.db.engine import Database
+from hsfiq.db.search_tables import SearchFeedback, SearchTurn
 from hsfiq.db.tables import AuditEntry, Form, Participant, Payment, Question, Study
 from hsfiq.errors import Refused, Unavailable
 from hsfiq.ids import question_id
@@ -364,10 +365,20 @@ def person_of(
         "passed": {check.question_id: check.passed for check in checks},
         "shown": [(each, question_history(session, study, each.question_id)) for each in shown],
         "answer": question_history(session, study, chosen) if chosen in questions else None,
+        "turns": turns_of(session, questions.values()),
         "notes": notes_on(session, study, [person.id]),
         "beside": beside(session, keys, person.id),
         "decision": decision_of(desk, study, person),
     }
+
+
+def turns_of(session: Session, questions: Iterable[int]) -> Sequence[Any]:
+    """What somebody has asked for in these searches, and thought of the lists."""
+    said = (SearchFeedback.preference, SearchFeedback.both_bad, SearchFeedback.satisfaction)
+    asked = select(SearchTurn.question_id, SearchTurn.number, SearchTurn.text, *said)
+    asked = asked.outerjoin(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
+    of_person = asked.where(SearchTurn.question_id.in_(questions))
+    return session.execute(of_person.order_by(SearchTurn.question_id, SearchTurn.number)).all()
 
 
 def few_of(answers: Sequence[AnswerRow]) -> list[AnswerRow]:

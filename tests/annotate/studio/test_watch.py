@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,17 +17,26 @@ from playwright.sync_api import BrowserContext, Page
 from sqlalchemy import func, select, update
 
 from hsfiq.actors import OWNER, Role
+from hsfiq.annotate.app import build_app
 from hsfiq.annotate.studio import watch
 from hsfiq.collect.owner import perform, prepare
 from hsfiq.collect.participants import by_name
-from hsfiq.db.engine import Database
+from hsfiq.db.engine import Database, open_database
 from hsfiq.db.studio_tables import AnswerNote, ReviewedAnswer, Unblinding
 from hsfiq.db.tables import AuditEntry, Participant, Study
 from hsfiq.db.tables import Response as StoredResponse
+from hsfiq.kinds import KINDS
 from tests.annotate.axe import faults
 from tests.annotate.conftest import running
-from tests.annotate.owner.studies_in_progress import PASSWORD, REASON, add_account, log_in
+from tests.annotate.owner.studies_in_progress import (
+    PASSWORD,
+    REASON,
+    add_account,
+    log_in,
+    set_owner,
+)
 from tests.annotate.served_studies import SYSTEMS, ReusedStudy, browser_of
+from tests.hsfiq.releases.small_releases import small_study_of
 
 PATH = "/owner/study/1/watch"
 pytestmark = pytest.mark.usefixtures("watched")
@@ -124,7 +134,8 @@ def test_whatever_the_address_says_it_is_a_page(owner: TestClient, query: str) -
 
 
 @pytest.mark.parametrize("address", [
-    "study/2/watch", "study/0/watch", "study/-1/watch", "study/9999999999999/watch", "study/²/watch",
+    "study/2/watch", "study/0/watch", "study/-1/watch", "study/9999999999999/watch",
+    "study/²/watch",
     "study/x/history", "study/2/people.csv", "study/1/secrets.csv", "study/1/..%2Fpeople.csv",
     "study/1/watch?person=nobody", "study/1/watch?person=%00",
 ])  # fmt: skip
@@ -396,7 +407,7 @@ def test_the_history_has_pages(
     assert "5 to 5 of 5" in owner.get("/owner/study/1/history?page=77").text
 
 
-# ----------------------------------------------------------------------------- a study that is large
+# ---------------------------------------------------------------------------- a study that is large
 
 
 def test_what_was_read_of_a_large_study_is_shown_until_it_is_read_again(
@@ -415,6 +426,38 @@ def test_what_was_read_of_a_large_study_is_shown_until_it_is_read_again(
     kept.read(watched, 1)
     assert "16, of which 0 are done" in owner.get(PATH).text
     watch.KEPT.clear()
+
+
+# ------------------------------------------------------------------------------ kinds of questions
+
+
+@pytest.mark.parametrize("asked", KINDS)
+def test_answers_of_every_kind_are_shown_in_words(tmp_path: Path, asked: str) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/kind.db")
+    key = small_study_of(database, asked)
+    set_owner(database)
+    client = browser_of(build_app(database))
+    log_in(client)
+    address = f"/owner/study/{key}/watch?person=p1"
+    page = client.get(f"{address}&all=1")
+    assert page.status_code == 200
+    ids = re.findall(r'data-key="a-([^"]+)"', page.text)
+    assert ids or asked in ("search", "arena")  # which have turns
+    for answer in ids:
+        shown = client.get(f"{address}&answer={answer}")
+        assert shown.status_code == 200
+        assert "All answers of p1" in shown.text
+    if asked in WORDS:
+        assert WORDS[asked] in page.text
+    database.close()
+
+
+WORDS = {
+    "pair": "prefers set",
+    "query": "QUERY_TOO_BROAD",
+    "arena": "both lists are bad",
+    "search": "satisfaction 2",
+}
 
 
 # --------------------------------------------------------------------------------- in a browser

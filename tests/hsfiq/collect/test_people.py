@@ -129,7 +129,8 @@ def many_people(database: Database, study: int) -> None:
             checks = sum(place in (2, 4) for place in range(answered))
             seen = None if rng.random() < 0.05 else NOW - timedelta(minutes=rng.randrange(400))
             rows["people"].append({
-                "id": key, "study_id": study, "name": f"w{number}", "token_hash": digest_of(str(key)),
+                "id": key, "study_id": study, "name": f"w{number}",
+                "token_hash": digest_of(str(key)),
                 "external_id": f"Id_{number % 97}%{number}", "seen_at": seen, "enrolled_at": NOW,
                 "consented_at": NOW, "n_painted": answered - checks, "source": "open",
                 "status": rng.choice(["active"] * 6 + ["paused", "excluded", "returned"]),
