@@ -168,8 +168,9 @@ def decide_on(desk: Desk) -> Said:
         if pay in ("approve", "reject"):
             add_payment(session, desk, study, [person], f"pay {person.id}")
         changed = {"before": before} if person.status != before else {}
-        others = select(Participant.name).where(Participant.id.in_(to_decide(study)))
-        others = others.order_by(Participant.id <= person.id, Participant.id).limit(1)
+    others = select(Participant.name).where(Participant.id.in_(to_decide(study)))
+    others = others.order_by(Participant.id <= person.id, Participant.id).limit(1)
+    with desk.database.reading() as session:
         following = session.scalar(others.where(Participant.id != person.id)) if pay else name
     undo = {"act": "undecide", "person": name, "asked": pay == "ask", **changed}
     go = "?" + urlencode({**desk.request.query_params, "person": following or name})
@@ -384,10 +385,13 @@ def add_pay_list(app: FastAPI, studio: Studio) -> None:
     @app.get(f"{OWNER}/study/{{study_id}}/pay.csv")
     def pay_csv(request: Request) -> Response:
         desk, text = desk_of(studio, request, Permission.MANAGE), StringIO()
-        with desk.database.writing() as session:
+        with desk.database.reading() as session:
             study = study_at(desk, session)
             csv.writer(text, lineterminator="\n").writerows(pay_list(session, study))
+        with desk.database.writing() as session:
             record(session, desk.actor, Action.PARTICIPANT_PAYOUT, study=study.name, about="all")
-            headers = {"Content-Disposition": f'attachment; filename="{study.name}-pay.csv"'}
-        headers |= {"Cache-Control": "no-store"}
+        headers = {
+            "Content-Disposition": f'attachment; filename="{study.name}-pay.csv"',
+            "Cache-Control": "no-store",
+        }
         return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)

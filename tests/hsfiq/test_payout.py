@@ -236,7 +236,6 @@ def people(folder: str) -> dict[str, list[str]]:
     return {name: contents(folder)[name].splitlines() for name in FILES if name.endswith(".csv")}
 
 
-@on_sqlite
 def test_what_the_owner_decided_wins_over_rule_and_status(paid_study: Database) -> None:
     """p1 to p8 as in `paid_study`; p1 is rejected by hand, p3 and p6 are paid."""
     decide, reason = ("participant", "decide"), "You answered each question in less than a second. "
@@ -271,7 +270,6 @@ def test_what_the_owner_decided_wins_over_rule_and_status(paid_study: Database) 
         assert message in refused.err
 
 
-@on_sqlite
 def test_people_are_left_out_by_a_rule_and_brought_back(paid_study: Database) -> None:
     rule = ("participant", "exclude-by-rule", "--checks", "1")
     assert paid_study

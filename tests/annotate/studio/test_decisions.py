@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import BrowserContext, expect
 from sqlalchemy import Select, select
 
 from hsfiq.actors import Actor, Role
@@ -35,8 +37,17 @@ from hsfiq.db.tables import Message, Participant, Payment, StatusChange, Study
 from hsfiq.jobs import Worker
 from hsfiq.study.config import Checks
 from hsfiq.study.filters import read_limits
-from tests.annotate.owner.studies_in_progress import add_account, log_in, set_owner, submit
+from tests.annotate.axe import faults
+from tests.annotate.conftest import running
+from tests.annotate.owner.studies_in_progress import (
+    PASSWORD,
+    add_account,
+    log_in,
+    set_owner,
+    submit,
+)
 from tests.annotate.served_studies import Place, ReusedStudy, browser_of, make_study
+from tests.hsfiq.samples import hsfiq
 from tests.prolific_server import LATER_SECONDS, STUDY, TOKEN, FakeProlific, prolific_server
 from tests.studies import pair_answer
 
@@ -487,6 +498,58 @@ def test_a_rule_that_was_fixed_before_the_launch_says_so(
     reply = done(owner, "apply", "?rule-checks=1&checks=1", n=2)
     assert reply["undo"]["rule"] == "more than 1 failed checks"
     assert "rule fixed before the launch" in owner.get(f"{WATCH}?person=p2").text
+
+
+def test_releases_name_a_rule_that_was_made_later(
+    study: Database, owner: TestClient, tmp_path: Path
+) -> None:
+    done(owner, "apply", "?rule-seconds=1&seconds=6", n=2)
+    url = study.engine.url.render_as_string()
+    out = ("--release", "hp", "--out", tmp_path / "out", "--database", url)
+    assert hsfiq("export", *out).code == 0
+    lines = (tmp_path / "out" / "exclusions.jsonl").read_text().splitlines()
+    dropped = [json.loads(line) for line in lines]
+    reasons = {row["value"] for row in dropped if row["rule"] == "excluded"}
+    made = "rule made after answers came: less than 6 s for a question (median)"
+    assert reasons == {f"participant excluded: {made}"}
+
+
+@pytest.mark.browser
+def test_the_button_names_what_is_done_and_a_refresh_keeps_the_choice(
+    reused: ReusedStudy, study: Database, context: BrowserContext
+) -> None:
+    page, errors = context.new_page(), list[str]()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    with running(reused.server()) as server:
+        page.goto(f"{server.url}/owner/login")
+        page.fill("#password", PASSWORD)
+        page.click("button[name=enter]")
+        page.goto(f"{server.url}{WATCH}?person=p1")
+        button = page.locator("#do")
+        expect(button).to_have_text("Pay, count the answers", use_inner_text=True)
+        for name, value, text in (
+            ("pay", "bonus", "Pay with a bonus, count the answers"),
+            ("answers", "out", "Pay with a bonus, leave the answers out"),
+            ("pay", "ask", "Ask p1 to answer again"),
+            ("pay", "reject", "Reject, leave the answers out"),
+        ):
+            page.locator(f"[name={name}][value={value}]").check(force=True)
+            expect(button).to_have_text(text, use_inner_text=True)
+        page.fill("[name=reason]", LONG)
+        page.locator("#do").focus()
+        with page.expect_response(lambda reply: reply.request.method == "GET", timeout=20_000):
+            pass  # the page is fetched again
+        expect(page.locator("[name=reason]")).to_have_value(LONG)
+        button.click()
+        expect(page.locator("#said")).to_contain_text("p1 is rejected.")
+        assert "person=p2" in page.url
+        page.click("#said button")
+        expect(page.locator("#said")).to_contain_text("The decision was undone.")
+        assert (payments(study), status(study, "p1")) == ([], "active")
+        page.goto(f"{server.url}{WATCH}{RULE}&person=p2")
+        assert list(faults(page)) == []
+        page.close()
+    assert errors == []
 
 
 def test_moves_are_shown_once_results_are(study: Database, owner: TestClient) -> None:
