@@ -163,8 +163,11 @@ def releases_of(session: Session, desk: Desk, study: Study) -> list[ReleaseView]
     home, checks = releases_home(desk.database, study), checked(session, study)
     names = [f"{study.name}-{kind}" for kind in release_kinds_of(study.kind)]
     folders = [home / f"{name}-{each}" for name in names for each in versions_in(home, name)]
-    read = [(folder, read_manifest(folder)) for folder in reversed(folders)]
-    return [ReleaseView(*each, checks.get(str(each[0]))) for each in read if each[1]]
+    return [
+        ReleaseView(folder, manifest, checks.get(str(folder)))
+        for folder in reversed(folders)
+        if (manifest := read_manifest(folder)) is not None
+    ]
 
 
 def checked(session: Session, study: Study) -> dict[str, datetime]:
@@ -190,7 +193,7 @@ def checkpoints(session: Session, desk: Desk) -> list[tuple[str, str]]:
 
 def learning_view(
     session: Session, desk: Desk, study: Study, releases: Sequence[ReleaseView]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     return {
         "learning_jobs": jobs_view(session, desk, study.id, (SCORE, TRAIN)),
         "checkpoints": checkpoints(session, desk),

@@ -92,6 +92,7 @@ def view(desk: Desk) -> Mapping[str, object]:
         releases = releases_of(session, desk, study) if is_shown else []
         jobs = jobs_view(session, desk, study.id, STEPS)
         link = getattr(desk.request.state, "link", "")
+        learning = learning_view(session, desk, study, releases)
         values = {
             "title": desk.t("Results"),
             "study": study,
@@ -105,10 +106,14 @@ def view(desk: Desk) -> Mapping[str, object]:
             "releases": releases,
             "next_version": next_free(releases),
             "licence": config_of(study).release.licence,
-            **learning_view(session, desk, study, releases),
         }
-    active = any(job.is_active for job in [*jobs, *values["learning_jobs"]])
-    return values | {"refresh": 3 if active and not link else 0, "can_push": can_push()}
+    active = any(job.is_active for job in [*jobs, *learning["learning_jobs"]])
+    return {
+        **values,
+        **learning,
+        "refresh": 3 if active and not link else 0,
+        "can_push": can_push(),
+    }
 
 
 def study_here(session: Session, desk: Desk) -> Study:
@@ -127,7 +132,7 @@ def computed_of(desk: Desk, job: Job | None) -> Computed | None:
         release = json.loads((folder / "release.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return first and Computed(job.id, job.ended_at, first, release, files_in(folder))
+    return Computed(job.id, job.ended_at, first, release, files_in(folder)) if first else None
 
 
 RULES = {"invalid": ("irrelevant", "contradicts")}
