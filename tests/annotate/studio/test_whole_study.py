@@ -143,6 +143,8 @@ def set_up(owner: Owner, files: dict[str, Path]) -> None:
     page.locator("#n-people").blur()
     expect(page.get_by_role("navigation", name="Steps")).to_contain_text(f"{PEOPLE} people")
     owner.keep("design")
+    # There are too few images for it, as the last step would say.
+    page.get_by_label("One question with an obvious answer").uncheck()
     owner.go_on("People and consent")
     owner.enter("study.institution", "Example University")
     owner.enter("study.contact", "study@example.org")
