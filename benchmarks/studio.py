@@ -114,7 +114,7 @@ def result(
     job_id: int,
     people: People,
 ) -> dict[str, Any]:
-    cases = []
+    cases: list[dict[str, Any]] = []
     for label, seconds in (("quiet", quiet), ("busy", busy)):
         p50, p95 = quantiles(seconds)
         cases.append({"server": label, "answers": len(seconds), "p50_ms": p50, "p95_ms": p95})

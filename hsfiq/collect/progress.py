@@ -832,9 +832,9 @@ def find_people(
     if figure is not None:
         keys = list(session.scalars(found.order_by(Participant.id.desc())))
         values = {key: figure(figures.of(key)) for key in keys}
-        known = [key for key in keys if values[key] is not None]
-        known.sort(key=values.__getitem__, reverse=asked.descending)
-        return known + [key for key in keys if values[key] is None]
+        known = {key: value for key, value in values.items() if value is not None}
+        first = sorted(known, key=known.__getitem__, reverse=asked.descending)
+        return first + [key for key in keys if key not in known]
     column = state_of(study, now) if asked.sort == "state" else SORTED_BY[asked.sort]
     order = column.desc() if asked.descending else column.asc()
     return list(session.scalars(found.order_by(order.nulls_last(), Participant.id.desc())))
