@@ -17,7 +17,7 @@ from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
-from sqlalchemy import Select, delete, select
+from sqlalchemy import Select, delete, literal, select
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Actor
@@ -126,6 +126,7 @@ def to_decide(study: Study) -> Select[int]:
         Payment.participant_id == Participant.id, Payment.kind.in_(REVIEWS)
     )
     waiting = select(Participant.id).where(
+        literal(study.origin == "collected"),
         Participant.study_id == study.id,
         Participant.status.in_(("active", "paused", "excluded")),
         Participant.enrolled_at.is_not(None),

@@ -470,6 +470,7 @@ RULE = "?rule-checks=1&checks=1&rule-seconds=1&seconds=6&rule-doubtful=1&doubtfu
 def test_a_rule_is_tried_applied_and_undone(study: Database, owner: TestClient) -> None:
     page = owner.get(f"{WATCH}{RULE}").text
     assert "This rule would leave out 3 people" in page
+    assert "people=p2%2Cp4%2Cp5" in page
     assert "not shown while results by system are hidden" in page
     assert "telltale-alpha" not in page
     assert "now 3 people are left out" in refused(owner, "apply", RULE, n=2)
