@@ -69,6 +69,7 @@ from hsfiq.db.search_tables import SearchFeedback, SearchTurn
 from hsfiq.db.tables import AuditEntry, Form, Participant, Payment, Question, Study
 from hsfiq.errors import Refused, Unavailable
 from hsfiq.ids import question_id
+from hsfiq.kinds import KINDS
 from hsfiq.payout import to_decide
 from hsfiq.study.config import config_of
 from hsfiq.text import count_text, is_storable_text, spreadsheet_text
@@ -216,6 +217,7 @@ def view(desk: Desk) -> Mapping[str, object]:
             "title": desk.t("Watch"),
             "tab": "watch",
             "study": study,
+            "compares": KINDS[study.kind].has_preferences,
             "config": config_of(study),
             "asked": asked,
             "people": asked.people,

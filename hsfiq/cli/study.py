@@ -301,7 +301,7 @@ def sample(ctx: typer.Context, database: DatabaseOption = None) -> None:
     from hsfiq.db.sqlite import make_folder_private
     from hsfiq.jobs import uploads_home
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = open_chosen(ctx, database)
     with opened.reading() as session:
         if find_study(session, NAME) is not None:
             raise UnreadableInput("study sample", f"there is a study {NAME} already")

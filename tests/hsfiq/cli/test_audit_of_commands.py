@@ -31,7 +31,8 @@ from tests.prolific_server import TOKEN, prolific_server
 from tests.studies import NOW, Seat, draw, make_queries, small_study
 
 READING = {
-    "account list", "audit list", "db check", "db current", "doctor", "images warm",
+    "account list", "audit list", "db check", "db current", "doctor", "draft list", "draft rehearse",
+    "draft show", "images warm",
     "participant list",
     "release list", "serve", "show", "study hit", "study jobs", "study list", "study status",
     "study texts",
@@ -47,6 +48,9 @@ WITHOUT_DATABASE = {
     "simulate", "train", "weights convert", "weights import",
 }  # fmt: skip
 """Commands that open no database of a study, or a new one (`tests/hsfiq/test_project.py`)."""
+
+IN_BROWSER = {"draft draw"}
+"""Commands about a draft that was set up in the browser (`tests/annotate/studio/test_setup.py`)."""
 
 PERSON, REASON, PASSWORD = "5f8e0c1d2e3f405162738495", "was in a hurry", "correct horse battery"
 CIRCO = {
@@ -155,6 +159,9 @@ ELSEWHERE: dict[str, Line] = {
         "4 answers by 5 participants",
     ),
     "sqlite:///demo/hsfiq.db": ("demo --answers 2 --dir demo", "study.create", "drawn", ""),
+    "sqlite:///sample.db": (
+        "study sample --database sqlite:///sample.db", "study.create", "drawn", ""
+    ),
 }  # fmt: skip
 """Commands that make a database of their own, by its URL."""
 
@@ -178,7 +185,7 @@ def test_every_command_is_listed() -> None:
     recorded = [*IMPORTS, *STUDIES, *PEOPLE, STRIKE, *PROLIFIC, *WHOLE, *ELSEWHERE.values()]
     names = list(leaves(get_command(app)))
     listed = {name_of(line, names) for line, *_ in recorded}
-    assert sorted(names) == sorted(listed | READING | WITHOUT_DATABASE)
+    assert sorted(names) == sorted(listed | READING | WITHOUT_DATABASE | IN_BROWSER)
     assert not listed & (READING | WITHOUT_DATABASE)
 
 
