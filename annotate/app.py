@@ -1,4 +1,4 @@
-"""The app: the question page at /study/, the routes that it calls, enrolment, the dashboard."""
+"""The app: the question page at /study/, the routes that it calls, enrolment, the studio."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from hsfiq.annotate.image_copies import warming
 from hsfiq.annotate.images import SignedImages, add_signed_images
 from hsfiq.annotate.leaderboard import add_leaderboards
 from hsfiq.annotate.mturk import FramedPages, add_framed_addresses
-from hsfiq.annotate.owner.dashboard import add_owner
-from hsfiq.annotate.owner.login import OWNER, Identities
+from hsfiq.annotate.owner.accounts import add_accounts
+from hsfiq.annotate.owner.login import OWNER, Identities, add_login
 from hsfiq.annotate.payloads import (
     CHECK,
     CONSENT,
@@ -93,7 +93,8 @@ def build_app(
     app = plain_app(services)
     add_preview(app, services)
     identities = Identities(database, services.signer)
-    add_owner(app, identities, services.images)
+    add_login(app, identities)
+    add_accounts(app, identities)
     add_leaderboards(app, identities)
     add_studio(app, services, identities)
 

@@ -1,1 +1,1 @@
-"""The study owner's login and dashboard, which annotators cannot reach."""
+"""The owner's login, accounts and files, which annotators cannot reach."""

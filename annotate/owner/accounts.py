@@ -83,7 +83,7 @@ def add_links(app: FastAPI, identities: Identities) -> None:
 
 def invalid_page() -> Response:
     page = message_page(
-        "Dashboard",
+        "hsfiq studio",
         "en",
         "This link is not valid",
         "It is incomplete, was used already or has expired. Ask the study's owner for a new one.",
@@ -98,6 +98,7 @@ PATH = f"{OWNER}/accounts"
 
 def add_accounts(app: FastAPI, identities: Identities) -> None:
     database = identities.database
+    add_links(app, identities)
 
     @app.get(PATH)
     def shown() -> Response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -11,7 +10,7 @@ from typing import Annotated
 from urllib.parse import parse_qs
 
 from fastapi import Depends, FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy import ColumnElement, delete, func, select, text
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
@@ -47,7 +46,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import LoginAttempts
 from hsfiq.errors import Forbidden, Refused
 
-# Identifies who uses the dashboard: by a signed cookie after login, or as the proxy names them.
+# Identifies who uses the studio: by a signed cookie after login, or as the proxy names them.
 
 COOKIE = "hsfiq_owner"
 PURPOSE = "login"
@@ -253,31 +252,22 @@ def wait_of(attempts: LoginAttempts | None, now: datetime) -> float | None:
 
 OWNER = "/owner"
 LOGIN = f"{OWNER}/login"
-DASHBOARD = f"{OWNER}/board"
 LINK = f"{OWNER}/link"
 """Below it are the links with which the holder of an account sets its password."""
 
-OF_EVERY_ROLE = ("", "board", "files", "logout")
+OF_EVERY_ROLE = ("", "board", "files", "logout", "study")
 PERMISSIONS = {
-    "export": Permission.EXPORT,
     "image": Permission.READ,
-    "invitations": Permission.RECRUIT,
     "leaderboard": Permission.READ,
-    "participant": Permission.READ,
     "preview": Permission.READ,
-    "question": Permission.READ,
-    "study": Permission.READ,
     "upload": Permission.READ,
 }
-"""What the paths below /owner need, by their next part; all others need `MANAGE`."""
+"""What the paths below /owner need, by their next part; all others need `MANAGE`.
+
+Each page about a study says itself what it needs, as the list of studies does.
+"""
 
 HEADERS = security_headers(frame_ancestors="'none'")
-
-GRADIO_ASSETS = re.compile(r"/(?:assets|static|svelte)/.*|/theme\.css")
-GRADIO_CALLS = re.compile(
-    r"/?(?:|config/?|gradio_api/(?:run/predict/?|heartbeat/\w+|startup-events|info/?))"
-)
-"""What a page of Gradio requests, by path below its mount: no uploads, files or proxies."""
 
 CHECKED_AT_ONCE = 2
 """Passwords checked at the same time: each check takes a CPU core and 32 MiB of memory."""
@@ -297,6 +287,8 @@ def add_login(app: FastAPI, identities: Identities) -> None:
     counting = asyncio.Lock()  # a flood takes one connection to the database
 
     @app.get(OWNER)
+    @app.get(f"{OWNER}/board")
+    @app.get(f"{OWNER}/board/")
     def home(request: Request) -> Response:
         return RedirectResponse(f"{relative_root(request)}{OWNER[1:]}/", status_code=303)
 
@@ -352,7 +344,7 @@ def add_login(app: FastAPI, identities: Identities) -> None:
 
 
 def logged_in(request: Request, signer: Signer, token: str) -> Response:
-    """The way to the dashboard, with the cookie of a new login."""
+    """The way to the list of studies, with the cookie of a new login."""
     response = RedirectResponse(f"{relative_root(request)}{OWNER[1:]}/", status_code=303)
     set_login_cookie(response, signer, token, request)
     return response
@@ -401,9 +393,6 @@ class OwnerMiddleware:
         if permission is not None and not user.may(permission):
             page = forbidden_page(request, user.role)
             return page_or_json(request, 403, f"the role {user.role} may not do this", page)
-        below = path.removeprefix(f"{DASHBOARD}/")
-        if below != path and not (is_asset(path) or GRADIO_CALLS.fullmatch(f"/{below}")):
-            return JSONResponse({"error": "not found"}, status_code=404)
         return None
 
     def _refusal_of_stranger(self, request: Request, *, is_login: bool) -> Response | None:
@@ -432,11 +421,7 @@ def is_owner_path(path: str) -> bool:
 
 
 def is_asset(path: str) -> bool:
-    if path.startswith(f"{OWNER}/files/"):
-        return True
-    return path.startswith(DASHBOARD) and bool(
-        GRADIO_ASSETS.fullmatch(path.removeprefix(DASHBOARD))
-    )
+    return path.startswith(f"{OWNER}/files/")
 
 
 def forbidden_page(request: Request, role: str) -> str:
@@ -454,7 +439,7 @@ def login_page(
     """The login form with a notice; without a password, how to set one."""
     return render(
         "owner_login.html",
-        title="Dashboard",
+        title="hsfiq studio",
         language="en",
         login_path=relative_root(request) + LOGIN[1:],
         name=name,

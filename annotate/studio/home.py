@@ -93,13 +93,15 @@ def draft_row(draft: Draft, desk: Desk) -> Row:
 def study_row(session: Session, study: Study, desk: Desk) -> Row:
     progress = progress_of(session, study)
     is_over = study.status == "closed"
-    page = "results" if is_over else "watch"
+    page, then = ("results", "Results") if is_over else ("watch", "Watch")
+    if not desk.may("read"):
+        page, then = "recruiting", "Recruiting"
     return Row(
         title=study.title,
         about=study.name,
         state="simulated" if study.origin == "simulated" else study.status,
         address=f"study/{study.id}/{page}",
-        next=desk.t("Results") if is_over else desk.t("Watch"),
+        next=desk.t(then),
         key=study.name,
         images=first_images(session, study.id) if desk.may("read") else (),
         answered=progress.answered,
@@ -250,7 +252,7 @@ HOME = Page(
         "delete_study": delete_study,
         **JOB_ACTS,
     },
-    permission=Permission.READ,
+    permission=None,
 )
 
 

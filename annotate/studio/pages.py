@@ -5,15 +5,18 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from hsfiq.annotate.handlers import Services
+from hsfiq.annotate.owner.downloads import add_audit
 from hsfiq.annotate.owner.login import Identities
+from hsfiq.annotate.owner.study_pages import add_study_files
 from hsfiq.annotate.studio import design, images, people, question, systems
 from hsfiq.annotate.studio.decisions import add_pay_list
 from hsfiq.annotate.studio.home import add_home
 from hsfiq.annotate.studio.launch import add_rehearsal, step_after
 from hsfiq.annotate.studio.question import add_preview_of_draft
+from hsfiq.annotate.studio.recruiting import RECRUITING
 from hsfiq.annotate.studio.results import add_results
 from hsfiq.annotate.studio.setup import add_steps
-from hsfiq.annotate.studio.shell import Studio, add_files
+from hsfiq.annotate.studio.shell import Studio, add_files, add_page
 from hsfiq.annotate.studio.watch import add_watch
 
 BEFORE_LAUNCH = (images.STEP, systems.STEP, question.STEP, design.STEP, people.STEP)
@@ -32,3 +35,6 @@ def add_studio(app: FastAPI, services: Services, identities: Identities) -> None
     add_results(app, studio)
     add_pay_list(app, studio)
     add_watch(app, studio)
+    add_page(app, studio, RECRUITING)
+    add_study_files(app, identities, services.images)
+    add_audit(app, identities)

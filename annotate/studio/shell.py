@@ -21,9 +21,10 @@ from starlette.concurrency import run_in_threadpool
 
 from hsfiq.actors import Actor, Permission, User
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.login import OWNER, Identities, require_permission
+from hsfiq.annotate.owner.login import OWNER, Identities
 from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.annotate.security import relative_root
+from hsfiq.annotate.serving.proxy import remote_user
 from hsfiq.db.engine import Database
 from hsfiq.drafts import ChangedElsewhere
 from hsfiq.errors import HsfiqError, Refused, Unavailable
@@ -134,7 +135,7 @@ class Page:
         template: it extends `studio.html`.
         view: the template's values; `Refused` if there is nothing to show.
         acts: what the page can do, by name.
-        permission: what seeing the page needs.
+        permission: what seeing the page needs; None if every role sees it.
         needs: what an act needs, if it is not `MANAGE`.
     """
 
@@ -142,7 +143,7 @@ class Page:
     template: str
     view: Callable[[Desk], Mapping[str, object]]
     acts: Mapping[str, Act] = field(default_factory=dict)
-    permission: Permission = Permission.READ
+    permission: Permission | None = Permission.READ
     needs: Mapping[str, Permission] = field(default_factory=dict)
 
 
@@ -204,10 +205,12 @@ def refusal(desk: Desk, error: HsfiqError) -> Response:
 
 
 def desk_of(
-    studio: Studio, request: Request, permission: Permission, given: Mapping[str, Any] | None = None
+    studio: Studio,
+    request: Request,
+    permission: Permission | None,
+    given: Mapping[str, Any] | None = None,
 ) -> Desk:
-    user = studio.identities.require(request)
-    require_permission(user, permission)
+    user = studio.identities.require(request, permission)
     return Desk(studio, request, user, language_of(request), given or {})
 
 
@@ -238,6 +241,7 @@ def frame(desk: Desk) -> dict[str, object]:
         "t": desk.t,
         "n": desk.n,
         "root": desk.root,
+        "has_login": remote_user(desk.request.scope) is None,
         "language": desk.language,
         "languages": LANGUAGES,
         "now": datetime.now(UTC),

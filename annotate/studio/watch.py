@@ -22,6 +22,7 @@ from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.study_pages import study_of
 from hsfiq.annotate.studio.decisions import ACTS, decision_of, rule_of
+from hsfiq.annotate.studio.figures import figures_view
 from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
 from hsfiq.audit import Selection, count_entries, newest_entries, record
 from hsfiq.collect.checks import question_checks
@@ -241,6 +242,7 @@ def view(desk: Desk) -> Mapping[str, object]:
             "n_failed": sum(own.failed > 0 for own in known.figures.people.values()),
         }
         values |= comments_of(session, study, known.figures, asked)
+        values |= figures_view(desk, session, study)
         return values | person_of(desk, session, study, asked, keys, known)
 
 

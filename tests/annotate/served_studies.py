@@ -31,13 +31,10 @@ from PIL import Image as Picture
 from PIL import ImageDraw
 from PIL.Image import Resampling
 from sqlalchemy import Select, func, select, update
-from starlette.middleware.gzip import GZipMiddleware
-from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from hsfiq.annotate.app import build_app, plain_app
 from hsfiq.annotate.cookies import signer_of
-from hsfiq.annotate.gradio_page import GradioPage, HeadMiddleware
 from hsfiq.annotate.handlers import Services
 from hsfiq.collect import participants
 from hsfiq.collect.studies import list_studies
@@ -233,13 +230,6 @@ def usual_portal() -> BlockingPortal:
 
     threading.Thread(target=anyio.run, args=(run,), daemon=True).start()
     return started.result()
-
-
-def gradio_page(mount: Mount) -> GradioPage:
-    """The page that `mount_gradio` has mounted."""
-    assert isinstance(mount.app, GZipMiddleware)
-    assert isinstance(mount.app.app, HeadMiddleware)
-    return mount.app.app.app.page
 
 
 def begin(client: TestClient, database: Database) -> TestClient:

@@ -1,0 +1,820 @@
+"""The part "Figures" of the page Watch: what a study's answers say while people answer."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from math import ceil, isnan
+from operator import attrgetter
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
+
+from markupsafe import Markup
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from hsfiq.annotate.image_copies import ImageStore
+from hsfiq.annotate.owner import plots
+from hsfiq.annotate.owner.plots import percent, render_fragment
+from hsfiq.annotate.studio.shell import Desk
+from hsfiq.answer_rules import LOWEST_SCORE
+from hsfiq.collect.checks import CheckResult, check_results
+from hsfiq.collect.participants import may_compare_systems, people_shown
+from hsfiq.collect.places import quotas_of
+from hsfiq.collect.progress import AnswerRow, StudyProgress, answers_of, progress_of
+from hsfiq.collect.retrievers import TURN_TIMEOUT
+from hsfiq.collect.review import SystemPair, hides_results, win_shares
+from hsfiq.db.engine import Database
+from hsfiq.db.schema import head_revision
+from hsfiq.db.search_tables import SearchItem, SearchList, SearchTurn
+from hsfiq.db.source_tables import Image, ImageChange, System
+from hsfiq.db.tables import Pair, Question, Study
+from hsfiq.errors import NothingToDo
+from hsfiq.ids import set_id
+from hsfiq.images.folder import Fault
+from hsfiq.images.store import StoreObject
+from hsfiq.kinds import KINDS, release_kinds_of
+from hsfiq.kinds.search import MOST_POINTS
+from hsfiq.releases.content import FIRST_VERSION, Source, write_files
+from hsfiq.study.config import StudyConfig, config_of, n_sets_of
+from hsfiq.study.filters import Filters
+from hsfiq.study.images import dataset_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hsfiq.analysis.kinds.kind import Figures
+    from hsfiq.analysis.people.agreement import Agreement
+    from hsfiq.analysis.resampling.bootstrap import Estimate
+    from hsfiq.analysis.sequential import WatchedPreference
+    from hsfiq.analysis.statistics.preference import Proportion
+
+NEEDS = "needs the analysis extra: pip install 'hsfiq[analysis]'"
+
+
+class Translate(Protocol):
+    """A text in the owner's language; `values` replace its names in braces."""
+
+    def __call__(self, text: str, /, **values: object) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A value in large type with a note in small type, and a plot below."""
+
+    value: str
+    note: str
+    plot: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A plot with its name above and its numbers in words below.
+
+    `empty` is the text in place of the plot if there is nothing to show; `legend` holds
+    `(CSS class, label)`.
+    """
+
+    name: str
+    lines: tuple[Line, ...] = ()
+    notes: tuple[str, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
+    empty: str = ""
+
+
+# What the page shows. Computing it takes seconds in a large study, which people answer meanwhile:
+# so it is kept for a while, and computed by one request at a time.
+
+KEPT_SECONDS = 10.0
+PAUSE = 4
+"""What took long is computed again after a pause of so many times as long, at the earliest."""
+
+
+@dataclass(slots=True)
+class Latest:
+    """What was computed last; whoever computes it holds the lock."""
+
+    lock: Lock = field(default_factory=Lock)
+    cards: Sequence[Card] = ()
+    due: float = 0.0
+
+
+KEPT: WeakKeyDictionary[Database, dict[Hashable, Latest]] = WeakKeyDictionary()
+
+
+def figures_view(desk: Desk, session: Session, study: Study) -> Mapping[str, object]:
+    """What the template needs; there are no cards unless the address asks for them."""
+    values: dict[str, object] = {"kind": KINDS[study.kind], "cards": None}
+    if desk.request.query_params.get("figures") != "1":
+        return values
+    key = study.id, desk.language, hides_results(session, study)
+    latest = KEPT.setdefault(desk.database, {}).setdefault(key, Latest())
+    with latest.lock:
+        if monotonic() >= latest.due:
+            begun = monotonic()
+            images = desk.studio.services.images
+            latest.cards = cards_of(desk.t, session, study, images, datetime.now(UTC))
+            ended = monotonic()
+            latest.due = ended + max(KEPT_SECONDS, PAUSE * (ended - begun))
+        return values | {"cards": latest.cards}
+
+
+def cards_of(
+    t: Translate, session: Session, study: Study, images: ImageStore, now: datetime
+) -> list[Card]:
+    """All cards; of a study with very many answers, most are of the people seen last.
+
+    Scores, sides and times are without the answers to checks, and without those of people who are
+    left out.
+    """
+    shown = people_shown(session, study)
+    answers = answers_of(session, study, shown)
+    counting = tuple(answer for answer in answers if answer.counts)
+    judgements = [answer for answer in counting if answer.check is None]
+    progress, kind = progress_of(session, study), KINDS[study.kind]
+    seen_last = () if shown is None else (len(shown), progress.participants)
+    cards = [
+        images_card(t, progress, judgements, seen_last),
+        times_card(t, judgements),
+        checks_card(t, list(check_results(session, study, shown))),
+    ]
+    if kind.has_preferences:
+        points = config_of(study).wording.points
+        cards += [scores_card(t, judgements, points), side_card(t, judgements)]
+        cards.append(agreement_card(t, counting))
+    else:
+        cards += kind_cards(t, session, study)
+    if kind.is_live:
+        cards.append(retrievers_card(t, session, study, now))
+    cards += changed_images_cards(t, session, study, images)
+    cards += quotas_cards(t, session, study, now)
+    if kind.has_preferences and not hides_results(session, study):
+        cards.append(preferences_card(t, session, study))
+    return cards
+
+
+# Cards of every kind of study.
+
+LISTED = 6
+"""How many ids are listed; of the others only the number is given."""
+
+
+def images_card(
+    t: Translate,
+    progress: StudyProgress,
+    judgements: Sequence[AnswerRow],
+    seen_last: Sequence[int],
+) -> Card:
+    """Whether people saw every image; `seen_last` says whose answers the other cards are of."""
+    lines = [
+        t(
+            "In {n} of {total} answers, every image was shown.",
+            n=f"{progress.images_painted:,}",
+            total=f"{progress.answered - progress.skipped:,}",
+        ),
+        t(
+            "In {n} answers not every image was shown; of {unknown} it is not known.",
+            n=f"{progress.images_not_painted:,}",
+            unknown=f"{progress.images_unknown:,}",
+        ),
+    ]
+    skipped = [answer.question_id for answer in judgements if answer.skipped]
+    if skipped:
+        more = len(skipped) - LISTED
+        named = ", ".join(skipped[:LISTED]) + (f" (+{more:,})" if more > 0 else "")
+        lines.append(t("Skipped because an image was missing: {names}", names=named))
+    if seen_last:
+        n, total = (f"{number:,}" for number in seen_last)
+        many = "There are many answers: most figures are of the {n} people seen last, of {total}."
+        lines.append(t(many, n=n, total=total))
+    return Card(t("Images"), notes=tuple(lines))
+
+
+def times_card(t: Translate, answers: Sequence[AnswerRow]) -> Card:
+    times, name = times_of(answers), t("Seconds for a question")
+    if times.median is None:
+        return Card(name, empty=t("No times yet"))
+    last = len(times.counts) - 1
+    every = -(-len(times.counts) // 7)
+    rows = []
+    for index, count in enumerate(times.counts):
+        low = index * times.width
+        is_labelled = index == last or (index % every == 0 and last - index >= every / 2)
+        label = f"{low}+" if index == last else str(low)
+        span = f"{low}+ s" if index == last else f"{low}-{low + times.width} s"
+        rows.append(plots.Column(label if is_labelled else "", (count,), f"{span}: {count:,}"))
+    note = t("Median {n} s; first answers only", n=f"{times.median:.0f}")
+    return Card(name, (Line("", "", plots.columns(rows, name)),), (note,))
+
+
+CHECK_NAMES = {
+    "gold": "Obvious questions",
+    "repeat": "Repeated questions",
+    "arithmetic": "Sums (tries)",
+}
+
+
+def checks_card(t: Translate, checks: Sequence[CheckResult]) -> Card:
+    lines = []
+    for kind, label in CHECK_NAMES.items():
+        results = [check.passed for check in checks if check.kind == kind]
+        if not results:
+            continue
+        passed, failed = results.count(True), results.count(False)
+        note = (
+            t(label)
+            + ": "
+            + t("{n} passed, {failed} failed", n=f"{passed:,}", failed=f"{failed:,}")
+        )
+        plot = plots.split_bar([("passed", passed), ("failed", failed)], note)
+        lines.append(Line("", note, plot))
+    if not lines:
+        return Card(t("Checks"), empty=t("No check was answered yet"))
+    legend = (("passed", t("passed")), ("failed", t("failed")))
+    notes = [t("Sums are asked until they are right, so they do not count as failed.")]
+    has_sums = any(check.kind == "arithmetic" for check in checks)
+    return Card(t("Checks"), tuple(lines), tuple(notes if has_sums else ()), legend)
+
+
+def quotas_cards(t: Translate, session: Session, study: Study, now: datetime) -> Iterator[Card]:
+    quotas = quotas_of(session, study, now)
+    if quotas:
+        lines = [
+            f"{each.category}: "
+            + t("{n} of {total}", n=f"{each.taking_part:,}", total=f"{each.quota:,}")
+            for each in quotas
+        ]
+        yield Card(t("People by category"), notes=tuple(lines))
+
+
+# Cards of pairs.
+
+
+def scores_card(t: Translate, answers: Sequence[AnswerRow], points: int) -> Card:
+    first, second = scores_of(answers, points)
+    n, name = sum(first), t("Scores")
+    if n == 0:
+        return Card(name, empty=t("No score yet"))
+    labels = t("Set {n}", n=1), t("Set {n}", n=2)
+    rows = [
+        plots.Column(str(score), (a / n, b / n), f"{score}: {labels[0]} {a:,}, {labels[1]} {b:,}")
+        for score, (a, b) in enumerate(zip(first, second, strict=True), start=1)
+    ]
+    means = [sum(s * c for s, c in enumerate(counts, start=1)) / n for counts in (first, second)]
+    legend = tuple(
+        (f"key-{side}", t("set {n}, mean {mean}", n=side, mean=f"{mean:.2f}"))
+        for side, mean in enumerate(means, start=1)
+    )
+    return Card(name, (Line("", "", plots.columns(rows, name, as_percent=True)),), legend=legend)
+
+
+def side_card(t: Translate, answers: Sequence[AnswerRow]) -> Card:
+    name = t("Preference for set 1")
+    share, ties = side_share(answers)
+    if share is None:
+        return Card(name, empty=NEEDS)
+    if share.reason:
+        return Card(name, empty=t("No preference yet"))
+    low, high = share.ci
+    plot = plots.interval(share.rate, share.ci, (0, 0.25, 0.5, 0.75, 1), 0.5, name)
+    note = t(
+        "of {n}; 95 % interval {low} to {high}",
+        n=f"{share.n:,}",
+        low=f"{100 * low:.1f}",
+        high=percent(high),
+    )
+    tied = (t("{n} without a preference", n=f"{ties:,}"),) if ties else ()
+    is_even = low <= 0.5 <= high
+    verdict = (
+        t("The interval includes one half: no sign that the side matters.")
+        if is_even
+        else t("The interval does not include one half: the side may matter.")
+    )
+    return Card(name, (Line(percent(share.rate), note, plot),), (*tied, verdict))
+
+
+def agreement_card(t: Translate, answers: tuple[AnswerRow, ...]) -> Card:
+    name = t("Agreement (Krippendorff's alpha)")
+    agreements = agreements_of(answers)
+    if agreements is None:
+        return Card(name, empty=NEEDS)
+    from hsfiq.analysis.kinds.kind import Figures  # noqa: PLC0415 (the extra may be absent)
+    from hsfiq.analysis.resampling.bootstrap import Estimate  # noqa: PLC0415 (as above)
+
+    of_both = {
+        t("Scores, ordinal"): agreements.scores,
+        t("Preferences, nominal"): agreements.preferences,
+    }
+    rows = {
+        label: {"alpha": Estimate(each.alpha, each.n_units, each.ci, each.reason)}
+        for label, each in of_both.items()
+    }
+    method = t("Only what at least two people have judged; n counts sets and pairs of sets.")
+    if agreements.n_identical:
+        method += " " + t(
+            "Preferences: without {n} answers about identical sets.",
+            n=f"{agreements.n_identical:,}",
+        )
+    return card_of(t, Figures("agreement", name, "answers", rows, method), ALPHA)
+
+
+# The numbers behind these cards; statistics come from hsfiq.analysis.
+
+MOST_BINS = 16
+WIDTHS = (1, 2, 5, 10, 20, 30, 60, 120, 300)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long questions took: bins of `width` seconds, the last for all that took longer."""
+
+    width: int
+    counts: tuple[int, ...]
+    median: float | None
+
+
+def times_of(answers: Sequence[AnswerRow]) -> Times:
+    """Count the active seconds of the first revisions."""
+    values = sorted(a.active_seconds for a in answers if a.active_seconds is not None)
+    if not values:
+        return Times(WIDTHS[0], (), None)
+    usual = values[int(0.97 * (len(values) - 1))]
+    width = next((width for width in WIDTHS if usual <= width * MOST_BINS), WIDTHS[-1])
+    last = min(MOST_BINS, int(usual // width) + 1)
+    counts = Counter(min(int(value // width), last) for value in values)
+    return Times(width, tuple(counts[bin_] for bin_ in range(last + 1)), median(values))
+
+
+def scores_of(answers: Sequence[AnswerRow], points: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How often each score of the scale was given to set 1, and to set 2."""
+    scale = range(LOWEST_SCORE, points + 1)
+    first = Counter(answer.scores[0] for answer in answers if answer.scores)
+    second = Counter(answer.scores[1] for answer in answers if answer.scores)
+    return tuple(first[score] for score in scale), tuple(second[score] for score in scale)
+
+
+def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:
+    """The share that prefers set 1, with its exact interval (None without the analysis extra).
+
+    The second value is the number of ties.
+    """
+    preferred = Counter(answer.preferred for answer in answers)
+    try:
+        from hsfiq.analysis.statistics.preference import exact_proportion  # noqa: PLC0415 (the extra may be absent)
+    except ModuleNotFoundError:
+        return None, preferred[0]
+    return exact_proportion(preferred[1], preferred[1] + preferred[2]), preferred[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreements:
+    """Krippendorff's alpha of scores (ordinal) and of preferences (nominal).
+
+    `n_identical` is the number of questions left out of the latter, whose two sets are identical.
+    """
+
+    scores: Agreement
+    preferences: Agreement
+    n_identical: int
+
+
+@lru_cache(maxsize=8)
+def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements | None:
+    """The agreement that `hsfiq analyze --details` prints for a release of these answers.
+
+    Checks are excluded: their pairs are repeated or planted. The result for the same answers is
+    cached, so the bootstrap does not run again until somebody answers.
+    """
+    try:
+        from hsfiq.analysis.data.columns import set_units  # noqa: PLC0415 (the extra may be absent)
+        from hsfiq.analysis.people import agreement  # noqa: PLC0415 (the extra may be absent)
+    except ModuleNotFoundError:
+        return None
+    plain = [answer for answer in answers if answer.check is None and answer.scores]
+    plain.sort(key=attrgetter("position"))
+    sets, preferences = released_sets(plain), released_preferences(plain)
+    triplets = sets["query_id"].drop_duplicates().set_axis(sets["query_id"].unique())
+    units = set_units(sets, triplets)
+    return Agreements(
+        agreement.agreement(agreement.score_ratings(sets, units, triplets), "ordinal"),
+        agreement.agreement(agreement.preference_ratings(preferences, units, triplets), "nominal"),
+        int(agreement.has_identical_sets(preferences, units).sum()),
+    )
+
+
+def released_sets(answers: Sequence[AnswerRow]) -> pd.DataFrame:
+    """The columns of a release's `sets` that agreement depends on, with triplets as queries."""
+    import pandas as pd  # noqa: PLC0415 (the extra may be absent)
+
+    return pd.DataFrame(
+        [
+            (set_id(answer.question_id, side), answer.participant, answer.triplet, images, score)
+            for answer in answers
+            for side, images, score in zip((1, 2), answer.sets, answer.scores or (), strict=True)
+        ],
+        columns=["set_id", "participant_id", "query_id", "image_ids", "score"],
+    )
+
+
+def released_preferences(answers: Sequence[AnswerRow]) -> pd.DataFrame:
+    """The columns of `preferences` that agreement depends on, with triplets as queries."""
+    import pandas as pd  # noqa: PLC0415 (the extra may be absent)
+
+    return pd.DataFrame(
+        [
+            (
+                answer.participant,
+                answer.triplet,
+                *(set_id(answer.question_id, side) for side in (1, 2)),
+                answer.preferred,
+            )
+            for answer in answers
+        ],
+        columns=["participant_id", "query_id", "set_1", "set_2", "preferred"],
+    )
+
+
+# Cards of figures: each figure with its interval, on the axis of its table.
+
+Ends = tuple[float, float]
+
+SHARES = (0, 0.25, 0.5, 0.75, 1)
+ALL = "all"
+BY_SYSTEM = (
+    "outcomes",
+    "ratings",
+    "stops",
+    "effort",
+    "texts",
+    "satisfaction",
+    "changes",
+    "nearest",
+)
+ALPHA = (-0.5, 0, 0.5, 1)
+CORRELATION = (-1, -0.5, 0, 0.5, 1)
+UNKNOWN: Ends = (float("nan"), float("nan"))
+
+
+NOT_BY_SYSTEM = ("verdicts", "well_formed", "score_shares", "concordance", "agreement")
+"""The tables that may be seen while results by system are hidden."""
+
+
+def kind_cards(t: Translate, session: Session, study: Study) -> Iterator[Card]:
+    """A card for each table of the study's kind that has a row and may be seen."""
+    tables, config = kind_figures(session, study), config_of(study)
+    if tables is None:
+        yield Card(t("Answers"), empty=NEEDS)
+        return
+    is_hidden = hides_results(session, study)
+    for table in tables:
+        if table.rows and (table.name in NOT_BY_SYSTEM or not is_hidden):
+            yield card_of(t, table, ticks_of(table, config))
+
+
+def card_of(t: Translate, table: Figures, ticks: Sequence[float]) -> Card:
+    from hsfiq.analysis.kinds.kind import REFERENCES  # noqa: PLC0415 (the extra may be absent)
+
+    mark, meaning = REFERENCES.get(table.name, (None, ""))
+    lines = tuple(
+        line_of(t, label_of(table, name, column), estimate, ticks, mark)
+        for name, row in rows_of(table).items()
+        for column, estimate in row.items()
+    )
+    dashed = (t("Dashed: {meaning}", meaning=meaning),) if meaning else ()
+    return Card(t(table.title), lines, (*dashed, f"{table.method} {t('95 % intervals.')}"))
+
+
+def rows_of(table: Figures) -> Mapping[str, Mapping[str, Estimate]]:
+    """Without those over all systems, where there are several: of searches they are many."""
+    if table.name not in BY_SYSTEM:
+        return table.rows
+    rows = {name: row for name, row in table.rows.items() if name != ALL}
+    return {name: {c: e for c, e in row.items() if c != ALL} or row for name, row in rows.items()}
+
+
+def label_of(table: Figures, row: str, column: str) -> str:
+    name = f"{table.rows_are} {row}" if row.isdigit() else row
+    return name if len(table.columns) == 1 else f"{name}, {column}"
+
+
+def line_of(
+    t: Translate, label: str, estimate: Estimate, ticks: Sequence[float], mark: float | None
+) -> Line:
+    """A figure with its interval, or why it is undefined."""
+    if isnan(estimate.value):
+        return Line("", f"{label}: {t('undefined')}; {estimate.reason}", Markup(""))
+    ci = estimate.ci
+    ends: Ends = UNKNOWN if ci is None else (ci.low, ci.high)
+    spread = "" if isnan(ends[0]) else f"{ends[0]:z.2f} to {ends[1]:z.2f}, "
+    if ci is not None and ci.reason is not None:
+        spread = f"{ci.reason}, "
+    plot = plots.interval(estimate.value, ends, ticks, mark, label)
+    return Line(f"{estimate.value:z.2f}", f"{label}; {spread}n = {estimate.n:,}", plot)
+
+
+def ticks_of(table: Figures, config: StudyConfig) -> Sequence[float]:
+    """The ticks of a table's axis; the first and the last are its ends."""
+    if table.name == "effort":
+        return (0, max(1, ceil(max(values_in(table), default=1))))
+    if table.name in ("changes", "strengths"):
+        end = max(1, ceil(max(map(abs, values_in(table)), default=1)))
+        return (-end, 0, end)
+    axes: dict[str, Sequence[float]] = {
+        "mean_scores": range(1, config.wording.points + 1),
+        "mean_ranks": range(1, n_sets_of(config.design) + 1),
+        "agreement": ALPHA,
+        "correlation": CORRELATION,
+        "ratings": range(1, MOST_POINTS + 1),
+        "satisfaction": range(1, MOST_POINTS + 1),
+    }
+    return axes.get(table.name, SHARES)
+
+
+def values_in(table: Figures) -> list[float]:
+    """The figures of a table and the ends of their intervals, as far as they are defined."""
+    estimates = [estimate for row in table.rows.values() for estimate in row.values()]
+    values = [estimate.value for estimate in estimates]
+    values += [end for e in estimates if e.ci is not None for end in (e.ci.low, e.ci.high)]
+    return [value for value in values if not isnan(value)]
+
+
+# The figures of a study's kind, as `hsfiq analyze` computes them for a release of its answers.
+
+RESAMPLES = 1000
+
+
+def kind_figures(session: Session, study: Study) -> list[Figures] | None:
+    """The figures of all answers, empty without any; None without the analysis extra."""
+    try:
+        from hsfiq.analysis.kinds import STATISTICS  # noqa: PLC0415 (the extra may be absent)
+    except ModuleNotFoundError:
+        return None
+    return computed(session, study) if study.kind in STATISTICS else []
+
+
+def computed(session: Session, study: Study) -> list[Figures]:
+    """The figures of a release of the study as it is now."""
+    from hsfiq.analysis.analyze import load_kind_inputs  # noqa: PLC0415 (the extra may be absent)
+
+    if KINDS[study.kind].n_live > 1:
+        return []  # an arena has its leaderboard
+    (kind,) = release_kinds_of(study.kind)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        source = Source(session, study, kind, Filters())
+        try:
+            write_files(source, folder, schema_revision=head_revision(), version=FIRST_VERSION)
+        except NothingToDo:
+            return []
+        inputs = load_kind_inputs(folder, [], n_resamples=RESAMPLES)
+        return inputs.statistics.figures(inputs.release, inputs.metrics, inputs.bootstrap)
+
+
+# How the live retrievers of a study answer: how fast, and how often not.
+
+LATE = (
+    "Late: the list came more than {n} seconds after the text, as when the retriever was down and "
+    "asked again. Missing: it has not come for longer than that."
+)
+MEDIAN = "Median and 95th percentile of how long the retriever took for the lists that came."
+OF_ARENAS = (
+    "The lists of a turn are stored together, so a late or missing one counts for both systems."
+)
+
+
+@dataclass(slots=True)
+class Answers:
+    """What one retriever answered.
+
+    `missing` counts the turns whose list should be there by now.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    late: int = 0
+    missing: int = 0
+
+    def add(self, asked_at: datetime, listed: SearchList | None, now: datetime) -> None:
+        """Count a turn; None is a list that has not come."""
+        is_late = (listed.listed_at if listed else now) - asked_at > timedelta(seconds=TURN_TIMEOUT)
+        if listed is None:
+            self.missing += is_late
+        else:
+            self.seconds.append(listed.seconds)
+            self.late += is_late
+
+    def within(self, share: float) -> float:
+        """The time within which this share of the lists came."""
+        return sorted(self.seconds)[ceil(share * len(self.seconds)) - 1]
+
+
+def retrievers_card(t: Translate, session: Session, study: Study, now: datetime) -> Card:
+    """A line for each retriever, by name."""
+    answers, name = lists_of(session, study, now), t("Retrievers")
+    if not answers:
+        return Card(name, empty=t("No retriever has been asked yet"))
+    lines = tuple(retriever_line(t, retriever, own) for retriever, own in sorted(answers.items()))
+    notes = (t(LATE, n=f"{TURN_TIMEOUT:g}"), t(MEDIAN))
+    notes += (t(OF_ARENAS),) if KINDS[study.kind].n_live > 1 else ()
+    return Card(name, lines, notes, (("passed", t("in time")), ("failed", t("late or missing"))))
+
+
+def lists_of(session: Session, study: Study, now: datetime) -> Mapping[str, Answers]:
+    rows = session.execute(
+        select(System.name, SearchTurn.asked_at, SearchList)
+        .join(Question, SearchTurn.question_id == Question.id)
+        .join(Pair, Question.pair_id == Pair.id)
+        .join(SearchItem, SearchItem.pair_id == Pair.id)
+        .join(System, SearchItem.system_id == System.id)
+        .outerjoin(
+            SearchList,
+            (SearchList.turn_id == SearchTurn.id) & (SearchList.side == SearchItem.side),
+        )
+        .where(Pair.study_id == study.id)
+    )
+    answers: dict[str, Answers] = defaultdict(Answers)
+    for name, asked_at, listed in rows:
+        answers[name].add(asked_at, listed, now)
+    return answers
+
+
+def retriever_line(t: Translate, name: str, answers: Answers) -> Line:
+    n = len(answers.seconds)
+    note = f"{name}; " + t(
+        "{n} lists, {late} late, {missing} missing",
+        n=f"{n:,}",
+        late=f"{answers.late:,}",
+        missing=f"{answers.missing:,}",
+    )
+    value = f"{answers.within(0.5):.2f} s" if n else ""
+    if n:
+        note += "; " + t("95 % within {time} s", time=f"{answers.within(0.95):.2f}")
+    shares = [("passed", n - answers.late), ("failed", answers.late + answers.missing)]
+    return Line(value, note, plots.split_bar(shares, note))
+
+
+# Preferences between systems, with their confidence sequences.
+
+MOST_CHARTS, MOST_LINES = 2, 6
+"""With up to so many pairs of systems each has a chart over time; so many pairs have a line."""
+MOST_STEPS = 100
+HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 110, 30, 12, 8, 18
+
+Shares = tuple[tuple[SystemPair, tuple[tuple[float, int], ...]], ...]
+
+
+def preferences_card(t: Translate, session: Session, study: Study) -> Card:
+    """The rate of every two systems that the study compares, which may be watched and acted on."""
+    name = t("Preference between systems")
+    if not may_compare_systems(session, study):
+        command = f"hsfiq study status --study {study.name}"
+        return Card(name, empty=t("Too many answers: run {command}", command=command))
+    shares = win_shares(session, study)
+    if not shares.by_pair:
+        return Card(name, empty=t("The sets name no two systems"))
+    by_pair = tuple((pair, tuple(own)) for pair, own in shares.by_pair.items())
+    watched = watched_preferences(by_pair, shares.n_earlier)
+    if watched is None:
+        return Card(name, empty=NEEDS)
+    if shares.n_finished == 0:
+        return Card(name, empty=t("Nobody has finished yet"))
+    ordered = sorted(watched, key=lambda each: (each.preferred is None, -abs(each.rate - 0.5)))
+    has_charts = len(watched) <= MOST_CHARTS
+    lines = [preference_line(t, each, has_chart=has_charts) for each in ordered[:MOST_LINES]]
+    more = len(ordered) - MOST_LINES
+    notes = [t("{n} more pairs: see hsfiq study status.", n=f"{more:,}")] if more > 0 else []
+    return Card(name, tuple(lines), (*notes, *shares.notes()))
+
+
+@lru_cache(maxsize=8)
+def watched_preferences(shares: Shares, n_earlier: int) -> tuple[WatchedPreference, ...] | None:
+    """The sequences, computed once for the same answers; None without the analysis extra."""
+    try:
+        from hsfiq.analysis.sequential import watch_preferences  # noqa: PLC0415 (the extra may be absent)
+    except ModuleNotFoundError:
+        return None
+    return tuple(watch_preferences(dict(shares), n_earlier))
+
+
+def preference_line(t: Translate, watched: WatchedPreference, *, has_chart: bool) -> Line:
+    label = t("prefer {system} to {other}", system=watched.system, other=watched.other)
+    if watched.n_participants == 0:
+        return Line("", f"{label}: {watched.reason}", Markup(""))
+    people = t("{n} finished", n=f"{watched.n_participants:,}")
+    decision = t("undecided")
+    if watched.preferred is not None:
+        decision = t(
+            "decided after {n}: {system} is preferred",
+            n=f"{watched.decided_after:,}",
+            system=watched.preferred,
+        )
+    ends = (watched.low[-1], watched.high[-1])
+    spread = watched.reason or t(
+        "{low} to {high}", low=f"{100 * ends[0]:.1f}", high=percent(ends[1])
+    )
+    note = f"{label}; {spread}, {people}, {decision}"
+    plot = (
+        band(t, watched, note)
+        if has_chart
+        else plots.interval(watched.rate, ends, (0, 0.25, 0.5, 0.75, 1), 0.5, note)
+    )
+    return Line(percent(watched.rate), note, plot)
+
+
+def band(t: Translate, watched: WatchedPreference, name: str) -> Markup:
+    """The intervals over the number of participants, and a dashed line at one half."""
+    n = watched.n_participants
+    n_drawn = next((k for k, low in enumerate(watched.low) if isnan(low)), n)  # until it is NaN
+    bottom, right = HEIGHT - BOTTOM, plots.WIDTH - RIGHT
+    step = (right - LEFT) / n
+
+    def x_of(number: float) -> float:
+        return round(LEFT + step * number, 1)
+
+    def y_of(share: float) -> float:
+        return round(bottom - (bottom - TOP) * share, 1)
+
+    every = -(-n // MOST_STEPS)
+    steps = [*range(0, n_drawn, every), n_drawn]
+    low = [(k, watched.low[k - 1] if k else 0.0) for k in steps]
+    high = [(k, watched.high[k - 1] if k else 1.0) for k in steps]
+    return render_fragment(
+        "plot_band.html",
+        name=name,
+        width=plots.WIDTH,
+        height=HEIGHT,
+        left=LEFT,
+        right=right,
+        top=TOP,
+        bottom=bottom,
+        grid=[(y_of(share), f"{share:g}") for share in (0, 0.5, 1)],
+        half=y_of(0.5),
+        points=" ".join(f"{x_of(k)},{y_of(share)}" for k, share in (*low, *reversed(high))),
+        decided=None if watched.decided_after is None else x_of(watched.decided_after),
+        labels=[(x_of(0), "0"), (x_of(n), t("{n} finished", n=f"{n:,}"))],
+        slots=[
+            (
+                x_of(k - every),
+                round(step * every, 1),
+                f"{k:,}: {watched.low[k - 1]:.3f}-{watched.high[k - 1]:.3f}",
+            )
+            for k in range(every, n_drawn + 1, every)
+        ],
+    )
+
+
+# Images whose files have changed since their digests were recorded.
+
+IMAGES_LISTED = 20
+CHANGED = (
+    "These files are not shown, because they have other bytes than when their digests were "
+    "recorded. Restore them, or run {command}, with --accept to show them as they are now."
+)
+
+
+def changed_images_cards(
+    t: Translate, session: Session, study: Study, images: ImageStore
+) -> Iterator[Card]:
+    """A card with the images of the study's dataset that are not shown, if there are any."""
+    paths, more = changed_files(session, study, images)
+    if paths:
+        command = f"hsfiq images check --study {study.name}"
+        listed = [f"{name}: {path}" for name, path in paths]
+        left = [t("and {n} more", n=f"{more:,}")] if more else []
+        yield Card(t("Changed images"), notes=(t(CHANGED, command=command), *listed, *left))
+
+
+def changed_files(
+    session: Session, study: Study, images: ImageStore
+) -> tuple[list[tuple[str, Path | str | None]], int]:
+    """The first changed images with their paths, and the number of further ones.
+
+    A file that has been restored is left out.
+    """
+    dataset = dataset_of(session, study)
+    if dataset is None:
+        return [], 0
+    rows = session.scalars(
+        select(Image)
+        .join(ImageChange, ImageChange.image_id == Image.id)
+        .where(Image.dataset_id == dataset.id)
+        .order_by(Image.name)
+    ).all()
+    listed: list[tuple[str, Path | str | None]] = []
+    for number, image in enumerate(rows):
+        if len(listed) == IMAGES_LISTED:
+            return listed, len(rows) - number
+        copy = images.file_of(session, image)
+        if isinstance(copy, Fault) and copy.kind == "changed":
+            source = images.source_of(image)
+            listed.append(
+                (image.name, "in its store" if isinstance(source, StoreObject) else source)
+            )
+    return listed, 0
