@@ -31,9 +31,11 @@ from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.participants import (
     MOST_ANSWERS,
     by_name,
+    changes_of,
     count_people,
     people_shown,
     people_with,
+    rule_text,
 )
 from hsfiq.collect.progress import (
     IS_DECIDED,
@@ -50,7 +52,7 @@ from hsfiq.collect.progress import (
     progress_of,
     states_of,
 )
-from hsfiq.collect.question_history import question_history
+from hsfiq.collect.question_history import item_answers, question_history
 from hsfiq.collect.review import (
     Reason,
     add_note,
@@ -65,6 +67,7 @@ from hsfiq.collect.review import (
     unblind,
     unblinding_of,
 )
+from hsfiq.collect.stages import answers_at_end as at_end_of
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import SearchFeedback, SearchTurn
 from hsfiq.db.tables import AuditEntry, Form, Participant, Payment, Question, Study
@@ -73,6 +76,8 @@ from hsfiq.ids import question_id
 from hsfiq.kinds import KINDS
 from hsfiq.payout import to_decide
 from hsfiq.study.config import config_of
+from hsfiq.study.instrument import in_words
+from hsfiq.study.texts import answers_by_version, version_notes
 from hsfiq.text import count_text, is_storable_text, spreadsheet_text
 
 # What needs all answers. It is as new as the page, but of a study with very many answers: then it
@@ -373,6 +378,9 @@ def person_of(
         "notes": notes_on(session, study, [person.id]),
         "beside": beside(session, keys, person.id),
         "decision": decision_of(desk, study, person),
+        "changes": [(change, rule_text(change)) for change in changes_of(session, person.id)],
+        "at_end": in_words(config_of(study).questionnaire.at_end, at_end_of(session, person.id)),
+        "others": item_answers(session, study, chosen) if chosen in questions else [],
     }
 
 
@@ -571,6 +579,8 @@ def history(desk: Desk) -> Mapping[str, object]:
             "title": desk.t("History"),
             "tab": "history",
             "study": study,
+            "versions": version_notes(session, study),
+            "counts": answers_by_version(session, study),
             "entries": newest_entries(session, selection, ENTRIES, (page - 1) * ENTRIES),
             "number": number,
             "page_number": page,

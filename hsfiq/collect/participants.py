@@ -36,8 +36,7 @@ from hsfiq.collect.studies import (
     require_unfinished,
 )
 from hsfiq.db.engine import Database, added
-from hsfiq.db.source_tables import Query
-from hsfiq.db.tables import Form, Pair, Participant, Question, StatusChange, Study
+from hsfiq.db.tables import Participant, StatusChange, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.capacity import capacity_of
@@ -409,20 +408,6 @@ def people_page(
     number = min(max(number, 1), n_pages)
     newest = found.order_by(Participant.id.desc()).limit(PER_PAGE).offset((number - 1) * PER_PAGE)
     return PeoplePage(session.scalars(newest).all(), number, n_pages, n_found)
-
-
-def people_with_same_queries(study: Study, participant: int) -> Select[int | None]:
-    """The keys of a participant and of those who were asked about a triplet of theirs, too."""
-    of_study = (
-        select(Form.participant_id)
-        .join(Question, Question.form_id == Form.id)
-        .join(Pair, Question.pair_id == Pair.id)
-        .join(Query, Pair.query_id == Query.id)
-        .where(Form.study_id == study.id, Form.participant_id.is_not(None))
-    )
-    own = of_study.where(Form.participant_id == participant)
-    triplets = own.with_only_columns(Query.triplet_id)
-    return of_study.where(Query.triplet_id.in_(triplets))
 
 
 def may_compare_systems(session: Session, study: Study) -> bool:

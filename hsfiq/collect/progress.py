@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
@@ -33,11 +33,9 @@ from hsfiq.answer_rules import are_painted
 from hsfiq.collect.answers import count_of
 from hsfiq.collect.checks import is_latest, question_checks
 from hsfiq.collect.leases import (
-    DEPARTED_STATUSES,
     IS_ANSWERED,
     IS_BEFORE_END,
     IS_CHECK,
-    abandoned_statement,
     lease_expired,
 )
 from hsfiq.collect.participant_row import ANSWER_COUNTS, StudyRow
@@ -499,67 +497,6 @@ def images_of_sets(
     for set_id, image_id in rows:
         images[set_id].append(image_id)
     return {set_id: tuple(image_ids) for set_id, image_ids in images.items()}
-
-
-# The dashboard's figures of a whole study.
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The dashboard's figures of a study.
-
-    Attributes:
-        abandoned: the number of abandoned questions that have not been reassigned yet.
-        late: pseudonyms of participants whose lease expired before they answered everything.
-        skipped: outside ids of the questions skipped for an image that was not there.
-    """
-
-    progress: StudyProgress
-    abandoned: int
-    late: tuple[str, ...]
-    skipped: tuple[str, ...]
-
-
-def headline_of(
-    session: Session, study: Study, answers: Sequence[AnswerRow], *, now: datetime
-) -> Headline:
-    """Count answered, abandoned and skipped questions; `answers` is the result of `answers_of`."""
-    abandoned = select(func.count()).select_from(abandoned_statement(study, now).subquery())
-    return Headline(
-        progress=progress_of(session, study),
-        abandoned=session.scalar(abandoned) or 0,
-        late=late_people(session, study, now),
-        skipped=tuple(
-            answer.question_id
-            for answer in answers
-            if answer.skipped and answer.counts and answer.check is None
-        ),
-    )
-
-
-def late_people(
-    session: Session, study: Study, now: datetime, shown: Shown | None = None
-) -> tuple[str, ...]:
-    """Those whose lease expired before they answered everything; `shown`: only of these keys."""
-    has_questions = (
-        select(Question.id)
-        .join(Form, Question.form_id == Form.id)
-        .where(Form.participant_id == Participant.id, Question.reassigned.is_(False), ~IS_ANSWERED)
-        .exists()
-    )
-    late = (
-        select(Participant.name)
-        .where(
-            Participant.study_id == study.id,
-            among(Participant.id, shown),
-            Participant.status.not_in(DEPARTED_STATUSES),
-            lease_expired(study, now),
-            IS_BEFORE_END,
-            has_questions,
-        )
-        .order_by(Participant.id)
-    )
-    return tuple(session.scalars(late))
 
 
 # Where each participant stands, for the page that watches a study. The database finds, filters and

@@ -105,17 +105,6 @@ def records_of(
     return [record_of(session, study, release, now) for release in releases]
 
 
-def last_record(session: Session, study: Study) -> ReleaseRecord | None:
-    """The release that was written last."""
-    latest = session.scalar(
-        select(ExportedRelease.id)
-        .where(ExportedRelease.study_id == study.id)
-        .order_by(ExportedRelease.last_exported_at.desc(), ExportedRelease.id.desc())
-        .limit(1)
-    )
-    return None if latest is None else records_of(session, study, [latest])[0]
-
-
 def record_of(
     session: Session, study: Study, release: ExportedRelease, now: Totals
 ) -> ReleaseRecord:
