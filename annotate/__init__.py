@@ -1,1 +1,1 @@
-"""The Gradio app: the annotators' pages and the study owner's dashboard."""
+"""The Gradio app: the annotators' pages and the study owner's studio."""

@@ -30,7 +30,7 @@ from hsfiq.study.recruiting import SITES, Hit
 # Pages that Mechanical Turk may frame; a ticket in their address takes the place of the cookie.
 #
 # Browsers send no cookie to a frame of another site. What a ticket opens is what the cookie would
-# open to its participant, and nothing else: neither the dashboard nor other participants.
+# open to its participant, and nothing else: neither the studio nor other participants.
 
 TICKET = "ticket for a frame"
 """The purpose of its signature."""

@@ -79,7 +79,7 @@ HOURS = 24
 class PreviewPlace:
     """A preview that the server has signed: of which batch, until when, and the steps done.
 
-    `account` opened it on the dashboard; 0 for a link of `hsfiq study preview`. `language` is the
+    `account` opened it in the studio; 0 for a link of `hsfiq study preview`. `language` is the
     one chosen, "" for the study's first. `draft` names the draft of a study that is being set up
     and the file with its preview, `TOKEN-FILE`; its study is in that file.
     """
@@ -527,11 +527,11 @@ def add_answer_routes(app: FastAPI, services: Services) -> None:
 
 
 def expired_page() -> str:
-    """For the owner, who reads English like the dashboard."""
+    """For the owner, who reads English like the studio."""
     return message_page(
         "Preview",
         "en",
         "This preview link is not valid",
-        "It is incomplete or has ended. The dashboard opens a new preview, and "
+        "It is incomplete or has ended. The studio opens a new preview, and "
         "hsfiq study preview prints a new link.",
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
 
-# The dashboard's accounts: inviting somebody, changing roles, disabling, and setting passwords.
+# The studio's accounts: inviting somebody, changing roles, disabling, and setting passwords.
 #
 # The account `owner` has the password that `hsfiq account password` sets; the others set theirs
 # with a link that works once.
@@ -336,7 +336,7 @@ def normalized(password: str) -> str:
 
 # The key that signs cookies and pages: in a file, if one is named, otherwise in the database.
 #
-# Whoever has it can answer as any participant and enter the dashboard. In a file, it is in no
+# Whoever has it can answer as any participant and enter the studio. In a file, it is in no
 # backup or copy of the database.
 
 VARIABLE = "HSFIQ_SECRET_FILE"

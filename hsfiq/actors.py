@@ -17,7 +17,7 @@ class Role(StrEnum):
 
 
 class Permission(StrEnum):
-    """What somebody may do on the dashboard.
+    """What somebody may do in the studio.
 
     `READ`: answers, figures and previews. `EXPORT`: downloading releases. `RECRUIT`: invitations,
     pausing and resuming. `MANAGE`: everything else, with the accounts.
@@ -120,7 +120,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
-# Who acts: the owner on the dashboard, or a user of the computer on the command line.
+# Who acts: the owner in the studio, or a user of the computer on the command line.
 
 
 @dataclass(frozen=True, slots=True)

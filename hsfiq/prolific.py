@@ -1,6 +1,6 @@
 """A study's counterpart on Prolific: its draft, its publication, and the submissions to it.
 
-The commands and the dashboard call these functions; `hsfiq.prolific_payments` has the payments.
+The commands and the studio call these functions; `hsfiq.prolific_payments` has the payments.
 """
 
 from __future__ import annotations

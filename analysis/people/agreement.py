@@ -3,7 +3,7 @@
 A unit is what several people may have judged: for scores, the same images in the same
 order for the same triplet (`set_units`); for preferences, the same two sets, on
 whichever sides they were shown (`preference_ratings`). The queries of a triplet differ only in
-how its captions are joined, so they are one. The owner's dashboard calls these functions too.
+how its captions are joined, so they are one. The owner's studio calls these functions too.
 """
 
 from __future__ import annotations

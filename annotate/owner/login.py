@@ -255,16 +255,17 @@ LOGIN = f"{OWNER}/login"
 LINK = f"{OWNER}/link"
 """Below it are the links with which the holder of an account sets its password."""
 
-OF_EVERY_ROLE = ("", "board", "files", "logout", "study")
+OF_EVERY_ROLE = ("", "board", "files", "logout")
 PERMISSIONS = {
     "image": Permission.READ,
     "leaderboard": Permission.READ,
     "preview": Permission.READ,
+    "study": Permission.READ,
     "upload": Permission.READ,
 }
 """What the paths below /owner need, by their next part; all others need `MANAGE`.
 
-Each page about a study says itself what it needs, as the list of studies does.
+Pages say themselves what else they need.
 """
 
 HEADERS = security_headers(frame_ancestors="'none'")
@@ -412,7 +413,9 @@ class OwnerMiddleware:
 
 def permission_for(path: str) -> Permission | None:
     """What a path under /owner needs; None if every role may use it."""
-    part = path.removeprefix(OWNER).removeprefix("/").partition("/")[0]
+    part, *rest = path.removeprefix(OWNER).removeprefix("/").split("/")
+    if part == "study" and rest[-1:] == ["recruiting"]:
+        return Permission.RECRUIT
     return None if part in OF_EVERY_ROLE else PERMISSIONS.get(part, Permission.MANAGE)
 
 

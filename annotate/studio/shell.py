@@ -106,6 +106,7 @@ class Desk:
         return value
 
     def number(self, name: str) -> int:
+        """A whole number that the act was sent with; `Refused` if a database could not hold it."""
         try:
             number = int(self.given[name])
         except (KeyError, TypeError, ValueError, OverflowError) as error:

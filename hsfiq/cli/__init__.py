@@ -33,7 +33,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "study": ("running_study:app", "Create, open, change and close studies."),
         "participant": ("participant:app", "Invite, pause, exclude and pay participants."),
         "prolific": ("prolific:app", "Draft, publish, compare and pay a study on Prolific."),
-        "account": ("account:app", "Say who may log in to the dashboard, and how."),
+        "account": ("account:app", "Say who may log in to the studio, and how."),
         "import": ("imports:app", "Import datasets, ranked lists and releases."),
         "images": ("images:app", "Check images, and make thumbnails in advance."),
         "simulate": ("simulate:app", "Let simulated annotators answer a study."),

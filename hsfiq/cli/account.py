@@ -1,4 +1,4 @@
-"""`hsfiq account`, `owner` and `secret`: logins to the dashboard, and the signing key's file."""
+"""`hsfiq account`, `owner` and `secret`: logins to the studio, and the signing key's file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hsfiq.cli.common import (
 from hsfiq.errors import UnreadableInput
 
 app = typer.Typer(
-    help="Who may log in to the dashboard, and with which role.", no_args_is_help=True
+    help="Who may log in to the studio, and with which role.", no_args_is_help=True
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]

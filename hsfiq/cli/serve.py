@@ -74,7 +74,7 @@ def serve(
         typer.Option(
             metavar="HEADER",
             help="A header, such as X-Remote-User, in which the proxy names the account that uses "
-            "the dashboard. It counts only below /owner/, from the addresses in "
+            "the studio. It counts only below /owner/, from the addresses in "
             "$FORWARDED_ALLOW_IPS (127.0.0.1), and with the secret of --auth-secret-file; else "
             f"${AUTH_VARIABLE}.",
             show_default=False,

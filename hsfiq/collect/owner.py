@@ -237,7 +237,7 @@ def forget(session: Session, participant: Participant) -> Deleted:
 
 # What a study's owner changes: the status of the study or of a participant, and their data.
 #
-# The dashboard and the command line both `prepare` an action, which records the status that the
+# The studio and the command line both `prepare` an action, which records the status that the
 # owner saw, and perform it in a later transaction, which locks the row and refuses if the status
 # has changed since.
 

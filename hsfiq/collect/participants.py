@@ -346,9 +346,9 @@ def places_for_invitations(session: Session, study: Study, now: datetime) -> Inv
     return InvitationPlaces(study.name, free, waiting or 0)
 
 
-# Of a large study, the dashboard's plots show the participants who were seen last.
+# Of a large study, the figures on Watch are of the participants who were seen last.
 #
-# Its table of participants has pages.
+# A table of participants has pages.
 
 Shown = Collection[int] | Select[int] | Select[int | None]
 """The keys of participants."""
@@ -360,7 +360,7 @@ PER_PAGE = 50
 """Participants on a page of the table."""
 
 MOST_COMPARED = 200_000
-"""Questions of which the dashboard computes the preferences between systems: some seconds."""
+"""Questions of which the studio computes the preferences between systems: some seconds."""
 
 
 def people_shown(session: Session, study: Study) -> Sequence[int] | None:

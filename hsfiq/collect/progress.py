@@ -408,7 +408,7 @@ def answers_of(session: Session, study: Study, shown: Shown | None = None) -> li
 
     Those of all participants, or of those whose keys are `shown`.
     """
-    # Columns, not objects: an open dashboard repeats this query all day.
+    # Columns, not objects: an open page of a study repeats this query all day.
     rows = session.execute(
         select(
             Question.id.label("key"), Question.place, Question.swapped, Question.reassigned,

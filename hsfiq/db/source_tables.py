@@ -21,7 +21,7 @@ class Setting(Base):
 
 
 class Account(KeyedBase):
-    """Somebody who may log in to the dashboard; see `hsfiq.access`.
+    """Somebody who may log in to the studio; see `hsfiq.access`.
 
     `password` is a hash, None until one has been set. `link_hash` is the digest of the token in the
     link with which one can be set until `link_expires_at`.
@@ -49,7 +49,7 @@ class Login(Base):
 
 
 class LoginAttempts(Base):
-    """Attempts to log in at the dashboard, of one client or for one account, for some minutes.
+    """Attempts to log in at the studio, of one client or for one account, for some minutes.
 
     `client` is a keyed digest of the client's address, or of the account's name. The next attempt
     is made `delay` seconds after `free_at`, when the last one was made.

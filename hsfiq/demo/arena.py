@@ -172,7 +172,7 @@ def make_arena(
 
 
 def owners_password(database: Database, folder: Path) -> str | None:
-    """The password of the dashboard, made once; None if the owner has set another one."""
+    """The password of the studio, made once; None if the owner has set another one."""
     path = folder / PASSWORD_FILE
     with database.writing() as session:
         stored = owner_password(session)

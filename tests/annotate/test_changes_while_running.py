@@ -16,7 +16,6 @@ from sqlalchemy import select
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import Assignment, Signer, read_assignment
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.tables import participant_page
 from hsfiq.annotate.texts import entry_texts, standard_texts
 from hsfiq.collect.messages import send_message
 from hsfiq.collect.owner import extend, perform_edit, prepare_edit
@@ -26,6 +25,7 @@ from hsfiq.db.tables import MessageRecipient, StatusChange
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import Checks, config_of
 from hsfiq.study.extension import MoreAnnotators
+from tests.annotate.owner.studies_in_progress import panel_of
 from tests.annotate.page_requests import answer_body, answer_until, stored, view
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press
 from tests.annotate.served_studies import (
@@ -81,9 +81,8 @@ def test_failed_checks_stop_a_participant_who_was_told_so(
     assert second_tab.status_code == NotOpen.status
     assert len(standard_texts(language)["page"]["farewell"][question["kind"]]) == 2
     assert len(all_of(database, select(StatusChange))) == 1
-    with database.reading() as session:
-        page = participant_page(session, "telltale-study", "p1")
-    assert f"active → {on_failure}d (by the rule: failed checks: 1" in page
+    panel = panel_of(database, "p1")
+    assert f"active → {on_failure}d (by the rule: failed checks: 1" in panel
 
 
 @pytest.fixture

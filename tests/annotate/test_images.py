@@ -22,7 +22,7 @@ from hsfiq.annotate import image_copies
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
 from hsfiq.annotate.image_copies import LONGEST_SIDE, ImageSize, WebCopies, cache_folder
-from hsfiq.annotate.owner.cards import changed_images_card
+from hsfiq.annotate.studio.figures import changed_images_cards
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Dataset, Image, ImageChange
@@ -41,6 +41,7 @@ from tests.annotate.served_studies import (
     the_one,
     update_all,
 )
+from tests.annotate.studio.shown_figures import english
 from tests.hsfiq.images.pictures import (
     COLOURS,
     HEIGHT,
@@ -375,12 +376,12 @@ class Served:
         return 200, "red" if middle == pytest.approx((255, 0, 0), abs=8) else "other"
 
     def changed_files(self) -> list[str]:
-        """What the dashboard shows."""
+        """What the page Watch shows."""
         self.services.images.changes.store(self.database)
         with self.database.reading() as session:
             study = list_studies(session)[0]
-            card = changed_images_card(session, study, self.services.images)
-        return [] if card is None else [note.partition(": ")[2] for note in card.notes[1:]]
+            cards = changed_images_cards(english, session, study, self.services.images)
+            return [note.partition(": ")[2] for card in cards for note in card.notes[1:]]
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Locator, expect
 from sqlalchemy import select
 
-from hsfiq.annotate.owner.tables import participant_page, question_page
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import owner
 from hsfiq.collect.progress import answers_of, participants_of
@@ -20,6 +19,7 @@ from hsfiq.releases.content import build
 from hsfiq.study.config import Questionnaire
 from hsfiq.study.filters import Filters
 from hsfiq.study.instrument import ExtraQuestion
+from tests.annotate.owner.studies_in_progress import panel_of
 from tests.annotate.page_requests import answer_body, stored, view
 from tests.annotate.question_page import OpenPage, answer, expect_step, press
 from tests.annotate.served_studies import (
@@ -118,14 +118,14 @@ def test_who_has_answered_all_but_questions_at_the_end_has_not_finished(asking: 
     assert standing() == "finished"
 
 
-def test_the_dashboard_and_the_release_have_them_until_they_are_forgotten(asking: Database) -> None:
+def test_the_studio_and_the_release_have_them_until_they_are_forgotten(asking: Database) -> None:
     client, end = at_the_end(asking)
     at_the_end(asking)
     assert client.post("/questionnaire", json=sent(end, often=2, age=40.5)).status_code == 200
     with asking.reading() as session:
         study = list_studies(session)[0]
-        first, second = (participant_page(session, study.name, name) for name in ("p1", "p2"))
         release = build(session, study, "hp", Filters(), schema_revision="x")
+    first, second = (panel_of(asking, name) for name in ("p1", "p2"))
     assert 'How often do you shop?</dt><dd dir="auto">Never' in first
     assert "not answered" not in second
     assert release.files["participant_answers.jsonl"].decode().splitlines() == [
@@ -224,13 +224,9 @@ def test_answers_are_stored_with_each_revision(
     with asking.reading() as session:
         study = list_studies(session)[0]
         (row,) = answers_of(session, study)
-        pages = (
-            participant_page(session, study.name, row.participant),
-            question_page(session, study.name, row.question_id),
-        )
-    for page in pages:
-        assert "How sure?" in page
-        assert "1 Not at all" in page
+    panel = panel_of(asking, row.participant, answer=row.question_id)
+    assert panel.count("How sure?") == 3  # in each revision, and among everybody's answers
+    assert "1 Not at all" in panel
     # A study without extra questions takes no answers to them.
     usual = view(annotator)
     with_extra = answer_body(usual, extra={"sure": 1})

@@ -11,11 +11,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from hsfiq.actors import Role, User
 from hsfiq.annotate.app import build_app
-from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.dashboard import Dashboard
-from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.tables import Study
@@ -24,6 +20,7 @@ from hsfiq.drawn.pictures import write_images
 from hsfiq.releases.content import Release, build
 from hsfiq.study.filters import Filters
 from tests.annotate.served_studies import Place, ThreadServer
+from tests.annotate.studio.shown_figures import figures_in
 from tests.hsfiq.samples import hsfiq
 
 SEED, PER_CATEGORY = 3, 6
@@ -104,7 +101,7 @@ class Catalogue:
         return name
 
     def unplotted(self, study: str, results: Mapping[str, Any]) -> list[str]:
-        """The figures of an analysis that the dashboard's plots of the study lack."""
+        """The figures of an analysis that the page Watch of the study lacks."""
         plots = unescape(self.plots(study))
         lacking = []
         for name, table in results.items():
@@ -117,7 +114,7 @@ class Catalogue:
                     label = row if n_columns == 1 else f"{row}, {column}"
                     value = figure["value"]
                     number = "" if value is None else f"{value:z.2f}"
-                    text = f"{number}<small> {label}; " if number else f"{label}: undefined; "
+                    text = f"{number} {label}; " if number else f"{label}: undefined; "
                     lacking += [] if text in plots else [f"{name}: {text}"]
         return lacking
 
@@ -131,11 +128,9 @@ class Catalogue:
         self.hsfiq("study", "close", "--study", study)
 
     def plots(self, study: str) -> str:
-        """The plots of a study on its owner's dashboard."""
-        services = Services.of(self.database)
-        dashboard = Dashboard(Identities(services.database, services.signer), services.images)
+        """The figures of a study on its page Watch."""
         with self.database.reading() as session:
-            return dashboard.study_outputs(session, study, User("owner", Role.OWNER, 1))[2]
+            return figures_in(session, self.study(session, study), self.database)
 
     def release(self, study: str, kind: str) -> Release:
         with self.database.reading() as session:

@@ -14,16 +14,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from hsfiq.actors import Role, User
-from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.dashboard import Dashboard
-from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.retrievers import TURN_TIMEOUT
 from hsfiq.collect.searches import read_votes
 from hsfiq.db.search_tables import SearchFeedback, SearchList, SearchTurn
 from hsfiq.kinds.search import RECORDS_FILE
 from hsfiq.kinds.search_rows import LATE
 from hsfiq.sessions.record import read
+from tests.annotate.studio.shown_figures import figures_in
 from tests.drawn_retriever import VERSION, DrawnRetriever
 from tests.hsfiq.samples import hsfiq, rows
 from tests.question_kinds.drawn_catalogue import Catalogue
@@ -176,9 +173,7 @@ def test_an_arena_becomes_votes(
     with catalogue.database.reading() as session:
         row = catalogue.study(session, study)
         live = read_votes(session, row)
-        services = Services.of(catalogue.database)
-        dashboard = Dashboard(Identities(services.database, services.signer), services.images)
-        shown = str(dashboard.study_outputs(session, study, User("owner", Role.OWNER, 1)))
+        shown = figures_in(session, row, catalogue.database)
         assert "telltale-3" in shown  # as a retriever
         assert "counts for both systems" in shown
     release = catalogue.release(study, "arena")

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.access import account_of_link, invite, set_owner_password, set_password
 from hsfiq.actors import Role
+from hsfiq.annotate.app import build_app
 from hsfiq.answer_rules import Answer, ImageStates, Times
 from hsfiq.collect import answers, participants
 from hsfiq.collect.answers import Skip
@@ -22,7 +23,7 @@ from hsfiq.collect.participant_row import ParticipantRow, read_row
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Check
-from tests.annotate.served_studies import K, Place, make_study
+from tests.annotate.served_studies import K, Place, browser_of, make_study
 from tests.studies import images_shown, pair_answer
 
 PASSWORD = "correct horse battery"
@@ -157,48 +158,11 @@ def submit(
     )  # fmt: skip
 
 
-# --------------------------------------------------------------------------------------- events
-
-
-class Events:
-    """Gradio's events, called as its page calls them, by component."""
-
-    def __init__(self, client: TestClient) -> None:
-        self.client = client
-        self.config: dict[str, Any] = client.get("/owner/board/config").json()
-        self.names = {
-            part["id"]: part["props"].get("elem_id")
-            or ""
-            or ".".join(part["props"].get("elem_classes") or [])
-            for part in self.config["components"]
-        }
-
-    def load(self) -> Any:
-        """The answer to the event with which the page is opened."""
-        (load,) = (
-            each["id"] for each in self.config["dependencies"] if each["targets"][0][1] == "load"
-        )
-        body = {"data": [], "fn_index": load, "session_hash": "s"}
-        return self.client.post("/owner/board/gradio_api/run/predict", json=body)
-
-    def index(self, component: str, event: str) -> int:
-        for dependency in self.config["dependencies"]:
-            for target, name in dependency["targets"]:
-                if (self.names.get(target, ""), name) == (component, event):
-                    return int(dependency["id"])
-        raise LookupError(f"{component} has no {event}")
-
-    def post(self, component: str, event: str, *data: Any, **extra: Any) -> Any:
-        """Send these values; those of further inputs are what the page has at first."""
-        index = self.index(component, event)
-        (inputs,) = (each["inputs"] for each in self.config["dependencies"] if each["id"] == index)
-        first = {part["id"]: part["props"].get("value") for part in self.config["components"]}
-        filled = [*data, *(first[key] for key in inputs[len(data) :])]
-        body = {"data": filled, "fn_index": index, "session_hash": "s"}
-        return self.client.post("/owner/board/gradio_api/run/predict", json=body | extra)
-
-    def call(self, component: str, event: str, *data: Any, **extra: Any) -> list[Any]:
-        answered = self.post(component, event, *data, **extra)
-        assert answered.status_code == 200, answered.text
-        values: list[Any] = answered.json()["data"]
-        return values
+def panel_of(database: Database, person: str, **query: str) -> str:
+    """What the page Watch shows of a participant to the owner."""
+    set_owner(database)
+    client = browser_of(build_app(database))
+    assert log_in(client).status_code == 303
+    asked = {"person": person, "all": "1", **query}
+    page: str = client.get("/owner/study/1/watch", params=asked).text
+    return page[page.index('id="person"') : page.index('id="flags"')]

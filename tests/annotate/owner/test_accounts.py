@@ -1,8 +1,7 @@
-"""Accounts and their roles: links, logins that end at once, and who sees what of the dashboard."""
+"""Accounts and their roles: links, logins that end at once, and who sees what of the studio."""
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,14 +28,13 @@ from hsfiq.annotate.serving.proxy import (
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Account
-from hsfiq.db.tables import Participant, Study
+from hsfiq.db.tables import Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import UnreadableInput
 from hsfiq.http_server import server_settings
 from tests.annotate.axe import faults
 from tests.annotate.owner.studies_in_progress import (
     PASSWORD,
-    Events,
     add_account,
     log_in,
     set_owner,
@@ -46,8 +44,6 @@ from tests.annotate.served_studies import (
     Server,
     ThreadServer,
     browser_of,
-    enrol,
-    set_status,
     the_one,
     usual_portal,
 )
@@ -93,8 +89,8 @@ def new_password(password: str = OTHER_PASSWORD, repeated: str | None = None) ->
     return {"password": password, "repeated": password if repeated is None else repeated}
 
 
-def status_of_board(browser: TestClient) -> int:
-    return browser.get("/owner/board/config").status_code
+def status_of_studio(browser: TestClient) -> int:
+    return browser.get("/owner/").status_code
 
 
 # ------------------------------------------------------------------------------------------ links
@@ -106,8 +102,8 @@ def test_a_link_sets_a_password_once(new_browser: TestClient, database: Database
     assert page.status_code == 200
     assert "<strong>kim</strong>" in page.text
     assert page.headers["cache-control"] == "no-store"
-    assert new_browser.post(link, data=new_password()).headers["location"].endswith("owner/board/")
-    assert status_of_board(new_browser) == 200
+    assert new_browser.post(link, data=new_password()).headers["location"].endswith("owner/")
+    assert status_of_studio(new_browser) == 200
     for answer in (new_browser.get(link), new_browser.post(link, data=new_password(PASSWORD))):
         assert answer.status_code == 404
         assert "This link is not valid" in answer.text
@@ -141,7 +137,7 @@ def test_a_link_ends(new_browser: TestClient, database: Database) -> None:
     for link in (expired, replaced, gone, "/owner/link/x"):
         assert new_browser.get(link).status_code == 404
         assert new_browser.post(link, data=new_password()).status_code == 404
-    assert status_of_board(new_browser) == 401
+    assert status_of_studio(new_browser) == 401
 
 
 def test_the_database_holds_no_token_of_a_link(database: Database) -> None:
@@ -154,30 +150,29 @@ def test_the_database_holds_no_token_of_a_link(database: Database) -> None:
 
 
 def test_a_disabled_account_is_out_at_once(analyst: TestClient, database: Database) -> None:
-    assert status_of_board(analyst) == 200
+    assert status_of_studio(analyst) == 200
     with database.writing() as session:
         disable(session, "ana")
-    assert status_of_board(analyst) == 401
+    assert status_of_studio(analyst) == 401
     assert log_in(analyst, name="ana").status_code == 401
 
 
 def test_a_reset_ends_logins_and_the_password(analyst: TestClient, database: Database) -> None:
     with database.writing() as session:
         token = reset(session, "ana", datetime.now(UTC) + timedelta(1))
-    assert status_of_board(analyst) == 401
+    assert status_of_studio(analyst) == 401
     assert log_in(analyst, name="ana").status_code == 401
     assert analyst.post(f"/owner/link/{token}", data=new_password()).status_code == 303
-    assert status_of_board(analyst) == 200
+    assert status_of_studio(analyst) == 200
 
 
 def test_a_role_changes_in_logins_that_exist(analyst: TestClient, database: Database) -> None:
-    assert analyst.get("/owner/export/1/hp").status_code != 403
-    events = Events(analyst)
+    assert analyst.get("/owner/study/1/watch").status_code == 200
     with database.writing() as session:
         change_role(session, "ana", Role.HELPER)
-    assert analyst.get("/owner/export/1/hp").status_code == 403
-    assert analyst.get("/owner/invitations/1").status_code == 200
-    assert events.post("question", "submit", "usual", "p1.form_1.0").status_code >= 400
+    assert analyst.get("/owner/study/1/watch").status_code == 403
+    assert analyst.get("/owner/study/1/people.csv").status_code == 403
+    assert analyst.get("/owner/study/1/recruiting").status_code == 200
 
 
 @pytest.mark.parametrize("is_disabled", [True, False])
@@ -237,90 +232,21 @@ def test_an_unknown_name_costs_as_much_as_a_known_one(
     assert verified[0] == verified[1] == verified[2]
 
 
-# ------------------------------------------------------------------------------------ the dashboard
-
-
-def opened(browser: TestClient) -> str:
-    """All that the page shows when it is opened."""
-    return Events(browser).load().text
-
-
-def test_a_helper_sees_no_answers(helper: TestClient, database: Database, app: FastAPI) -> None:
-    enrol(browser_of(app), database)
-    text = opened(helper)
-    for shown in ("p1", "invitations/1"):
-        assert shown in text, shown
-    for hidden in ("Checks failed", "Pace", "Median", "all answers", "export/1", "preview/1",
-                   "messages/1", "texts/1", "accounts"):  # fmt: skip
-        assert hidden not in text, hidden
+# --------------------------------------------------------------------------------------- the studio
 
 
 def test_an_analyst_reads_and_exports_and_changes_nothing(analyst: TestClient) -> None:
-    text = opened(analyst)
-    for shown in ("Checks failed", "export/1", "preview/1"):
+    text = analyst.get("/owner/").text + analyst.get("/owner/study/1/watch").text
+    for shown in ("Checks failed", "people.csv", "preview/1"):
         assert shown in text, shown
-    for hidden in ("invitations/1", "messages/1", "texts/1", "accounts"):
+    for hidden in ("recruiting", "/history", "/setup", "accounts", 'data-act="status"'):
         assert hidden not in text, hidden
+    for act in ("status", "give", "unblind"):
+        given = {"act": act, "to": "pause", "seen": "open", "person": "p1"}
+        assert analyst.post("/owner/study/1/watch", json=given).status_code == 403
 
 
-def press(browser: TestClient, button: str, *fields: str) -> list[Any]:
-    """Press a button of the dashboard, and Yes."""
-    events = Events(browser)
-    asked = events.call(button, "click", NAME, *fields)
-    return events.call("yes", "click", asked[4], NAME) if asked[4] else asked
-
-
-def test_a_helper_pauses_and_resumes_but_does_nothing_else(
-    helper: TestClient, database: Database, app: FastAPI
-) -> None:
-    enrol(browser_of(app), database)
-    for button, fields, expected in (
-        ("person-pause", ("p1", ""), ("paused", "open")),
-        ("person-resume", ("p1", ""), ("active", "open")),
-        ("person-exclude", ("p1", ""), ("active", "open")),
-        ("person-return", ("p1", ""), ("active", "open")),
-        ("person-reassign", ("p1", ""), ("active", "open")),
-        ("study-pause", (), ("active", "paused")),
-        ("study-close", (), ("active", "paused")),
-        ("study-open", (), ("active", "open")),
-    ):
-        press(helper, button, *fields)
-        statuses = the_one(database, select(Participant.status)), the_one(database, STATUS)
-        assert statuses == expected, button
-    set_status(database, "closed")
-    assert "may not do this" in press(helper, "study-open")[0]
-    assert the_one(database, STATUS) == "closed"
-
-
-def test_a_forged_confirmation_is_refused(
-    analyst: TestClient, app: FastAPI, database: Database
-) -> None:
-    action = {"study": NAME, "participant": None, "name": "close", "status_seen": "open"}
-    values = Events(analyst).call("yes", "click", json.dumps(action), NAME)
-    assert "may not do this" in values[0]
-    assert the_one(database, STATUS) == "open"
-    helper = Events(logged_in(browser_of(app), database, "hana", Role.HELPER))
-    for participant in (0, [], False, {}):  # it names a participant or none
-        forged = action | {"participant": participant, "name": "pause", "status_seen": "active"}
-        values = helper.call("yes", "click", json.dumps(forged), NAME)
-        assert "No action is waiting" in values[0]
-
-
-def test_a_helper_invites_participants(helper: TestClient, app: FastAPI) -> None:
-    page = helper.post("/owner/invitations/1", data={"count": "2"})
-    assert page.status_code == 200
-    links = re.findall(r"p\d+,http://testserver(/start/\S+)", page.text)
-    assert len(links) == 2
-    assert browser_of(app).get(links[0]).status_code in (200, 303)
-    assert "start/" not in helper.get("/owner/invitations/1").text
-    for count in ("", "0", "501", "-1", "x", "9" * 30):
-        refused = helper.post("/owner/invitations/1", data={"count": count})
-        assert refused.status_code == 422, count
-        assert "Choose a number" in refused.text
-    assert helper.get("/owner/invitations/99").status_code == 404
-
-
-def test_the_owner_keeps_accounts_on_the_dashboard(
+def test_the_owner_keeps_accounts_in_the_studio(
     new_browser: TestClient, database: Database, app: FastAPI
 ) -> None:
     log_in(new_browser)
@@ -372,7 +298,7 @@ def test_the_commands_keep_accounts(
     assert account(database, "list") == 0
     assert capsys.readouterr().out.splitlines()[2].split() == ["kim", "helper", "active"]
     assert account(database, "disable", "kim") == 0
-    assert status_of_board(new_browser) == 401
+    assert status_of_studio(new_browser) == 401
     assert account(database, "reset", "kim", "--json") == 0
     assert account(database, "list", "--json") == 0
     assert '"state": "invited"' in capsys.readouterr().out
@@ -399,14 +325,14 @@ def test_the_proxys_header_names_the_account(app: FastAPI, database: Database) -
     add_account(database, "ana", Role.ANALYST)
     with behind_proxy(app, PROXY) as browser:
         ana = {"X-Remote-User": "Ana", "X-Forwarded-For": ELSEWHERE}
-        assert browser.get("/owner/board/config", headers=ana).status_code == 200
+        assert browser.get("/owner/", headers=ana).status_code == 200
         assert browser.get("/owner/accounts", headers=ana).status_code == 403
         owner = {"X-Remote-User": "owner"}
         assert browser.get("/owner/accounts", headers=owner).status_code == 200
         with database.writing() as session:
             disable(session, "ana")
         for name in ("Ana", "nobody", "", "owner,ana"):
-            answer = browser.get("/owner/board/config", headers={"X-Remote-User": name})
+            answer = browser.get("/owner/", headers={"X-Remote-User": name})
             assert answer.status_code == 403, name
         assert log_in(browser).status_code == 303
         assert browser.get("/owner/accounts").status_code == 200
@@ -425,18 +351,18 @@ def test_the_header_of_anybody_else_counts_for_nothing(
 ) -> None:
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
     headers = {"X-Remote-User": "owner", "X-Forwarded-For": PROXY}
-    answer = behind_proxy(app, peer).get("/owner/board/config", headers=headers)
+    answer = behind_proxy(app, peer).get("/owner/", headers=headers)
     assert answer.status_code == 401
 
 
 def test_the_header_counts_only_if_it_is_configured(app: FastAPI) -> None:
     browser = TestClient(app, client=(PROXY, 4), headers={"X-Remote-User": "owner"})
-    assert browser.get("/owner/board/config").status_code == 401
+    assert browser.get("/owner/").status_code == 401
 
 
 def test_two_headers_name_nobody(app: FastAPI) -> None:
     headers = [("X-Remote-User", "owner")] * 2
-    answer = behind_proxy(app, PROXY).get("/owner/board/config", headers=headers)
+    answer = behind_proxy(app, PROXY).get("/owner/", headers=headers)
     assert answer.status_code == 403
 
 
@@ -448,7 +374,7 @@ def test_a_name_without_the_secret_names_nobody(
         del browser.headers["X-Auth-Secret"]
         headers = [("X-Remote-User", "owner"), *(("X-Auth-Secret", each) for each in secrets)]
         for _ in range(2):
-            assert browser.get("/owner/board/config", headers=headers).status_code == 401
+            assert browser.get("/owner/", headers=headers).status_code == 401
     (record,) = caplog.records
     assert SECRET not in record.getMessage()
 

@@ -24,6 +24,7 @@ from hsfiq.annotate.cookies import Signer, signer_of
 from hsfiq.annotate.owner import login
 from hsfiq.annotate.owner.login import COOKIE, LoginThrottle, is_owner_path
 from hsfiq.annotate.serving.proxy import network_of
+from hsfiq.annotate.studio.shell import VERSION
 from hsfiq.cli import run
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Login, LoginAttempts
@@ -63,7 +64,7 @@ def owner(locked: TestClient) -> TestClient:
 
 
 def test_without_a_password_only_instructions_are_shown(new_browser: TestClient) -> None:
-    for path in ("/owner", "/owner/login", "/owner/board/", "/owner/board/config", "/owner/x"):
+    for path in ("/owner", "/owner/login", "/owner/", "/owner/board/", "/owner/x"):
         answer = new_browser.get(path, headers=HTML)
         assert answer.status_code == 503, path
         assert "hsfiq account password" in answer.text
@@ -82,13 +83,18 @@ def test_the_right_password_logs_in(locked: TestClient) -> None:
     over_tls = locked.post("https://testserver/owner/login", data={"password": PASSWORD})
     assert "secure" in over_tls.headers["set-cookie"].lower()
     answer = log_in(locked)
-    assert (answer.status_code, answer.headers["location"]) == (303, "../owner/board/")
+    assert (answer.status_code, answer.headers["location"]) == (303, "../owner/")
     cookie = answer.headers["set-cookie"].lower()
     for part in ("httponly", "samesite=strict", f"max-age={12 * 3600}"):
         assert part in cookie
-    for path in ("/owner/board/", "/owner/board/config"):
-        assert locked.get(path).status_code == 200
-    assert locked.get("/owner").headers["location"] == "owner/board/"
+    assert locked.get("/owner/").status_code == 200
+    assert locked.get("/owner").headers["location"] == "owner/"
+
+
+def test_the_address_before_the_studio_leads_to_it(owner: TestClient) -> None:
+    for address, target in (("/owner/board", "../owner/"), ("/owner/board/", "../../owner/")):
+        answer = owner.get(address)
+        assert (answer.status_code, answer.headers["location"]) == (303, target)
 
 
 class Clock:
@@ -301,18 +307,19 @@ def test_the_owner_can_log_in_during_a_flood_from_other_addresses(
 
 
 def test_unused_routes_are_refused_even_to_the_owner(owner: TestClient) -> None:
-    assert owner.get("/owner/board/").status_code == 200
+    assert owner.get("/owner/").status_code == 200
     for path in ("upload", "file=/etc/passwd", "file/etc/passwd", "queue/join", "runs",
                  "proxy=http://x/", "call/x", "stream/x", "dev/reload"):  # fmt: skip
-        for method in ("GET", "POST"):
-            answer = owner.request(method, f"/owner/board/gradio_api/{path}")
-            assert answer.status_code == 404, path
+        for place in ("/gradio_api", "/owner/gradio_api", "/owner/board/gradio_api"):
+            for method in ("GET", "POST"):
+                answer = owner.request(method, f"{place}/{path}")
+                assert answer.status_code == 404, path
 
 
 def test_a_forged_owner_cookie_is_refused(owner: TestClient) -> None:
     cookie = owner.cookies[COOKIE]
     owner.cookies.clear()
-    for path in ("/owner/board/", "/owner/board/config", "/owner/export/1/hs"):
+    for path in ("/owner/", "/owner/accounts", "/owner/audit/1/csv"):
         assert owner.get(path, headers={"Cookie": f"{COOKIE}={cookie}"}).status_code != 401
         for forge in FORGERIES:
             forged = {"Cookie": f"{COOKIE}={forge(cookie)}"}
@@ -320,20 +327,20 @@ def test_a_forged_owner_cookie_is_refused(owner: TestClient) -> None:
 
 
 def test_a_login_ends_after_half_a_day(owner: TestClient, database: Database) -> None:
-    assert owner.get("/owner/board/config").status_code == 200
+    assert owner.get("/owner/").status_code == 200
     with database.writing() as session:
         (login,) = session.scalars(select(Login)).all()
         left = login.expires_at - datetime.now(UTC)
         assert timedelta(hours=11) < left <= LOGIN_DURATION
         login.expires_at = datetime.now(UTC)
-    assert owner.get("/owner/board/config").status_code == 401
+    assert owner.get("/owner/").status_code == 401
 
 
 def test_a_logout_ends_the_login_on_the_server(owner: TestClient, database: Database) -> None:
     headers = {"Cookie": f"{COOKIE}={owner.cookies[COOKIE]}"}
     assert owner.post("/owner/logout").headers["location"] == "../owner/login"
     assert COOKIE not in owner.cookies
-    assert owner.get("/owner/board/config", headers=headers).status_code == 401
+    assert owner.get("/owner/", headers=headers).status_code == 401
     assert all_of(database, select(Login)) == []
 
 
@@ -346,16 +353,16 @@ def test_the_database_holds_no_token_of_a_login(owner: TestClient, database: Dat
 def test_a_new_password_ends_every_login(owner: TestClient, database: Database) -> None:
     with database.writing() as session:
         set_owner_password(session, new_hash(PASSWORD))
-    assert owner.get("/owner/board/config").status_code == 401
+    assert owner.get("/owner/").status_code == 401
 
 
 def test_an_annotators_cookie_is_not_accepted(locked: TestClient, database: Database) -> None:
     enrol(locked, database)
     value = locked.cookies[PARTICIPANT_COOKIE]
     assert locked.get("/question").status_code == 200
-    assert locked.get("/owner/board/config").status_code == 401
+    assert locked.get("/owner/").status_code == 401
     headers = {"Cookie": f"{COOKIE}={value}"}
-    assert locked.get("/owner/board/config", headers=headers).status_code == 401
+    assert locked.get("/owner/", headers=headers).status_code == 401
 
 
 # ------------------------------------------------------------------------------------------- CSRF
@@ -363,22 +370,22 @@ def test_an_annotators_cookie_is_not_accepted(locked: TestClient, database: Data
 
 def test_requests_from_other_sites_are_refused(owner: TestClient) -> None:
     for headers in FOREIGN_HEADERS:
-        for path in ("/owner/login", "/owner/logout", "/owner/board/gradio_api/run/predict"):
+        for path in ("/owner/login", "/owner/logout", "/owner/"):
             answer = owner.post(path, data={"password": PASSWORD}, headers=headers)
             assert answer.status_code == 403, (path, headers)
-        assert owner.get("/owner/export/1/hs", headers=headers).status_code == 403
+        assert owner.get("/owner/audit/1/csv", headers=headers).status_code == 403
     for headers in OWN_HEADERS:
         answer = owner.post("/owner/login", data={"password": PASSWORD}, headers=headers)
         assert answer.status_code == 303, headers
 
 
 def test_the_pages_are_neither_framed_nor_cached(owner: TestClient) -> None:
-    for path in ("/owner/login", "/owner/board/", "/owner/board/config"):
+    for path in ("/owner/login", "/owner/", "/owner/accounts"):
         headers = owner.get(path).headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert headers["cache-control"] == "no-store"
         assert headers["referrer-policy"] == "same-origin"
-    assert owner.get("/owner/board/theme.css").headers.get("cache-control") != "no-store"
+    assert "immutable" in owner.get(f"/owner/files/{VERSION}/studio.css").headers["cache-control"]
 
 
 def test_which_paths_belong_to_the_owner() -> None:
@@ -466,11 +473,11 @@ def test_a_wrong_or_malformed_login_is_refused(locked: TestClient) -> None:
     for body in (b"", b"password", b"\xff\xfe", b"password=%ff%00", b"{}"):
         assert locked.post("/owner/login", content=body).status_code == 401
     assert COOKIE not in locked.cookies
-    assert locked.get("/owner/board/").status_code == 401
-    shown = locked.get("/owner/board/", headers=HTML)
-    assert (shown.status_code, 'action="../../owner/login"' in shown.text) == (401, True)
-    for path in ("/owner/board//", "/owner/export/x/y", "/owner/board/%2e%2e/config",
-                 "/owner/board/gradio_api/file=/etc/passwd", "/owner/login/",
+    assert locked.get("/owner/").status_code == 401
+    shown = locked.get("/owner/", headers=HTML)
+    assert (shown.status_code, 'action="../owner/login"' in shown.text) == (401, True)
+    for path in ("/owner//", "/owner/audit/x/y", "/owner/%2e%2e/config",
+                 "/owner/gradio_api/file=/etc/passwd", "/owner/login/",
                  "/owner/nothing"):  # fmt: skip
         for method in ("GET", "POST"):
             assert locked.request(method, path).status_code == 401, f"{method} {path}"

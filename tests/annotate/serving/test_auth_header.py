@@ -1,4 +1,4 @@
-"""A name from the proxy opens the dashboard only where the proxy checks passwords.
+"""A name from the proxy opens the studio only where the proxy checks passwords.
 
 Every page of the owner's is requested through nginx and Caddy at addresses that programs read in
 different ways, without the right password and with headers that a client made up.
@@ -18,7 +18,6 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 from fastapi import FastAPI
-from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hsfiq.annotate.app import build_app, trust_header
@@ -27,9 +26,9 @@ from hsfiq.audit import Selection, entries
 from hsfiq.db.engine import Database
 from hsfiq.public_url import parsed_url
 from tests.annotate.owner.studies_in_progress import set_owner
-from tests.annotate.served_studies import Place, ReusedStudy, ThreadServer, gradio_page
+from tests.annotate.served_studies import Place, ReusedStudy, ThreadServer
 from tests.annotate.serving.proxies import caddy, documented, free_port, make_certificate, nginx
-from tests.annotate.test_routes import address_of, gradio_paths, paths_of
+from tests.annotate.test_routes import address_of, paths_of
 
 HEADER = TrustedHeader("X-Remote-User", "0123456789abcdef0123456789abcdef")
 RIGHT, WRONG = "right", "wrong"
@@ -198,13 +197,6 @@ def owners_addresses(app: FastAPI) -> list[str]:
     return [*addresses, "/leaderboard/telltale-study"]
 
 
-def dashboards_addresses(app: FastAPI) -> list[str]:
-    """The address of every route within the dashboard's page, which are Gradio's."""
-    mounts = (route for route in app.routes if isinstance(route, Mount))
-    (board,) = (mount for mount in mounts if mount.path.startswith("/owner"))
-    return sorted({board.path + path for path in gradio_paths(gradio_page(board).app.routes)})
-
-
 def variants(path: str, below: str) -> Iterator[str]:
     """Addresses of a page under a public path that a proxy and a server may read differently."""
     first, _, rest = below[1:].partition("/")
@@ -257,7 +249,7 @@ def test_no_page_opens_and_nothing_changes_without_the_right_password(
     proxied: Proxied, path: str, database: Database
 ) -> None:
     client, named, app = proxied
-    for below in [*owners_addresses(app), *dashboards_addresses(app)]:
+    for below in owners_addresses(app):
         client.status(path + below, None)
         for prefix in (path, path * 2, f"{path}/x/.."):
             client.status(prefix + below, WRONG, "POST")
@@ -287,12 +279,12 @@ def test_the_right_password_opens_every_page_of_the_owners_alone(
             visited.append(target)
             assert len(visited) < 4, visited
             target = urlsplit(urljoin(f"http://localhost{target}", reply[1])).path
-        assert (reply[0], target) == (200, f"{path}/owner/board/")
+        assert (reply[0], target) == (200, f"{path}/owner/")
 
 
 def test_a_doubled_path_is_not_found(proxied: Proxied, path: str) -> None:
     client, named, _ = proxied
-    for below in ("/owner/accounts", "/owner/board/", "/study/", "/healthz", ""):
+    for below in ("/owner/accounts", "/owner/", "/study/", "/healthz", ""):
         expected = 404 if path else None
         for password in (None, WRONG, RIGHT):
             status = client.status(f"{path}{path}{below}", password)

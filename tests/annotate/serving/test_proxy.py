@@ -104,10 +104,10 @@ def test_enrolment_answers_and_the_login_work(
         login = client.post("owner/login", data={"password": PASSWORD}, headers=own)
         assert login.status_code == 303
         assert "; Secure" in login.headers["set-cookie"]
-        assert client.get("owner/board/").status_code == 200
+        assert client.get("owner/").status_code == 200
         logout = client.post("owner/logout", headers=own)
         assert f"; Path={path or '/'};" in logout.headers["set-cookie"]
-        assert client.get("owner/board/").status_code == 401
+        assert client.get("owner/").status_code == 401
 
 
 def view_below(client: httpx.Client) -> dict[str, object]:
