@@ -31,12 +31,10 @@ from sqlalchemy.engine import make_url
 
 from benchmarks.many_answers import AT_WORK, FULL, LARGE, SMALL, UNBEGUN, Part, make_database
 from benchmarks.query_plans import full_scans, plan_of, recorded_statements, slowest
+from benchmarks.watch_page import watch_page
 from hsfiq import cli
-from hsfiq.actors import Role, User
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.dashboard import Dashboard
-from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.participants import invite
 from hsfiq.collect.progress import progress_of
 from hsfiq.collect.studies import find_study
@@ -143,12 +141,7 @@ def works(
 ) -> dict[str, tuple[Callable[[], object], int]]:
     """What is timed, and how often."""
     services = Services.of(database)
-    dashboard = Dashboard(Identities(database, services.signer), services.images)
     client = TestClient(plain_app(services), follow_redirects=False)
-
-    def show_dashboard(study: str) -> object:
-        with database.reading() as session:
-            return dashboard.study_outputs(session, study, User("owner", Role.OWNER, 1))
 
     def progress(study: str) -> object:
         with database.reading() as session:
@@ -166,8 +159,8 @@ def works(
         "arrival, all forms taken": (Arrivals(database, client, FULL), REPEATS),
         "opening": (lambda: page.open(parts[LARGE].token(next(people))), REPEATS),
         "submit and next question": (page.submit, SUBMITS),
-        "dashboard, small study": (lambda: show_dashboard(SMALL), REPEATS),
-        "dashboard, large study": (lambda: show_dashboard(LARGE), REPEATS),
+        "watch, small study": (lambda: watch_page(database, SMALL), REPEATS),
+        "watch, large study": (lambda: watch_page(database, LARGE), REPEATS),
         "progress, small study": (lambda: progress(SMALL), REPEATS),
         "progress, large study": (lambda: progress(LARGE), REPEATS),
         "hsfiq study list": (lambda: command("study", "list"), 1),

@@ -1,9 +1,9 @@
-"""A study of very many participants: what `hsfiq study status` and the dashboard cost.
+"""A study of very many participants: what `hsfiq study status` and the page Watch cost.
 
 Each participant has answered four questions; each question is about one of 120 queries and the sets
-of two systems. `cases` are `hsfiq study status` and the first look at the dashboard of a new
-process. `within_bounds` is whether each of them needs at most 600 MB and 5 s of processor time,
-which other load on the machine hardly changes.
+of two systems. `cases` are `hsfiq study status` and the first look at the page Watch, with its
+figures, in a new process. `within_bounds` is whether each of them needs at most 600 MB and 5 s of
+processor time, which other load on the machine hardly changes.
 
 `ratio` is that of the memory that two ways to compute the confidence sequence of participants'
 preferences add: `ours` takes the participants in blocks and follows a mean until it is excluded,
@@ -38,13 +38,10 @@ from sqlalchemy.orm import Session
 
 from benchmarks.copied_rows import copy_rows
 from benchmarks.million_answers import STUDY_VALUES
-from hsfiq.actors import Role, User
+from benchmarks.watch_page import watch_page
 from hsfiq.analysis.json_results import FloatArray
 from hsfiq.analysis.resampling.intervals import LEVEL
 from hsfiq.analysis.sequential import GRID, NODES, SHARES, confidence_sequence
-from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.dashboard import Dashboard, PeopleAsked
-from hsfiq.annotate.owner.login import Identities
 from hsfiq.collect.answers import count_stored_answers
 from hsfiq.collect.progress import count_standings, participants_of
 from hsfiq.collect.review import win_shares
@@ -92,7 +89,7 @@ def measure(seed: int, sizes: tuple[int, ...], n_compared: int) -> dict[str, Any
             {"work": work, "participants": n_people, **took}
             for n_people in sizes
             for url in [make_database(Path(name) / f"{n_people}.db", n_people, seed)]
-            for work, took in (("study status", timed_status(url)), ("dashboard", opened(url)))
+            for work, took in (("study status", timed_status(url)), ("watch", opened(url)))
         ]
         url = make_database(Path(name) / "compared.db", n_compared, seed)
         ours, theirs = (in_own_process(work, url) for work in ("blocks", "everything"))
@@ -128,8 +125,8 @@ def timed_status(url: str) -> dict[str, Any]:
 
 
 def opened(url: str) -> dict[str, Any]:
-    """What somebody who opens the dashboard of a server that has just started waits for."""
-    took = in_own_process("dashboard", url)
+    """What somebody who opens the page of a server that has just started waits for."""
+    took = in_own_process("watch", url)
     return {name: took[name] for name in ("seconds", "cpu_seconds", "peak_mb")}
 
 
@@ -165,13 +162,9 @@ def memory_mb(name: str) -> int:
     return int(kilobytes) // 1024
 
 
-def show_dashboard(url: str) -> object:
+def show_watch(url: str) -> object:
     with closing(open_database(url)) as database:
-        services = Services.of(database)
-        dashboard = Dashboard(Identities(database, services.signer), services.images)
-        owner = User("owner", Role.OWNER, 1)
-        people = dashboard.people_outputs(STUDY, owner, PeopleAsked())
-        return str([*dashboard.outputs_now(STUDY, owner), *people])
+        return watch_page(database, STUDY)
 
 
 def follow_in_blocks(url: str) -> object:
@@ -214,7 +207,7 @@ def standings(
 
 
 WORKS: dict[str, Callable[[str], object]] = {
-    "dashboard": show_dashboard,
+    "watch": show_watch,
     "blocks": follow_in_blocks,
     "everything": keep_everything,
 }

@@ -246,7 +246,7 @@ def answer_all(page: Page, album: Album) -> None:
 
 
 def picture_results(browser: Browser, folder: Path) -> None:
-    """The dashboard and the report of a study with 600 simulated answers."""
+    """The page Watch and the report of a study with 600 simulated answers."""
     database = open_database(database_url(folder))
     make_answered_study(database, folder, 600, 4)
     with database.writing() as session:
@@ -256,8 +256,9 @@ def picture_results(browser: Browser, folder: Path) -> None:
         page.goto(f"{address}/owner/")
         page.locator("[name=password]").fill(PASSWORD)
         press(page, "Enter")
+        page.get_by_role("link", name="Watch").first.click()
         page.wait_for_load_state("networkidle")
-        keep(page, "dashboard")
+        keep(page, "watch")
     with database.reading() as session:
         study = session.scalars(select(Study)).one()
         *_, hp = export_releases(session, study, ["hp"], Filters(invalid=True), parent=folder)

@@ -111,7 +111,7 @@ def test_what_is_timed(filled_sqlite: tuple[Path, list[Part]], tmp_path: Path) -
     url = f"sqlite:///{shutil.copy(path, tmp_path)}"
     rows = measure_database(url, tmp_path, {part.name: part for part in parts})
     works = [row["work"] for row in rows]
-    assert "dashboard, large study" in works
+    assert "watch, large study" in works
     cases = [{"database": "sqlite", "first_ms": row["ms"], "growth": 1.0, **row} for row in rows]
     table = markdown({"sizes": [N_ANSWERS], "load": 0.0, "cases": cases})
     assert "hsfiq db backup" in table
@@ -127,7 +127,7 @@ def test_both_ways_find_the_same(tmp_path: Path) -> None:
         assert assert_counts(session, study).answered == 150 * participants.ANSWERS
     ours = participants.follow_in_blocks(url)
     assert ours == participants.keep_everything(url)
-    assert "150" in str(participants.show_dashboard(url))
+    assert "150" in str(participants.show_watch(url))
 
 
 def work_alone() -> None:
@@ -145,5 +145,5 @@ def test_what_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(participants, "in_own_process", forked)
     result = participants.measure(seed=0, sizes=(50,), n_compared=40)
     assert result["equal"]
-    assert [case["work"] for case in result["cases"]] == ["study status", "dashboard"]
+    assert [case["work"] for case in result["cases"]] == ["study status", "watch"]
     assert min(case["peak_mb"] for case in result["cases"]) > 0

@@ -31,6 +31,7 @@ from tests.annotate.owner.studies_in_progress import (
     set_owner,
 )
 from tests.annotate.served_studies import ThreadServer, browser_of
+from tests.annotate.test_routes import paths_of
 from tests.studies import NOW, Seat
 
 RECORDED = {
@@ -53,6 +54,33 @@ ACTS = {
     ("status", "open"): (Action.STUDY_OPEN, ""),
 }
 """What the page Recruiting does, with a value that it is sent."""
+
+READING = {
+    "/owner", "/owner/", "/owner/board", "/owner/board/", "/owner/accounts", "/owner/login",
+    "/owner/link/{token}", "/owner/leaderboard/{study_id}", "/owner/upload",
+    "/owner/image/{token}", "/owner/image/{token}/full", "/owner/files/{version}/{name}",
+    *(f"/owner/study/{{study_id}}/{page}" for page in (
+        "watch", "results", "history", "recruiting", "setup", "study.toml", "report.zip",
+        "report/{job_id}/{path:path}", "release/{file}", "pay.csv",
+    )),
+    *(f"/owner/draft/{{token}}/{page}" for page in (
+        "images", "systems", "question", "design", "people", "launch", "study.toml",
+        "image/{name:path}", "rows.csv", "rehearsal/{path:path}",
+    )),
+}  # fmt: skip
+"""What the owner looks at, which is not recorded, or what was recorded when it was made."""
+
+ACTING = {
+    "/owner/", "/owner/link/{token}", "/owner/draft/{token}/upload",
+    "/owner/draft/{token}/links.csv",
+    *(f"/owner/study/{{study_id}}/{page}" for page in (
+        "watch", "results", "history", "recruiting",
+    )),
+    *(f"/owner/draft/{{token}}/{page}" for page in (
+        "images", "systems", "question", "design", "people", "launch",
+    )),
+}  # fmt: skip
+"""Where acts are sent, which the tests of each page look for in the log."""
 
 PERSON, MESSAGE = "5f8e0c1d2e3f405162738495", "please hurry"
 
@@ -81,6 +109,17 @@ def owner(app: FastAPI, database: Database, study: str) -> Iterator[TestClient]:
 def log(database: Database) -> list[dict[str, Any]]:
     with database.reading() as session:
         return [facts(entry) for entry in entries(session, Selection())]
+
+
+def test_every_route_of_the_owner_is_listed(app: FastAPI) -> None:
+    routes = {
+        (method, path)
+        for path, methods in paths_of(app).items()
+        for method in methods - {"HEAD"}
+        if path.startswith("/owner")
+    }
+    listed = {("GET", path) for path in READING} | {("POST", path) for path in ACTING}
+    assert routes == RECORDED.keys() | listed
 
 
 def requested(client: TestClient, method: str, path: str) -> int:
