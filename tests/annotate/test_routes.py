@@ -51,6 +51,7 @@ STUDIO: dict[str, set[Role]] = {
         for page in (
             *("images", "systems", "question", "design", "people", "launch", "study.toml"),
             *("upload", "image/{name:path}", "rows.csv", "links.csv", "rehearsal/{path:path}"),
+            "preview",
         )
     },
     "/owner/accounts": {OWNER},

@@ -339,7 +339,7 @@ def test_the_proxys_header_names_the_account(app: FastAPI, database: Database) -
         assert browser.get("/owner/accounts", headers=ana).status_code == 403
         foreign = owner | {"Sec-Fetch-Site": "cross-site"}
         assert browser.post("/owner/accounts", headers=foreign).status_code == 403
-        assert browser.get("/owner/export/1/hp", headers=foreign).status_code == 403
+        assert browser.get("/owner/audit/1/csv", headers=foreign).status_code == 403
 
 
 @pytest.mark.parametrize(

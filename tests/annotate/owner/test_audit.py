@@ -65,7 +65,7 @@ READING = {
     )),
     *(f"/owner/draft/{{token}}/{page}" for page in (
         "images", "systems", "question", "design", "people", "launch", "study.toml",
-        "image/{name:path}", "rows.csv", "rehearsal/{path:path}",
+        "image/{name:path}", "rows.csv", "rehearsal/{path:path}", "preview",
     )),
 }  # fmt: skip
 """What the owner looks at, which is not recorded, or what was recorded when it was made."""
