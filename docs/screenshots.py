@@ -256,7 +256,8 @@ def picture_results(browser: Browser, folder: Path) -> None:
         page.goto(f"{address}/owner/")
         page.locator("[name=password]").fill(PASSWORD)
         press(page, "Enter")
-        page.get_by_role("link", name="Watch").first.click()
+        page.get_by_role("heading", name="Studies").wait_for()
+        page.goto(f"{address}/owner/study/1/watch")
         page.wait_for_load_state("networkidle")
         keep(page, "watch")
     with database.reading() as session:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import product
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +20,9 @@ from starlette.datastructures import Headers
 
 from hsfiq.annotate.cookies import COOKIE
 from hsfiq.annotate.security import is_same_origin
+from hsfiq.annotate.studio.recruiting import RECRUITING
+from hsfiq.annotate.studio.shell import Page as StudioPage
+from hsfiq.annotate.studio.watch import WATCH
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.db.engine import Database, open_database
 from tests.annotate.owner.studies_in_progress import log_in, set_owner
@@ -228,56 +230,60 @@ def test_a_view_has_no_other_keys(annotator: TestClient) -> None:
     }  # fmt: skip
 
 
-BOARD = "/owner/board"
-
-MALFORMED: list[Any] = [
-    {"data": []}, {"data": [], "fn_index": 999}, {"data": [], "fn_index": -1},
-    {"data": [], "fn_index": None}, {"data": [], "fn_index": True}, {"data": [], "fn_index": 0.5},
-    {"data": [], "fn_index": [0]}, {"data": {}, "fn_index": 0}, {"data": [1] * 40, "fn_index": 0},
-    {"fn_index": 0}, [], "x", None, 1,
+NO_ACTS = [
+    b"", b"{", b"\xff", b"[" * 50_000, b"[]", b"null", b'"x"', b"{}", b'{"act": null}',
+    b'{"act": ["note"]}', b'{"act": "no such act"}', b'{"act": "__class__"}',
 ]  # fmt: skip
 
-NOT_JSON = [b"", b"{", b"\xff", b"[" * 50_000, b'{"data": [1e999], "fn_index": 0}']
+VALUES = ["null", "{}", "[]", "1", "true", "1e999", "-1", "9" * 30, '"\\ud800"', '"x\\u0000"',
+          f'"{"x" * 400}"', '"p1"', '"open"', '"<b>"']  # fmt: skip
+"""What is sent for every value of an act, as JSON."""
 
-VALUES: list[Any] = [None, {}, [], 1, True, "\ud800", "x" * 400, "x\0"]
-
-DETAILS: list[Any] = [{}, "x", [1], {"name": 1}, {"name": {}}, {"name": "\ud800"}]
-
-SENT = [*((value, None) for value in VALUES), *product(("telltale-study", "\ud800"), DETAILS)]
-"""What is sent for every input of an event, and what is selected."""
+NAMES = ("to", "seen", "person", "about", "text", "note", "answer", "count", "again", "pay",
+         "answers", "reason", "message", "bonus", "field", "value", "q")  # fmt: skip
 
 
 @pytest.fixture
 def client(app: FastAPI, database: Database) -> TestClient:
-    """A browser that may see the dashboard; an error of the app is one of the test."""
+    """A browser that may see the studio; an error of the app is one of the test."""
     set_owner(database)
     browser = browser_of(app)
     assert log_in(browser).status_code == 303
     return browser
 
 
-def send(client: TestClient, body: bytes) -> int:
-    headers = {"Content-Type": "application/json"}
-    address = f"{BOARD}/gradio_api/run/predict"
-    return int(client.post(address, content=body, headers=headers).status_code)
-
-
-def test_what_is_no_event_is_refused(client: TestClient) -> None:
-    for body in (*(json.dumps(each).encode() for each in MALFORMED), *NOT_JSON):
-        assert send(client, body) == 422, body[:80]
+@pytest.mark.parametrize("page", ["", "study/1/watch", "study/1/recruiting", "study/1/history"])
+def test_what_is_no_act_is_refused(client: TestClient, page: str) -> None:
+    for body in NO_ACTS:
+        assert client.post(f"/owner/{page}", content=body).status_code == 422, body[:80]
 
 
 @pytest.mark.slow
-def test_no_value_of_an_event_is_an_error_of_the_server(
-    client: TestClient, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("page", [WATCH, RECRUITING], ids=["watch", "recruiting"])
+def test_no_value_of_an_act_is_an_error_of_the_server(
+    client: TestClient, page: StudioPage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for event in client.get(f"{BOARD}/config").json()["dependencies"]:
-        for value, details in SENT:
-            data = [value] * len(event["inputs"])
-            sent = {"data": data, "fn_index": event["id"], "event_data": details}
-            status = send(client, json.dumps(sent | {"session_hash": "s"}).encode())
-            assert status in (200, 422), sent
-    assert caplog.records == []
+    path = f"/owner/{page.path}".format(study_id=1)
+    for act in page.acts:
+        for value in VALUES:
+            given = ", ".join(f'"{name}": {value}' for name in NAMES)
+            body = f'{{"act": "{act}", {given}}}'.encode()
+            status = client.post(path, content=body).status_code
+            assert status in (200, 404, 409, 422), body
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("q=%00", "page=x", "page=" + "9" * 30, "sort=%3Cb%3E", "show=x", "person=%3Cb%3E"),
+        *("figures=2", "people=%2C%2C", "comments=-1"),
+    ],
+)
+def test_no_address_is_an_error_of_the_server(client: TestClient, query: str) -> None:
+    for page in ("watch", "recruiting", "history"):
+        status = client.get(f"/owner/study/1/{page}?{query}").status_code
+        assert status in (200, 404), page
 
 
 NOT_TRUSTWORTHY = "study.test"
