@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import BrowserContext, Page, expect
 
 from hsfiq.actors import Actor, Role
 from hsfiq.analysis.data.release import read_release
@@ -30,14 +32,17 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 from hsfiq.releases.export import export_releases
 from hsfiq.study.filters import Filters
+from tests.annotate.axe import faults
+from tests.annotate.conftest import running
 from tests.annotate.owner.studies_in_progress import (
+    PASSWORD,
     add_account,
     answer,
     log_in,
     newcomer,
     watched_study,
 )
-from tests.annotate.served_studies import Place, browser_of, make_study
+from tests.annotate.served_studies import Place, ReusedStudy, browser_of, make_study
 from tests.annotate.studio.shown_figures import english, figures_in, text_of
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -334,3 +339,62 @@ def test_who_may_not_read_sees_no_figures(owner: TestClient, watched: Database) 
         browser = browser_of(owner.app)
         log_in(browser, name=role)
         assert browser.get("/owner/study/1/watch?figures=1").status_code == status
+
+
+# In a browser.
+
+
+@pytest.fixture
+def page(context: BrowserContext, reused_watched: ReusedStudy, watched: Database) -> Iterator[Page]:
+    with running(reused_watched.server()) as server:
+        page = context.new_page()
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(f"{server.url}/owner/login")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Studies")).to_be_visible()
+        page.goto(f"{server.url}/owner/study/1/watch?person=p2&answer=p2.form_1.0")
+        yield page
+        page.close()
+
+
+def fits(page: Page) -> bool:
+    page.set_viewport_size({"width": 390, "height": 900})
+    return bool(page.evaluate("document.documentElement.scrollWidth <= 390"))
+
+
+@pytest.mark.browser
+def test_figures_open_are_accessible_and_fit(page: Page) -> None:
+    page.get_by_role("link", name="Show the figures").click()
+    figure = page.get_by_role("img", name="Seconds for a question")
+    expect(figure).to_be_visible()
+    sizes = [{"width": width, "height": 900} for width in (1440, 390)]
+    looks = [(size, scheme) for scheme in ("light", "dark") for size in sizes]
+    violations = list(faults(page, looks))
+    assert fits(page)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    lefts = page.evaluate(
+        "[...document.querySelectorAll('.figures text')].map((text) => text.getBBox().x)"
+    )
+    assert len(lefts) > 10
+    assert min(lefts) >= 0
+    page.get_by_role("link", name="Recruiting and messages").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Recruiting")
+    violations += faults(page, looks)
+    assert fits(page)
+    assert violations == [], "\n".join(violations)
+
+
+@pytest.mark.browser
+def test_links_are_made_and_somebody_is_paused_with_the_keyboard(page: Page) -> None:
+    page.get_by_role("link", name="Recruiting and messages").press("Enter")
+    page.get_by_label("New links").fill("2")
+    page.keyboard.press("Enter")
+    links = page.get_by_label("New links: copy them now")
+    expect(links).to_have_value(re.compile(r"person,link\np5,http://\S+\np6,http://\S+\n"))
+    page.get_by_role("button", name="Pause p1").press("Enter")
+    expect(page.get_by_role("button", name="Resume p1")).to_be_visible()
+    page.get_by_role("button", name="Undo").press("Enter")
+    expect(page.get_by_role("button", name="Pause p1")).to_be_visible()
+    page.get_by_role("button", name="Log out").press("Enter")
+    expect(page.get_by_label("Password")).to_be_visible()
