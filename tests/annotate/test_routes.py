@@ -39,9 +39,7 @@ STUDIO: dict[str, set[Role]] = {
     "/owner/study/{study_id}/results": {OWNER, ANALYST},
     "/owner/study/{study_id}/{table}.csv": {OWNER, ANALYST},
     "/owner/study/{study_id}/report/{job_id}/{path:path}": {OWNER, ANALYST},
-    "/owner/study/{study_id}/report.zip": {OWNER, ANALYST},
     "/owner/study/{study_id}/release/{file}": {OWNER, ANALYST},
-    "/owner/study/{study_id}/study.toml": {OWNER, ANALYST},
     "/owner/study/{study_id}/pay.csv": {OWNER},
     "/owner/study/{study_id}/recruiting": {OWNER, HELPER},
     "/owner/study/{study_id}/history": {OWNER},
@@ -51,7 +49,7 @@ STUDIO: dict[str, set[Role]] = {
         for page in (
             *("images", "systems", "question", "design", "people", "launch", "study.toml"),
             *("upload", "image/{name:path}", "rows.csv", "links.csv", "rehearsal/{path:path}"),
-            "preview",
+            *("preview", "texts/{tag}.json"),
         )
     },
     "/owner/accounts": {OWNER},

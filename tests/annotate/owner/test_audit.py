@@ -60,12 +60,12 @@ READING = {
     "/owner/link/{token}", "/owner/leaderboard/{study_id}", "/owner/upload",
     "/owner/image/{token}", "/owner/image/{token}/full", "/owner/files/{version}/{name}",
     *(f"/owner/study/{{study_id}}/{page}" for page in (
-        "watch", "results", "history", "recruiting", "setup", "study.toml", "report.zip",
+        "watch", "results", "history", "recruiting", "setup",
         "report/{job_id}/{path:path}", "release/{file}", "pay.csv",
     )),
     *(f"/owner/draft/{{token}}/{page}" for page in (
         "images", "systems", "question", "design", "people", "launch", "study.toml",
-        "image/{name:path}", "rows.csv", "rehearsal/{path:path}", "preview",
+        "image/{name:path}", "rows.csv", "rehearsal/{path:path}", "preview", "texts/{tag}.json",
     )),
 }  # fmt: skip
 """What the owner looks at, which is not recorded, or what was recorded when it was made."""
