@@ -621,7 +621,7 @@ def retrievers_card(t: Translate, session: Session, study: Study, now: datetime)
     if not answers:
         return Card(name, empty=t("No retriever has been asked yet"))
     lines = tuple(retriever_line(t, retriever, own) for retriever, own in sorted(answers.items()))
-    notes = (t(LATE, n=f"{TURN_TIMEOUT:g}"), t(MEDIAN))
+    notes: tuple[str, ...] = (t(LATE, n=f"{TURN_TIMEOUT:g}"), t(MEDIAN))
     notes += (t(OF_ARENAS),) if KINDS[study.kind].n_live > 1 else ()
     return Card(name, lines, notes, (("passed", t("in time")), ("failed", t("late or missing"))))
 

@@ -89,7 +89,7 @@ class Desk:
     def may(self, permission: str) -> bool:
         return self.user.may(Permission(permission))
 
-    def t(self, text: str, **values: object) -> str:
+    def t(self, text: str, /, **values: object) -> str:
         """A text in the owner's language; `values` replace its names in braces."""
         shown = text if self.language == "en" else translations(self.language).get(text, text)
         return shown.format_map(values) if values else shown

@@ -25,9 +25,7 @@ from hsfiq.cli.common import (
 )
 from hsfiq.errors import UnreadableInput
 
-app = typer.Typer(
-    help="Who may log in to the studio, and with which role.", no_args_is_help=True
-)
+app = typer.Typer(help="Who may log in to the studio, and with which role.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]
 RoleOption = Annotated[

@@ -31,9 +31,8 @@ from tests.prolific_server import TOKEN, prolific_server
 from tests.studies import NOW, Seat, draw, make_queries, small_study
 
 READING = {
-    "account list", "audit list", "db check", "db current", "doctor", "draft list", "draft rehearse",
-    "draft show", "images warm",
-    "participant list",
+    "account list", "audit list", "db check", "db current", "doctor",
+    "draft list", "draft rehearse", "draft show", "images warm", "participant list",
     "release list", "serve", "show", "study hit", "study jobs", "study list", "study status",
     "study texts",
 }  # fmt: skip
