@@ -63,7 +63,7 @@ NEEDS = "needs the analysis extra: pip install 'hsfiq[analysis]'"
 class Translate(Protocol):
     """A text in the owner's language; `values` replace its names in braces."""
 
-    def __call__(self, text: str, /, **values: object) -> str: ...
+    def __call__(self, text: str, **values: object) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -621,8 +621,8 @@ def retrievers_card(t: Translate, session: Session, study: Study, now: datetime)
     if not answers:
         return Card(name, empty=t("No retriever has been asked yet"))
     lines = tuple(retriever_line(t, retriever, own) for retriever, own in sorted(answers.items()))
-    notes: tuple[str, ...] = (t(LATE, n=f"{TURN_TIMEOUT:g}"), t(MEDIAN))
-    notes += (t(OF_ARENAS),) if KINDS[study.kind].n_live > 1 else ()
+    of_arenas = (t(OF_ARENAS),) if KINDS[study.kind].n_live > 1 else ()
+    notes = (t(LATE, n=f"{TURN_TIMEOUT:g}"), t(MEDIAN), *of_arenas)
     return Card(name, lines, notes, (("passed", t("in time")), ("failed", t("late or missing"))))
 
 

@@ -13,7 +13,7 @@ from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 
 
-def english(text: str, /, **values: object) -> str:
+def english(text: str, **values: object) -> str:
     return text.format_map(values) if values else text
 
 

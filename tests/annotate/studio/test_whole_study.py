@@ -192,7 +192,10 @@ def watch_and_close(owner: Owner) -> None:
     owner.keep("watch")
     page.get_by_role("link", name="p1", exact=True).first.click()
     owner.keep("person")
-    page.locator("form.decide button[type=submit], form.decide .primary").last.click()
+    # They answered in no time and failed a check, so the page proposes to reject them.
+    page.locator('input[name="pay"][value="approve"]').check(force=True)
+    page.locator('input[name="answers"][value="count"]').check(force=True)
+    page.locator("#do").click()
     expect(page.locator("#said")).to_contain_text("Undo")
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name=re.compile(r"Pay \d+ people")).click()
