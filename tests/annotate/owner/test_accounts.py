@@ -184,8 +184,9 @@ def test_a_preview_ends_with_its_account(
     assert analyst.post("/preview/consent", json={"agrees": True}).status_code == 200
     with statements_of(database) as statements:
         assert analyst.get("/preview/image/x").status_code == 404
-    (asked,) = [statement for statement in statements if "accounts" in statement]
-    assert re.search(r"FROM accounts\s+WHERE accounts\.id = ", asked)
+    asked = [statement for statement in statements if "accounts" in statement]
+    assert asked
+    assert all(re.search(r"FROM accounts\s+WHERE accounts\.id = ", each) for each in asked)
     with database.writing() as session:
         if is_disabled:
             disable(session, "ana")
