@@ -88,6 +88,19 @@ def newest_entries(
     return session.scalars(newest.limit(limit).offset(skipped)).all()
 
 
+def last_time(session: Session, action: Action, study: str | None = None) -> datetime | None:
+    """When something was done last; of a study, if one is named."""
+    times = select(func.max(AuditEntry.at)).where(AuditEntry.action == action)
+    return session.scalar(times if study is None else times.where(AuditEntry.study == study))
+
+
+def last_actor(session: Session, action: Action, study: str) -> str | None:
+    """Who did something to a study last."""
+    done = AuditEntry.action == action, AuditEntry.study == study
+    actors = select(AuditEntry.actor).where(*done).order_by(AuditEntry.id.desc())
+    return session.scalar(actors.limit(1))
+
+
 def count_entries(session: Session, selection: Selection) -> int:
     return session.scalar(select(func.count()).select_from(selection.query().subquery())) or 0
 

@@ -63,7 +63,7 @@ NEEDS = "needs the analysis extra: pip install 'hsfiq[analysis]'"
 class Translate(Protocol):
     """A text in the owner's language; `values` replace its names in braces."""
 
-    def __call__(self, text: str, **values: object) -> str: ...
+    def __call__(self, text: str, /, **values: object) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.studio.learning import JOB_ACTS, jobs_view
 from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
-from hsfiq.audit import record
+from hsfiq.audit import last_time, record
 from hsfiq.collect.progress import progress_of
 from hsfiq.collect.studies import find_study, list_studies
 from hsfiq.db.source_tables import Dataset, Image, Login
 from hsfiq.db.studio_tables import Draft, DraftChange, Job
-from hsfiq.db.tables import AuditEntry, Pair, RetrievedImage, RetrievedSet, Study
+from hsfiq.db.tables import Pair, RetrievedImage, RetrievedSet, Study
 from hsfiq.drafts import (
     Content,
     create_draft,
@@ -162,7 +162,6 @@ def installation_of(session: Session, desk: Desk) -> Installation:
     home = uploads_home(desk.database)
     place = next((each for each in (home, *home.parents) if each.is_dir()), Path("/"))
     usage = shutil.disk_usage(place)
-    backups = select(AuditEntry.at).where(AuditEntry.action == Action.DB_BACKUP)
     valid = select(Login.account_id).where(Login.expires_at > datetime.now(UTC)).distinct()
     users = (user_with_id(session, key) for key in session.scalars(valid))
     address = str(desk.request.base_url)
@@ -171,7 +170,7 @@ def installation_of(session: Session, desk: Desk) -> Installation:
         is_local=is_local(address),
         free=usage.free / 1e9,
         total=usage.total / 1e9,
-        backup=session.scalar(backups.order_by(AuditEntry.at.desc()).limit(1)),
+        backup=last_time(session, Action.DB_BACKUP),
         people=[f"{user.name} ({user.role})" for user in users if user is not None],
     )
 

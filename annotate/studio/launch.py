@@ -7,16 +7,14 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
-from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.studio.question import preview_address
 from hsfiq.annotate.studio.setup import Setup, State, Step, Summary, setup_of
 from hsfiq.annotate.studio.shell import Said, Studio, desk_of, file_response
+from hsfiq.audit import last_actor, last_time
 from hsfiq.db.studio_tables import Job
-from hsfiq.db.tables import AuditEntry
 from hsfiq.drafts import trial_of
 from hsfiq.errors import Refused
 from hsfiq.jobs import FOLDER, add_job, ask_to_stop, job_folder, jobs_of, progress_of
@@ -97,7 +95,8 @@ def summary(setup: Setup) -> Summary:
 def view(setup: Setup, others: Sequence[Step]) -> Mapping[str, object]:
     with setup.desk.database.reading() as session:
         jobs = jobs_of(session, draft_id=setup.draft.id)
-        walked = last_walk(session, setup.draft.name)
+        walked = last_actor(session, Action.STUDY_PREVIEW, setup.draft.name)
+        walked_at = last_time(session, Action.STUDY_PREVIEW, setup.draft.name)
     rehearsal, launch = latest(jobs, REHEARSAL), latest(jobs, LAUNCH)
     checks = [] if setup.is_fixed else checks_of(setup, others)
     folder = None if rehearsal is None else job_folder(setup.desk.database, rehearsal.id)
@@ -111,15 +110,9 @@ def view(setup: Setup, others: Sequence[Step]) -> Mapping[str, object]:
         "is_launching": is_active(launch),
         "is_busy": is_active(launch) or is_active(rehearsal),
         "walked": walked,
+        "walked_at": walked_at,
         "walk": preview_address(setup, walk=True),
     }
-
-
-def last_walk(session: Session, study: str) -> AuditEntry | None:
-    """Who walked through the study last."""
-    walks = AuditEntry.action == Action.STUDY_PREVIEW, AuditEntry.study == study
-    newest = select(AuditEntry).where(*walks).order_by(AuditEntry.id.desc())
-    return session.scalar(newest.limit(1))
 
 
 def latest(jobs: Sequence[Job], kind: str) -> Job | None:

@@ -24,7 +24,7 @@ from hsfiq.annotate.owner.study_pages import study_of
 from hsfiq.annotate.studio.decisions import ACTS, decision_of, rule_of
 from hsfiq.annotate.studio.figures import figures_view
 from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
-from hsfiq.audit import Selection, count_entries, newest_entries, record
+from hsfiq.audit import Selection, count_entries, last_time, newest_entries, record
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.owner import STUDY_ACTIONS, OwnerAction, perform, prepare
 from hsfiq.collect.participant_row import StudyRow
@@ -70,7 +70,7 @@ from hsfiq.collect.review import (
 from hsfiq.collect.stages import answers_at_end as at_end_of
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import SearchFeedback, SearchTurn
-from hsfiq.db.tables import AuditEntry, Form, Participant, Payment, Question, Study
+from hsfiq.db.tables import Form, Participant, Payment, Question, Study
 from hsfiq.errors import Refused, Unavailable
 from hsfiq.ids import question_id
 from hsfiq.kinds import KINDS
@@ -231,7 +231,7 @@ def view(desk: Desk) -> Mapping[str, object]:
             "states": STATES,
             "figures": known.figures,
             "progress": progress_of(session, study),
-            "opened_at": opened_at(session, study),
+            "opened_at": last_time(session, Action.STUDY_OPEN, study.name),
             "paid": paid(session, study),
             "hours": hours(known.figures, study, now),
             "pace": pace(known.figures, now),
@@ -256,13 +256,6 @@ def rows_of(session: Session, study: Study, keys: Sequence[int], now: datetime) 
     progress = dict(zip(sorted(keys), participants_of(session, study, keys), strict=True))
     states = states_of(session, study, now, keys)
     return [(key, progress[key], states[key]) for key in keys]
-
-
-def opened_at(session: Session, study: Study) -> datetime | None:
-    opened = select(func.max(AuditEntry.at)).where(
-        AuditEntry.study == study.name, AuditEntry.action == Action.STUDY_OPEN
-    )
-    return session.scalar(opened)
 
 
 def paid(session: Session, study: Study) -> Sequence[Any]:

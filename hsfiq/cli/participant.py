@@ -54,7 +54,7 @@ def allow(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let only people with these ids enrol; repeat it to add more.
+    """Let only people with these ids enrol, also later ones.
 
     Enrolled participants are unaffected.
     """
@@ -177,7 +177,7 @@ for _command, _action, _help in (
         "exclude",
         "Exclude a participant's answers from releases.\n\nTheir questions are reassigned.",
     ),
-    ("pause", "pause", "Take no answers from a participant until they are resumed."),
+    ("pause", "pause", "Take no answers from a participant for now."),
     ("resume", "resume", "Let a paused participant continue."),
     (
         "returned",
@@ -205,7 +205,7 @@ def note(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a note about a participant or an answer, list or delete the notes."""
+    """Write, list or delete notes about people and answers."""
     from hsfiq.actors import command_line
     from hsfiq.collect.review import add_note, delete_note, notes_about
 

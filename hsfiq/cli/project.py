@@ -506,7 +506,7 @@ def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOpti
     print_result({"drafts": rows}, table_text(columns, cells) or "no draft", as_json=as_json)
 
 
-@draft_app.command(epilog="Example: hsfiq draft show 0123456789abcdef > study.toml")
+@draft_app.command(epilog="Example: hsfiq draft show 0123456789abcdef")
 def show(ctx: typer.Context, draft: DraftArgument, database: DatabaseOption = None) -> None:
     """Print the study.toml of a draft."""
     from hsfiq.drafts import toml_of
@@ -522,7 +522,7 @@ def draw(
     opens: Annotated[bool, typer.Option("--open", help="Also open the study.")] = False,
     database: DatabaseOption = None,
 ) -> None:
-    """Import the images, queries and lists of a draft, and draw its study."""
+    """Import what a draft holds, and draw its study."""
     from hsfiq.actors import command_line
     from hsfiq.cli.study import open_draft
     from hsfiq.drafts import draw as draw_study
@@ -547,7 +547,7 @@ def rehearse_draft(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let simulated annotators answer a copy of a draft's study, as `hsfiq rehearse` does."""
+    """Let simulated annotators answer a copy of a draft."""
     from hsfiq.drafts import complete, with_material
 
     opened, found = chosen_draft(ctx, database, draft)

@@ -76,7 +76,7 @@ def unblind(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show results by system in the browser before the study is closed.
+    """Show results by system before the study is closed.
 
     It is recorded, and nobody can undo it.
     """
@@ -360,7 +360,7 @@ def share(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a link to the newest report that the server has computed of a study.
+    """Make or revoke a link to the newest report.
 
     Whoever has the link can read the report without an account. It is printed only once.
     """
@@ -391,7 +391,7 @@ def jobs(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the jobs that owners have started in the browser; the server runs one at a time."""
+    """List, stop or repeat the jobs of the server."""
     from hsfiq.jobs import ask_to_stop, jobs_of, try_again
 
     opened = open_chosen(ctx, database, create=False)

@@ -294,7 +294,7 @@ SAMPLE_ANSWERS = 600
 
 @app.command(epilog="Example: hsfiq study sample")
 def sample(ctx: typer.Context, database: DatabaseOption = None) -> None:
-    """Add a closed study of drawn garments with simulated answers, to look around."""
+    """Add a closed study with simulated answers, to try."""
     with requires("annotate"):
         from hsfiq.demo.study import NAME, make_answered_study
     from hsfiq.collect.studies import find_study

@@ -144,4 +144,5 @@ def note_frames(page: Page) -> None:
 
 def wait_until_at_rest(page: Page) -> None:
     """Wait until the page has asked for no frame for a second."""
-    page.wait_for_function(IS_AT_REST, polling=100)
+    while not page.evaluate(IS_AT_REST):  # the page's policy allows no function from a text
+        page.wait_for_timeout(100)

@@ -77,7 +77,7 @@ def database(project: Path) -> Iterator[Database]:
 
 
 def serve_once(folder: Path) -> list[str]:
-    """What `hsfiq serve` prints once it serves, up to the line about the dashboard."""
+    """What `hsfiq serve` prints once it serves, up to the line about the studio."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -87,7 +87,7 @@ def serve_once(folder: Path) -> list[str]:
         lines = []
         for line in server.stderr:
             lines.append(line.rstrip())
-            if line.startswith("the dashboard"):
+            if line.startswith("the studio"):
                 break
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz") as reply:
             assert reply.status == 200

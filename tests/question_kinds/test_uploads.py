@@ -307,11 +307,15 @@ def test_nobody_else_sees_a_picture(page: SearchPage, catalogue: Catalogue, stud
         with catalogue.database.reading() as session:
             row = session.scalars(select(SearchUpload)).one()
             name = outside_id(session.get_one(Question, row.question_id))
-        owners = [f"/owner/{path}?study={study}&name={name}" for path in ("upload", "question")]
+            person, key = name.partition(".")[0], catalogue.study(session, study).id
+        owners = [
+            f"/owner/upload?study={study}&name={name}",
+            f"/owner/study/{key}/watch?person={person}&answer={name}",
+        ]
         assert other.http.get(owners[0]).headers["content-type"] != "image/jpeg"
         other.http.post("/owner/login", data={"password": PASSWORD})
         assert other.http.get(owners[0]).content == picture_of(page)
-        assert f'src="upload?study={study}&amp;name={name}"' in other.http.get(owners[1]).text
+        assert f"upload?study={study}&amp;name={name}" in other.http.get(owners[1]).text
         assert other.http.get(f"{owners[0]}0").status_code == 404
 
 

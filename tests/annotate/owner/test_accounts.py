@@ -429,7 +429,7 @@ def enter(context: BrowserContext, server: ThreadServer, role: Role) -> Page:
     for field in ("Password", "The same again"):
         page.get_by_label(field).fill(PASSWORD)
     page.keyboard.press("Enter")
-    expect(page.locator(".tile").first).to_contain_text("Answered")
+    expect(page.get_by_role("heading", name="Studies")).to_be_visible()
     expect(page.locator("div.who > p")).to_contain_text(f"kim {role}")
     return page
 

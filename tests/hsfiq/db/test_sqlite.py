@@ -100,5 +100,5 @@ def test_a_folder_that_exists_keeps_its_mode(tmp_path: Path) -> None:
     make_folder_private(tmp_path / "cache" / "new")
     (tmp_path / "old").mkdir()
     make_folder_private(tmp_path / "old")
-    assert modes_in(tmp_path) == {"cache": "755", "old": "755"}
+    assert modes_in(tmp_path) == {"cache": "700", "old": "755"}
     assert modes_in(tmp_path / "cache") == {"new": "700"}
