@@ -430,47 +430,15 @@ def enter(context: BrowserContext, server: ThreadServer, role: Role) -> Page:
         page.get_by_label(field).fill(PASSWORD)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Studies")).to_be_visible()
-    expect(page.locator("div.who > p")).to_contain_text(f"kim {role}")
-    return page
-
-
-PARTS = ("#question", "#participant", "#person-pause", "#person-resume", "#person-exclude",
-         "#study-open", "#study-pause", "#study-close")  # fmt: skip
-
-
-def expect_parts(page: Page, *parts: str) -> None:
-    """Wait until exactly these parts are visible."""
-    visible = page.locator(", ".join(PARTS)).filter(visible=True)
-    expect(visible).to_have_count(len(parts))
-    assert set(visible.evaluate_all("all => all.map(({ id }) => `#${id}`)")) == set(parts)
-
-
-@pytest.mark.browser
-def test_a_helper_has_the_buttons_of_recruiting_alone(
-    context: BrowserContext, server: ThreadServer
-) -> None:
-    page = enter(context, server, Role.HELPER)
-    expect_parts(
-        page, "#participant", "#person-pause", "#person-resume", "#study-open", "#study-pause"
-    )
-    page.get_by_role("link", name="Invitations").click()
-    page.get_by_label("How many").fill("2")
-    page.get_by_role("button", name="Make links").click()
-    expect(page.locator("textarea")).to_have_value(re.compile("/start/"))
+    expect(page.get_by_role("banner")).to_contain_text("kim")
     assert list(faults(page)) == []
-
-
-@pytest.mark.browser
-def test_analyst_has_answers_and_no_buttons(context: BrowserContext, server: ThreadServer) -> None:
-    page = enter(context, server, Role.ANALYST)
-    expect(page.get_by_role("link", name="Scores (hs) .zip")).to_be_visible()
-    expect_parts(page, "#question")
+    return page
 
 
 @pytest.mark.browser
 def test_owner_invites_on_page_of_accounts(context: BrowserContext, server: ThreadServer) -> None:
     page = enter(context, server, Role.OWNER)
-    page.get_by_role("link", name="Accounts").click()
+    page.get_by_role("link", name="People and roles").click()
     page.get_by_label("Name", exact=True).fill("lee")
     page.get_by_role("button", name="Make a link").click()
     expect(page.get_by_role("heading", name="Link for lee")).to_be_visible()
