@@ -329,7 +329,8 @@ def between_groups_p(
             [values[part.astype(np.intp)].sum(axis=axis) for values in (residuals, counted)]
             for part in dealt
         )
-        return np.asarray(sum(own**2 / n for own, n in sums) / counted.sum())
+        # Dealings that are equal but for the order of their sums have to count as equal.
+        return np.asarray(np.round(sum(own**2 / n for own, n in sums) / counted.sum(), 12))
 
     test = stats.permutation_test(
         parts,

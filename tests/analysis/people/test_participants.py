@@ -11,7 +11,7 @@ from statistics import mean, median
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hsfiq.analysis.data.release import Release
@@ -294,6 +294,7 @@ def slow_variance(people: list[tuple[float, int]], groups: list[list[int]]) -> f
         max_size=8,
     )
 )
+@example([(0, 1), (2, 2), (0, 1), (0, 1), (3, 4), (5, 5), (0, 1)])
 def test_p_of_groups_is_the_share_of_all_dealings(people: list[tuple[float, int]]) -> None:
     everybody = set(range(len(people)))
     dealings = [
