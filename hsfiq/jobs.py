@@ -258,8 +258,8 @@ class Worker:
                     is_tidy = True
                 job = self.next_job()
                 if job is not None:
-                    self.run_job(job)
                     is_tidy = False
+                    self.run_or_fail(job)
             except Refused as error:  # the database is away: later
                 logger.warning("jobs: %s", error)
                 self.ended.wait(ALIVE_SECONDS)
@@ -298,6 +298,12 @@ class Worker:
             if folder.name not in known and time() - folder.stat().st_mtime > LOST.seconds:
                 rmtree(folder, ignore_errors=True)
 
+    def run_or_fail(self, job: Job) -> None:
+        try:
+            self.run_job(job)
+        except OSError as error:  # a full disk, or a folder that cannot be written
+            self.update(job.id, state="failed", result=str(error))
+
     def run_job(self, job: Job) -> None:
         folder = job_folder(self.database, job.id)
         folder.mkdir(parents=True, exist_ok=True)
@@ -335,12 +341,15 @@ class Worker:
                 if self.ended.is_set():
                     end(process)
                     return "interrupted"
-                if self.is_stopped(job.id):
-                    end(process)
-                    return "stopped"
-                if monotonic() - heard > ALIVE_SECONDS:
-                    heard = monotonic()
-                    self.update(job.id, alive_at=datetime.now(UTC))
+                try:
+                    if self.is_stopped(job.id):
+                        end(process)
+                        return "stopped"
+                    if monotonic() - heard > ALIVE_SECONDS:
+                        heard = monotonic()
+                        self.update(job.id, alive_at=datetime.now(UTC))
+                except Refused as error:  # the database is away; the command goes on
+                    logger.warning("jobs: %s", error)
 
     def environment(self, job: Job, folder: Path) -> Mapping[str, str]:
         """The address of the database is in no argument, which other users of the machine see."""

@@ -33,6 +33,11 @@ def study_of(session: Session, study_id: int) -> Study:
     return study
 
 
+def number_in(text: str) -> int:
+    """The number of a study in an address; 0, which no study has, if it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
 # Personal links, which are shown once.
 
 MOST_AT_ONCE = 500

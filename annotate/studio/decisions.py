@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.study_pages import study_of
+from hsfiq.annotate.owner.study_pages import number_in, study_of
 from hsfiq.annotate.studio.shell import Act, Desk, Said, Studio, desk_of
 from hsfiq.audit import record
 from hsfiq.collect.owner import applied_rules, apply_rule, left_out_by, undo_rule
@@ -65,8 +65,7 @@ def money(cents: int, currency: str) -> str:
 
 
 def study_at(desk: Desk, session: Session) -> Study:
-    number = desk.place["study_id"]
-    return study_of(session, int(number) if number.isascii() and number.isdigit() else 0)
+    return study_of(session, number_in(desk.place["study_id"]))
 
 
 def reward_of(session: Session, study: Study) -> tuple[int, str] | None:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.owner.study_pages import study_of
+from hsfiq.annotate.owner.study_pages import number_in, study_of
 from hsfiq.annotate.studio.shell import Act, Desk, Said
 from hsfiq.collect.review import hides_results
 from hsfiq.db.engine import Database
@@ -253,7 +253,7 @@ def scoring(release: str, checkpoint: str, name: str, images: Sequence[str]) -> 
 
 def learn(desk: Desk, kind: str, about: str, commands: Commands) -> Said:
     with desk.database.writing() as session:
-        study = study_of(session, int(desk.place["study_id"]))
+        study = study_of(session, number_in(desk.place["study_id"]))
         wanted = desk.text("release")
         found = [each for each in releases_of(session, desk, study) if each.folder.name == wanted]
         if not found or not can_learn_from(study, found[0]):

@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.study_pages import study_of
+from hsfiq.annotate.owner.study_pages import number_in, study_of
 from hsfiq.annotate.studio.decisions import ACTS, decision_of, rule_of
 from hsfiq.annotate.studio.figures import figures_view
 from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
@@ -206,8 +206,7 @@ class View:
 
 
 def study_at(desk: Desk, session: Session) -> Study:
-    number = desk.place["study_id"]
-    return study_of(session, int(number) if number.isascii() and number.isdigit() else 0)
+    return study_of(session, number_in(desk.place["study_id"]))
 
 
 def view(desk: Desk) -> Mapping[str, object]:

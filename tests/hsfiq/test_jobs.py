@@ -18,7 +18,7 @@ import pytest
 from hsfiq.actors import OWNER, command_line
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.studio_tables import Job
-from hsfiq.errors import Refused
+from hsfiq.errors import Refused, Unavailable
 from hsfiq.jobs import (
     JobProgress,
     Worker,
@@ -270,3 +270,32 @@ def test_the_newest_jobs_are_first(database: Database) -> None:
     with database.reading() as session:
         assert [job.kind for job in jobs_of(session)] == ["b", "a"]
         assert jobs_of(session, study_id=5) == []
+
+
+def test_a_job_whose_folder_cannot_be_written_fails_and_the_next_one_runs(
+    database: Database,
+) -> None:
+    first, second = queue(database, SHORT, kind="a"), queue(database, SHORT, kind="b")
+    folder = job_folder(database, first)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("no folder")
+    with job_worker(database):
+        wait_for(lambda: stored(database, second).state == "done")
+    failed = stored(database, first)
+    assert (failed.state, "File exists" in (failed.result or "")) == ("failed", True)
+
+
+def test_a_job_goes_on_while_the_database_is_away(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = iter([Unavailable("the database is away")])
+
+    def is_stopped(_worker: Worker, _job: int) -> bool:
+        for error in asked:
+            raise error
+        return False
+
+    monkeypatch.setattr(Worker, "is_stopped", is_stopped)
+    number = queue(database, SHORT)
+    assert run_next(database).state == "done"
+    assert stored(database, number).result

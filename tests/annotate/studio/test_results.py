@@ -488,3 +488,11 @@ def test_every_text_is_translated() -> None:
             texts |= set(pair)
     known = translations("ko")
     assert {text for text in texts if text and text not in known} == set()
+
+
+@pytest.mark.parametrize("name", ["learn", "compute", "make", "share", "verify"])
+@pytest.mark.parametrize("study", ["abc", "99999999999", "-1"])
+def test_acts_on_a_study_that_is_not_there_are_refused(
+    results: StudioClient, study: str, name: str
+) -> None:
+    assert results.act(f"study/{study}/results", name).status_code == 422
