@@ -1,4 +1,4 @@
-"""Gradio's server mode, of which the app is: its pages have their own HTML and scripts."""
+"""The app in Gradio's server mode: its pages have their own HTML and scripts."""
 
 from __future__ import annotations
 

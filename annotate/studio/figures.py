@@ -100,7 +100,7 @@ PAUSE = 4
 
 @dataclass(slots=True)
 class Latest:
-    """What was computed last; whoever computes it holds the lock."""
+    """What was computed last; the lock is held while it is computed."""
 
     lock: Lock = field(default_factory=Lock)
     cards: Sequence[Card] = ()

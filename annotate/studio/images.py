@@ -161,7 +161,7 @@ def rows_to_look_at(setup: Setup, table: QueryTable) -> Sequence[LookRow]:
 
 
 def ids_of(setup: Setup, table: QueryTable) -> set[str]:
-    """The ids of the rows, also of those that are repaired."""
+    """The ids of all rows, including repaired ones."""
     repairs = setup.draft.content.repairs.values()
     ids = {str(row.value.get("query_id", "")).strip() for row in table.rows}
     return ids | {repair["query_id"] for repair in repairs if "query_id" in repair}

@@ -74,7 +74,7 @@ CHANGES = {"pause": ("open", "paused"), "open": ("paused", "open")}
 
 
 def set_status(desk: Desk) -> Said:
-    """Pause or resume the study; whoever manages it opens and closes it on other pages."""
+    """Pause or resume the study; owners open and close it on other pages."""
     to = desk.text("to")
     if to not in CHANGES:
         raise Refused("here, a study is paused and resumed only")

@@ -140,7 +140,7 @@ def named_columns(options: Sequence[str]) -> dict[str, str]:
 
 
 def mapped_rows(path: Path, columns: Mapping[str, str]) -> list[Place]:
-    """The rows of a table with our columns, of which `columns` has the names in the file.
+    """The rows of a table with our columns; `columns` has their names in the file.
 
     Without a column of ids, the rows are numbered: q01, q02, ...
     """

@@ -268,7 +268,7 @@ def test_a_commented_answer_is_done_and_to_do_again(
     assert flagged in owner.get(PATH).text
     reply = act("review", answer="p2.form_1.0").json()
     assert flagged not in reply["page"]
-    assert "1, of which 1 are done" in reply["page"]
+    assert "1 of 1 done" in reply["page"]
     assert flagged in owner.get(f"{PATH}?done=1").text
     assert act("review", answer="p2.form_1.0").status_code == 200  # from another tab
     owner.post(PATH, json=reply["undo"])
