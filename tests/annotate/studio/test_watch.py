@@ -418,13 +418,13 @@ def test_what_was_read_of_a_large_study_is_shown_until_it_is_read_again(
 ) -> None:
     monkeypatch.setattr(watch, "MOST_ANSWERS", 1)
     watch.KEPT.clear()
-    assert "1, of which 0 are done" in owner.get(PATH).text
+    assert "0 of 1 done" in owner.get(PATH).text
     with watched.writing() as session:
         session.execute(update(StoredResponse).values(reason="a comment"))
-    assert "1, of which 0 are done" in owner.get(PATH).text
+    assert "0 of 1 done" in owner.get(PATH).text
     (kept,) = watch.KEPT[watched].values()
     kept.read(watched, 1)
-    assert "16, of which 0 are done" in owner.get(PATH).text
+    assert "0 of 16 done" in owner.get(PATH).text
     watch.KEPT.clear()
 
 
