@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from hashlib import sha256
+from itertools import chain
 from math import isfinite
 from pathlib import Path
-from shutil import copyfile
+from shutil import copyfile, rmtree
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
@@ -235,10 +236,10 @@ class Snapshot:
         return str(self.content.value("study.title")) or self.name
 
 
-def create_draft(session: Session, actor: Actor, content: Content) -> Draft:
+def create_draft(session: Session, actor: Actor, content: Content, token: str = "") -> Draft:
     now = datetime.now(UTC)
     draft = Draft(
-        token=secrets.token_hex(8),
+        token=token or secrets.token_hex(8),
         content=stored_content(content),
         revision=1,
         created_by=actor.name,
@@ -270,15 +271,40 @@ def draft_of_study(session: Session, study: Study, actor: Actor) -> Draft:
     """The draft that a study was drawn from; of a study from a file, a new one with its config."""
     draft = session.scalar(select(Draft).where(Draft.study_id == study.id))
     if draft is None:
-        config = config_of(study)
-        content = content_of(config).model_copy(update={"dataset": config.queries.dataset})
-        stated = {PLAN: {}, OVERLAP: config.design.annotators_per_query}
-        for key, value in stated.items():  # nothing follows from other choices
-            content = content.with_value(key, content.value(key, value))
-        draft = create_draft(session, actor, content)
+        draft = create_draft(session, actor, content_of_study(study))
         draft.study_id = study.id
         session.flush()
     return draft
+
+
+def content_of_study(study: Study) -> Content:
+    config = config_of(study)
+    content = content_of(config).model_copy(update={"dataset": config.queries.dataset})
+    stated = {PLAN: {}, OVERLAP: config.design.annotators_per_query}
+    for key, value in stated.items():  # nothing follows from other choices
+        content = content.with_value(key, content.value(key, value))
+    return content
+
+
+def copy_study(database: Database, actor: Actor, name: str, word: str = "copy") -> Draft:
+    """A new draft like a study, without people and later places; `word` is added to its title."""
+    token = secrets.token_hex(8)
+    with database.reading() as session:
+        study = find_study(session, name)
+        if study is None or study.source_sha256:
+            raise Refused(f"there is no study {name[:80]!r} that was made here")
+        content, title = content_of_study(study), f"{study.title} ({word})"
+        source = session.scalar(select(Draft).where(Draft.study_id == study.id))
+        if source is not None:
+            now = {"config": content.config, "texts": content.texts}
+            entered = Content.model_validate(source.content)
+            content = entered.model_copy(update=now).with_value(PEOPLE, entered.value(PEOPLE, None))
+            copy_files(content, draft_folder(database, source.token), draft_folder(database, token))
+    with database.writing() as session:
+        new = free_name(session, name)
+        names = {"study.name": new, "study.title": title, "queries.dataset": content.dataset or new}
+        content = content.with_values(names | {"recruitment.platform_study_id": None})
+        return create_draft(session, actor, content, token)
 
 
 def list_drafts(session: Session) -> Sequence[Draft]:
@@ -648,16 +674,17 @@ def image_root(content: Content, folder: Path) -> Path:
     if not root.exists():
         with temporary_folder_beside(root) as draft, suppress(FileExistsError):
             for source in sources:
-                link_images(folder / IMAGES / source, draft)
+                link_files(image_files(folder / IMAGES / source), folder / IMAGES / source, draft)
             draft.rename(root)
     return root
 
 
-def link_images(source: Path, folder: Path) -> None:
-    for image in image_files(source):
-        place = folder / image.relative_to(source)
+def link_files(files: Iterable[Path], source: Path, folder: Path) -> None:
+    """Give a folder these files of another one, under the same names."""
+    for file in files:
+        place = folder / file.relative_to(source)
         make_folder_private(place.parent)
-        link(image, place)
+        link(file, place)
 
 
 def link(file: Path, place: Path) -> None:
@@ -667,6 +694,18 @@ def link(file: Path, place: Path) -> None:
         place.hardlink_to(file)
     except OSError:  # a disk without hard links
         copyfile(file, place)
+
+
+def copy_files(content: Content, source: Path, folder: Path) -> None:
+    """Give a draft the files of another one; `Refused` if one is missing, or there is no space."""
+    images = (image_files(source / IMAGES / file.source) for file in content.of_role("images"))
+    tables = [path_of(each, source) for each in content.files if each.role in ("queries", "lists")]
+    try:
+        link_files(chain(*images, tables), source, folder)
+    except OSError as error:
+        rmtree(folder, ignore_errors=True)
+        name = Path(error.filename or source).name
+        raise Refused(f"{name} cannot be copied ({error.strerror})") from error
 
 
 def images_of(content: Content, folder: Path) -> OwnImages | None:

@@ -27,11 +27,13 @@ from hsfiq.db.studio_tables import Draft, DraftChange, Job
 from hsfiq.db.tables import Pair, RetrievedImage, RetrievedSet, Study
 from hsfiq.drafts import (
     Content,
+    copy_study,
     create_draft,
     draft_folder,
     draft_of_study,
     find_draft,
     free_name,
+    list_drafts,
     new_content,
 )
 from hsfiq.errors import Refused, UnreadableInput
@@ -55,16 +57,15 @@ class Row:
     answered: int | None = None
     questions: int = 0
     people: int = 0
-    changed_at: datetime | None = None
+    can_copy: bool = False
 
 
 def rows_of(session: Session, desk: Desk) -> list[Row]:
     """Drafts first, the one that was changed last at the top; then studies, the newest first."""
-    drafts = session.scalars(select(Draft).order_by(Draft.changed_at.desc())).all()
     studies = {study.id: study for study in list_studies(session)}
     not_opened = [
         draft
-        for draft in drafts
+        for draft in list_drafts(session)
         if draft.study_id not in studies or studies[draft.study_id].status == "draft"
     ]
     shown = {draft.study_id for draft in not_opened}
@@ -86,14 +87,12 @@ def draft_row(draft: Draft, desk: Desk) -> Row:
         address=f"draft/{draft.token}/images",
         next=desk.t("Go on"),
         key=draft.token,
-        changed_at=draft.changed_at,
     )
 
 
 def study_row(session: Session, study: Study, desk: Desk) -> Row:
     progress = progress_of(session, study)
-    is_over = study.status == "closed"
-    page, then = ("results", "Results") if is_over else ("watch", "Watch")
+    page, then = ("results", "Results") if study.status == "closed" else ("watch", "Watch")
     if not desk.may("read"):
         page, then = "recruiting", "Recruiting"
     return Row(
@@ -107,6 +106,7 @@ def study_row(session: Session, study: Study, desk: Desk) -> Row:
         answered=progress.answered,
         questions=progress.questions,
         people=progress.participants,
+        can_copy=study.source_sha256 is None,
     )
 
 
@@ -176,9 +176,8 @@ def installation_of(session: Session, desk: Desk) -> Installation:
 
 
 def new_study(desk: Desk) -> Said:
-    title = desk.t("New study")
     with desk.database.writing() as session:
-        content = new_content(free_name(session, "study"), title)
+        content = new_content(free_name(session, "study"), desk.t("New study"))
         draft = create_draft(session, desk.actor, content)
     return Said(go=f"draft/{draft.token}/images")
 
@@ -196,18 +195,23 @@ def open_file(desk: Desk) -> Said:
         if find_study(session, name) is not None:
             raise Refused(f"there is a study {name} already", remedy="change study.name")
         dataset = str(content.value("queries.dataset", "fashioniq"))
-        known = session.scalar(select(Dataset.id).where(Dataset.name == dataset))
-        if known is not None:
+        if session.scalar(select(Dataset.id).where(Dataset.name == dataset)) is not None:
             content = content.model_copy(update={"dataset": dataset})
         draft = create_draft(session, desk.actor, content)
     return Said(go=f"draft/{draft.token}/images")
 
 
 def sample(desk: Desk) -> Said:
-    command = ["study", "sample"]
+    about, command = desk.t("Making the sample study"), ["study", "sample"]
     with desk.database.writing() as session:
-        add_job(session, desk.actor, "sample", desk.t("Making the sample study"), [command])
+        add_job(session, desk.actor, "sample", about, [command])
     return Said(desk.t("The sample study will be here in about a minute."))
+
+
+def copy(desk: Desk) -> Said:
+    draft = copy_study(desk.database, desk.actor, desk.text("study"), desk.t("copy"))
+    said = desk.t("The copy is a draft at the top of the list.")
+    return Said(said, {"act": "delete_draft", "draft": draft.token})
 
 
 def delete_draft(desk: Desk) -> Said:
@@ -247,6 +251,7 @@ HOME = Page(
         "new": new_study,
         "open_file": open_file,
         "sample": sample,
+        "copy": copy,
         "delete_draft": delete_draft,
         "delete_study": delete_study,
         **JOB_ACTS,
@@ -259,12 +264,14 @@ def add_home(app: FastAPI, studio: Studio) -> None:
     add_page(app, studio, HOME)
 
     @app.get(f"{OWNER}/study/{{study_id}}/setup")
-    def setup(request: Request, study_id: int) -> Response:
-        """The steps of a study, also of one that was made from a file."""
+    def setup(request: Request, study_id: int, step: str = "") -> Response:
+        """A step of a study, or else its first one that can change; there may be no draft yet."""
         desk = desk_of(studio, request, Permission.MANAGE)
         with desk.database.writing() as session:
             study = session.get(Study, study_id)
             if study is None:
                 return RedirectResponse("../../", status_code=303)
             token = draft_of_study(session, study, desk.actor).token
-        return RedirectResponse(f"../../draft/{token}/images", status_code=303)
+            if not step.isalpha():
+                step = "images" if study.status == "draft" else "question"
+        return RedirectResponse(f"../../draft/{token}/{step}", status_code=303)

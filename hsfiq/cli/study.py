@@ -311,6 +311,20 @@ def sample(ctx: typer.Context, database: DatabaseOption = None) -> None:
     print_text(f"study {NAME}: {SAMPLE_ANSWERS} answers by simulated annotators")
 
 
+@app.command(epilog="Example: hsfiq study copy autumn")
+def copy(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
+    database: DatabaseOption = None,
+) -> None:
+    """Make a draft like a study, without its participants, to run it again."""
+    from hsfiq.actors import command_line
+    from hsfiq.drafts import copy_study
+
+    draft = copy_study(open_chosen(ctx, database, create=False), command_line(), name)
+    print_text(f"draft {draft.token}: a copy of study {name}")
+
+
 @app.command(epilog="Example: hsfiq study delete autumn")
 def delete(
     ctx: typer.Context,

@@ -7,18 +7,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from hsfiq.access import setup_link
-from hsfiq.actors import Role
+from hsfiq.actors import OWNER, Role
 from hsfiq.annotate.app import build_app
-from hsfiq.db.engine import open_database
+from hsfiq.collect.owner import perform, prepare
+from hsfiq.collect.participants import enrol
+from hsfiq.collect.studies import find_study
+from hsfiq.db.engine import Database, open_database
+from hsfiq.db.source_tables import Image, System
 from hsfiq.db.studio_tables import Draft, DraftChange, Job
-from hsfiq.db.tables import AuditEntry
-from hsfiq.drafts import draft_folder
+from hsfiq.db.tables import AuditEntry, Pair, Participant, RetrievedImage, RetrievedSet, Study
+from hsfiq.drafts import (
+    content_of_study,
+    draft_folder,
+    draft_of_study,
+    draw,
+    read_draft,
+    snapshot,
+)
+from hsfiq.study.config import config_of
 from tests.annotate.owner.studies_in_progress import add_account, log_in
 from tests.annotate.served_studies import Place, browser_of
-from tests.annotate.studio.conftest import StudioClient, fill
+from tests.annotate.studio.conftest import TITLE, StudioClient, fill
 from tests.hsfiq.samples import hsfiq
 
 
@@ -74,6 +88,98 @@ def test_a_draft_is_deleted_with_its_files(studio: StudioClient) -> None:
     assert not draft_folder(studio.database, token).exists()
     assert actions[-2:] == ["draft.create", "draft.delete"]
     assert studio.get(f"draft/{token}/images").status_code == 404
+
+
+def opened_study(studio: StudioClient) -> tuple[str, str]:
+    """The token and the name of a study that is open, and about uploaded images."""
+    token = studio.new_draft()
+    fill(studio, token)
+    name = draw(studio.database, token, OWNER)
+    with studio.database.writing() as session:
+        study = find_study(session, name)
+        assert study is not None
+        perform(session, prepare(study, "open"), OWNER)
+    return token, name
+
+
+def test_a_copy_is_drawn_like_its_study_without_its_people(studio: StudioClient) -> None:
+    token, name = opened_study(studio)
+    studio.act(f"draft/{token}/people", "extend", annotators=4)
+    studio.save(token, "question", "wording.preference", "Which set is nearer?")
+    with studio.database.writing() as session:
+        enrol(session, 1, now=datetime.now(UTC))
+        n_entries = len(session.scalars(select(AuditEntry.id)).all())
+    reply = studio.act("", "copy", study=name).json()
+    copied = studio.draft(reply["undo"]["draft"])
+    assert (copied.name, copied.title) == ("study-2", f"{TITLE} (copy)")
+    assert copied.content.value("wording.preference") == "Which set is nearer?"
+    assert copied.content.value("recruitment.participants") == 2
+    assert copied.content.files == studio.draft(token).content.files
+    with studio.database.reading() as session:
+        (entry,) = session.scalars(select(AuditEntry).offset(n_entries))
+        assert (entry.action, entry.about) == ("draft.create", f"draft {copied.token}")
+    draw(studio.database, copied.token, OWNER)
+    with studio.database.reading() as session:
+        first, second = (find_study(session, each) for each in (name, "study-2"))
+        assert first is not None
+        assert second is not None
+        assert (config_of(second).design, n_people(session, second)) == (config_of(first).design, 0)
+        assert shown_sets(session, second) == shown_sets(session, first)
+
+
+def n_people(session: Session, study: Study) -> int:
+    of_study = select(func.count()).where(Participant.study_id == study.id)
+    return session.scalar(of_study) or 0
+
+
+def shown_sets(session: Session, study: Study) -> list[tuple[str, str]]:
+    """The system and the image of each place of the first sets of the study's pairs."""
+    shown = select(System.name, Image.name).join(RetrievedSet, RetrievedSet.system_id == System.id)
+    shown = shown.join(RetrievedImage, RetrievedImage.set_id == RetrievedSet.id)
+    shown = shown.join(Image, RetrievedImage.image_id == Image.id)
+    of_study = shown.join(Pair, Pair.first_id == RetrievedSet.id).where(Pair.study_id == study.id)
+    return sorted((system, image) for system, image in session.execute(of_study))
+
+
+def test_a_copy_and_its_study_have_files_of_their_own(studio: StudioClient) -> None:
+    token, name = opened_study(studio)
+    undo = studio.act("", "copy", study=name).json()["undo"]
+    folder = draft_folder(studio.database, undo["draft"])
+    assert sum(path.is_file() for path in folder.rglob("*")) == 15
+    assert studio.client.post("/owner/", json=undo).json()["say"] == "The draft was deleted."
+    assert not folder.exists()
+    assert len(studio.draft(token).content.files) == 4
+    assert read_draft(studio.draft(token).content, draft_folder(studio.database, token))[1] == {}
+    (draft_folder(studio.database, token) / "files" / "mine.json").unlink()
+    reply = studio.act("", "copy", study=name)
+    assert (reply.status_code, "mine.json" in reply.json()["error"]) == (422, True)
+    assert {path.name for path in folder.parent.iterdir()} == {token}
+
+
+def test_a_study_from_a_file_is_copied(watched: Database, owner: TestClient) -> None:
+    reply = owner.post("/owner/", json={"act": "copy", "study": "telltale-study"}).json()
+    with watched.reading() as session:
+        copied = snapshot(session, watched, reply["undo"]["draft"])
+        study = find_study(session, "telltale-study")
+        assert study is not None
+        assert copied.content.dataset == "telltale-dataset"
+        assert copied.content.value("design") == content_of_study(study).value("design")
+        assert draft_of_study(session, study, OWNER).token != copied.token
+    draw(watched, copied.token, OWNER)
+    assert owner.post("/owner/", json={"act": "copy", "study": "none"}).status_code == 422
+
+
+def test_the_set_up_of_a_study_begins_with_what_can_change(studio: StudioClient) -> None:
+    token, _ = opened_study(studio)
+    for address, step in {
+        "setup": "question",
+        "setup?step=people": "people",
+        "setup?step=../../accounts": "question",
+    }.items():
+        reply = studio.get(f"study/1/{address}")
+        assert reply.headers["location"] == f"../../draft/{token}/{step}"
+    page = studio.get(f"draft/{token}/question").text
+    assert '<span class="fixed">never; people may write one</span>' in page
 
 
 def test_a_study_file_becomes_a_draft(studio: StudioClient) -> None:

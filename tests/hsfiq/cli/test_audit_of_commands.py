@@ -48,8 +48,8 @@ WITHOUT_DATABASE = {
 }  # fmt: skip
 """Commands that open no database of a study, or a new one (`tests/hsfiq/test_project.py`)."""
 
-IN_BROWSER = {"draft draw"}
-"""Commands about a draft that was set up in the browser (`tests/annotate/studio/test_setup.py`)."""
+IN_BROWSER = {"draft draw", "study copy"}
+"""Commands about drafts, whose tokens are random (`tests/annotate/studio/test_setup.py`)."""
 
 PERSON, REASON, PASSWORD = "5f8e0c1d2e3f405162738495", "was in a hurry", "correct horse battery"
 CIRCO = {
@@ -391,3 +391,12 @@ def test_bad_input_is_refused_in_one_line(
         assert (result.code, result.err.count("\n")) == (2, 1)
         assert result.err.startswith(f"hsfiq: {message}")
     assert log(database) == []
+
+
+@on_sqlite
+def test_a_copy_of_a_study_is_recorded_once(database: Database) -> None:
+    small_study(database)
+    result = hsfiq("--database", str(database.engine.url), "study", "copy", "small")
+    (entry,) = log(database)
+    assert result.out.startswith(f"{entry['about']}: a copy of study ")
+    assert entry["action"] == "draft.create"
