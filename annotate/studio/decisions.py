@@ -173,7 +173,10 @@ def decide_on(desk: Desk) -> Said:
         following = session.scalar(others.where(Participant.id != person.id)) if pay else name
     undo = {"act": "undecide", "person": name, "asked": pay == "ask", **changed}
     go = "?" + urlencode({**desk.request.query_params, "person": following or name})
-    return Said(desk.t(SAID[pay], name=name), undo, go if pay else "")
+    said = desk.t(SAID[pay], name=name)
+    if answers == "out" and pay in ("approve", "reject"):
+        said += " " + desk.t("The answers are left out of results.")
+    return Said(said, undo, go if pay else "")
 
 
 SAID = {

@@ -13,13 +13,12 @@ from sqlalchemy import select
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.study_pages import MOST_AT_ONCE, new_links
 from hsfiq.annotate.studio.shell import Act, Desk, Page, Said
-from hsfiq.annotate.studio.watch import View, study_at
+from hsfiq.annotate.studio.watch import SAID_OF, View, set_person, study_at
 from hsfiq.audit import record
 from hsfiq.collect.messages import send_message, sent_messages
-from hsfiq.collect.owner import OwnerAction, perform, prepare
+from hsfiq.collect.owner import OwnerAction, perform
 from hsfiq.collect.participants import (
     PER_PAGE,
-    by_name,
     by_name_or_platform_id,
     people_page,
     places_for_invitations,
@@ -82,32 +81,7 @@ def set_status(desk: Desk) -> Said:
         study = study_at(desk, session)
         perform(session, OwnerAction(study.name, None, to, CHANGES[to][0]), desk.actor)
     undo = {"act": "status", "to": "open" if to == "pause" else "pause"}
-    if to == "open":
-        return Said(desk.t("The study is open."), undo=undo)
-    said = desk.t("The study is paused: people see that they can come back later.")
-    return Said(said, undo=undo)
-
-
-OF_PERSON = {"pause": ("active", "paused"), "resume": ("paused", "active")}
-
-
-def set_person(desk: Desk) -> Said:
-    """Pause or resume a participant; nothing else, such as taking back that somebody is out."""
-    to = desk.text("to")
-    if to not in OF_PERSON:
-        raise Refused("here, people are paused and resumed only")
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
-        person = by_name(session, study, desk.text("person"))
-        action = prepare(study, to, person)
-        if (action.status_seen, action.status_after) != OF_PERSON[to]:
-            raise Refused(f"{person.name} is {person.status}")
-        perform(session, action, desk.actor)
-    undo = {"act": "person", "person": person.name, "to": "resume" if to == "pause" else "pause"}
-    if to == "resume":
-        return Said(desk.t("{name} can go on.", name=person.name), undo=undo)
-    said = desk.t("{name} can answer nothing until you resume them.", name=person.name)
-    return Said(said, undo=undo)
+    return Said(desk.t(SAID_OF[to]), undo=undo)
 
 
 def send(desk: Desk) -> Said:

@@ -436,6 +436,28 @@ def give_place(desk: Desk) -> Said:
     return Said(desk.t("The next person who comes gets the place of {name}.", name=person.name))
 
 
+OF_PERSON = {"pause": ("active", "paused"), "resume": ("paused", "active")}
+
+
+def set_person(desk: Desk) -> Said:
+    """Pause or resume a participant; nothing else, such as taking back that somebody is out."""
+    to = desk.text("to")
+    if to not in OF_PERSON:
+        raise Refused("here, people are paused and resumed only")
+    with desk.database.writing() as session:
+        study = study_at(desk, session)
+        person = by_name(session, study, desk.text("person"))
+        action = prepare(study, to, person)
+        if (action.status_seen, action.status_after) != OF_PERSON[to]:
+            raise Refused(f"{person.name} is {person.status}")
+        perform(session, action, desk.actor)
+    undo = {"act": "person", "person": person.name, "to": "resume" if to == "pause" else "pause"}
+    if to == "resume":
+        return Said(desk.t("{name} can go on.", name=person.name), undo=undo)
+    said = desk.t("{name} can answer nothing until you resume them.", name=person.name)
+    return Said(said, undo=undo)
+
+
 def note(desk: Desk) -> Said:
     with desk.database.writing() as session:
         study, now = study_at(desk, session), datetime.now(UTC)
@@ -472,6 +494,7 @@ WATCH = Page(
     {
         "status": set_status,
         "give": give_place,
+        "person": set_person,
         "note": note,
         "unnote": unnote,
         "review": review,
