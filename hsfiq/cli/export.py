@@ -141,8 +141,8 @@ def export(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A TOML file whose table [release] holds licence, citation, authors, contact, url "
-            "and date [those of study.toml].",
+            help="A TOML file whose table [release] holds licence, citation, authors, contact, "
+            "url, date, name and description [those of study.toml].",
         ),
     ] = None,
     out: Annotated[

@@ -19,7 +19,7 @@ from hsfiq.releases.privacy import ALIKE
 from hsfiq.study.config import CHOSEN_BY, config_of
 from hsfiq.study.filters import NOT_RECORDED
 from hsfiq.study.instrument import LABELS
-from hsfiq.study.publication import ADDRESS, Publication, earlier_of, licence_address
+from hsfiq.study.publication import ADDED, ADDRESS, Publication, earlier_of, licence_address
 from hsfiq.text import count_text
 
 # The columns of a release's tables that hold no value at all: what was never recorded.
@@ -64,7 +64,13 @@ def publication_facts(publication: Publication) -> dict[str, Any]:
     return {
         name: (list(value) if isinstance(value, tuple) else value) or None
         for name, value in asdict(publication).items()
+        if value or name not in ADDED
     }
+
+
+def title_of(manifest: Mapping[str, Any]) -> str:
+    """What the owner calls the release, or else its id, with its version."""
+    return f"{manifest['publication'].get('name') or manifest['name']} {manifest['version']}"
 
 
 def study_facts(study: Study) -> dict[str, Any]:
@@ -110,7 +116,7 @@ SIZES = {
 
 def front_matter(manifest: Mapping[str, Any], tables: Iterable[str], kind: ReleaseKind) -> str:
     """The YAML; each of `tables` becomes a configuration, and each layout of parts one, too."""
-    values: dict[str, Any] = {"pretty_name": f"{manifest['name']} {manifest['version']}"}
+    values: dict[str, Any] = {"pretty_name": title_of(manifest)}
     licence = manifest["publication"]["licence"]
     if licence and ADDRESS.fullmatch(licence):
         values |= {"license": "other", "license_link": licence}
@@ -273,7 +279,7 @@ def citation_of(manifest: Mapping[str, Any]) -> str | None:
         url = f",\n  url = {{{publication['url']}}}" if publication["url"] else ""
         key = re.sub(r"[^A-Za-z0-9-]", "-", manifest["name"])
         return (
-            f"@misc{{{key},\n  title = {{{{{manifest['title']}}}}},\n"
+            f"@misc{{{key},\n  title = {{{{{publication.get('name') or manifest['title']}}}}},\n"
             f"  author = {{{' and '.join(publication['authors'])}}},\n"
             f"  note = {{Version {manifest['version']}}}{url}\n}}"
         )
@@ -523,9 +529,11 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: Re
         choice_section(manifest[CHOSEN_BY]) if CHOSEN_BY in manifest else pairs_section(manifest)
     )
     without_lines = "; `images` as `.parquet` alone" if "images" in schemas else ""
-    title = f"{manifest['name']} {manifest['version']}"
+    stated = manifest["publication"].get("description")
+    described = f"{stated.strip()}\n\n" if stated else ""
     return (
-        f"---\n{front_matter(manifest, loadable, kind)}---\n\n# {title}\n\n{simulated}"
+        f"---\n{front_matter(manifest, loadable, kind)}---\n\n# {title_of(manifest)}\n\n{simulated}"
+        f"{described}"
         f"{manifest['title']}: {kind.about} for composed image retrieval. "
         f"{count_text(counts['questions'], 'question')} about "
         f"{count_text(counts['queries'], 'query', 'queries')}, "

@@ -79,7 +79,8 @@ def croissant(
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": manifest["name"],
         "version": manifest["version"],
-        "description": f"{manifest['title']}: {kind.about} for composed image retrieval.",
+        "description": manifest["publication"].get("description")
+        or f"{manifest['title']}: {kind.about} for composed image retrieval.",
         **published(manifest),
         "distribution": [
             {

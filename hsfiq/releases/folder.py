@@ -38,7 +38,7 @@ from hsfiq.releases.untrusted import (
     unopened,
 )
 from hsfiq.study.filters import NamedFilter
-from hsfiq.study.publication import AnalysisPlan, LeftOut, Publication, plan_errors
+from hsfiq.study.publication import ADDED, AnalysisPlan, LeftOut, Publication, plan_errors
 from hsfiq.study.recruiting import Mode
 from hsfiq.text import first_few
 
@@ -168,7 +168,8 @@ def options_of(manifest: Mapping[str, Any]) -> Iterator[Any]:
         yield {name: value for name, value in extras.items() if value}
     stated = {name: value for name, value in manifest["publication"].items() if value is not None}
     if stated:
-        yield asdict(Publication()) | stated
+        always = asdict(Publication()).items()
+        yield {name: value for name, value in always if name not in ADDED} | stated
     if plan := manifest.get(ANALYSIS):
         yield {ANALYSIS: plan}
 
@@ -355,7 +356,9 @@ SHAPE = record(
     ),
     simulated=Place.truth,
     publication=record(
-        **dict.fromkeys(("licence", "citation", "contact", "url", "date"), maybe(Place.text)),
+        **dict.fromkeys(
+            ("licence", "citation", "contact", "url", "date", *ADDED), maybe(Place.text)
+        ),
         authors=maybe(each(Place.text)),
     ),
     design=record(

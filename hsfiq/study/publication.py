@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from hsfiq.text import is_storable_text
+
 if TYPE_CHECKING:
     from hsfiq.db.tables import Study
 
@@ -80,6 +82,9 @@ LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}")
 """The form of SPDX's ids, such as CC-BY-4.0."""
 ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 ENTRY = re.compile(r"@\w+\s*\{.*\}", re.DOTALL)
+ADDED = ("name", "description")
+"""Manifests have them only where they are stated, so that digests of older releases stay."""
+LONGEST_NAME, LONGEST_DESCRIPTION = 100, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,8 @@ class Publication:
     """`[release]`: what only the owner can say of the study's releases; "" and () are not stated.
 
     `licence` is an SPDX id (CC-BY-4.0) or the address of its text, `citation` is BibTeX, `contact`
-    an e-mail address or a web address, and `date` the day of publication (2026-11-23).
+    an e-mail address or a web address, and `date` the day of publication (2026-11-23). `name` is
+    the title of the card in place of the id, and `description` a text for it, as Markdown.
     """
 
     licence: str = ""
@@ -96,6 +102,8 @@ class Publication:
     contact: str = ""
     url: str = ""
     date: str = ""
+    name: str = ""
+    description: str = ""
 
 
 def publication_errors(publication: Publication) -> Iterator[tuple[str, str]]:
@@ -114,6 +122,12 @@ def publication_errors(publication: Publication) -> Iterator[tuple[str, str]]:
         yield "release.date", f"{publication.date!r} is no day such as 2026-11-23"
     if "\n" in publication.contact:
         yield "release.contact", "has a line break"
+    name, description = publication.name, publication.description
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        yield "release.name", f"is longer than {LONGEST_NAME} characters, or has a line break"
+    if len(description) > LONGEST_DESCRIPTION or not is_storable_text(description):
+        what = f"is longer than {LONGEST_DESCRIPTION:,} characters, or has some that are no text"
+        yield "release.description", what
     if any(not author.strip() or "\n" in author for author in publication.authors):
         yield "release.authors", "has an empty name, or one with a line break"
 

@@ -21,13 +21,17 @@ from tests.hsfiq.releases.small_releases import (
 )
 from tests.hsfiq.samples import hsfiq, import_hpfiq, on_sqlite, release_of
 
-ABOUT = """
+ABOUT = '''
 [release]
 licence = "CC-BY-4.0"
 authors = ["Ada Lovelace", "Kim"]
 contact = "ada@example.org"
 url = "https://example.org/shops"
+name = "Garments: preferences"
+description = """
+Which of two sets people prefer.
 """
+'''
 
 
 def text(card: bytes) -> str:
@@ -92,9 +96,14 @@ def test_about_gives_an_imported_study_a_licence(
     card = text((tmp_path / "hp" / "README.md").read_bytes())
     assert "license: cc-by-4.0" in card
     assert "author = {Ada Lovelace and Kim}" in card
+    assert 'pretty_name: "Garments: preferences 1.0.0"' in card
+    assert "# Garments: preferences 1.0.0 Which of two sets people prefer." in card
+    assert "title = {{Garments: preferences}}" in card
+    assert hsfiq("release", "verify", tmp_path / "hp").code == 0
     croissant = json.loads((tmp_path / "hp" / "croissant.json").read_text(encoding="utf-8"))
     assert croissant["license"] == "https://spdx.org/licenses/CC-BY-4.0.html"
     assert "Ada Lovelace" in croissant["citeAs"]
+    assert croissant["description"] == "Which of two sets people prefer.\n"
 
 
 @pytest.mark.parametrize(
@@ -120,9 +129,11 @@ def test_a_wrong_file_is_one_line(table: str, expected: str, tmp_path: Path) -> 
 def test_publication_errors() -> None:
     sound = Publication("MIT", "@misc{a, title = {A}}", ("Kim",), "kim@a.org", "https://a.org")
     assert list(publication_errors(sound)) == []
-    wrong = Publication(authors=("Kim", " "), contact="a\nb", url="a.org")
+    wrong = Publication(
+        authors=("Kim", " "), contact="a\nb", url="a.org", name="a\nb", description="\x00"
+    )
     keys = [key.removeprefix("release.") for key, _ in publication_errors(wrong)]
-    assert keys == ["url", "contact", "authors"]
+    assert keys == ["url", "contact", "name", "description", "authors"]
 
 
 @pytest.mark.parametrize(

@@ -141,4 +141,6 @@ authors = ["Kim", "Ada Lovelace"]
 contact = "shops@example.org"
 url = "https://example.org/shops"
 date = "2026-11-23"
+name = "Shops: preferences"
+description = "Which of two sets people prefer."
 """
