@@ -29,6 +29,7 @@ from hsfiq.annotate.pages import message_page, render
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.texts import complete, language_for, language_in, study_texts
 from hsfiq.collect.participant_row import StudyRow
+from hsfiq.collect.review import hides_results
 from hsfiq.collect.searches import (
     FEWEST_PEOPLE,
     Vote,
@@ -164,7 +165,8 @@ class About:
     """What the page shows of the study besides its figures.
 
     `visible` is the study's `leaderboard`, told to the owner if others do not see the page; what
-    everybody sees, where it is empty, is updated in batches.
+    everybody sees, where it is empty, is updated in batches. It `is_hidden` from its owner, too, as
+    long as results by system are.
     """
 
     title: str
@@ -172,6 +174,7 @@ class About:
     is_simulated: bool
     takes_votes: bool
     visible: str = ""
+    is_hidden: bool = False
 
 
 def texts_in(language: str) -> dict[str, Any]:
@@ -221,6 +224,8 @@ def facts_of(figures: Figures, at: datetime, text: dict[str, Any]) -> list[tuple
 
 def lack_of(about: About, figures: Figures | None, text: dict[str, Any]) -> str:
     """Why there is no ranking; empty if there is one."""
+    if about.is_hidden:
+        return str(text["hidden"])
     if figures is None:
         missing = "no_analysis" if about.visible or not has_analysis() else "not_published"
         return str(text[missing]).format(fewest=FEWEST_PEOPLE)
@@ -414,11 +419,20 @@ def add_leaderboards(app: FastAPI, identities: Identities) -> None:
             # Read each time, so that all processes show the same.
             figures, at = await run_in_threadpool(published, database, shown.study_id)
         else:
-            standings = await of_owner.get(shown.study_id)
-            figures, at = standings.figures, standings.at
+            figures, at = await own_figures(shown, of_owner)
         page = leaderboard_page(shown.about, figures, at)
         kept = "no-cache" if shown.is_public else "no-store"
         return HTMLResponse(page, headers={"Cache-Control": kept})
+
+
+async def own_figures(
+    shown: Shown, of_owner: SharedResults[int, Standings]
+) -> tuple[Figures | None, datetime | None]:
+    """The figures that owners see, and since when; none as long as they are hidden."""
+    if shown.about.is_hidden:
+        return None, None
+    standings = await of_owner.get(shown.study_id)
+    return standings.figures, standings.at
 
 
 def published(database: Database, study_id: int) -> tuple[Figures | None, datetime | None]:
@@ -444,5 +458,6 @@ def shown_of(
         is_simulated=study.origin == "simulated",
         takes_votes=not has_ended,
         visible="" if is_public else visible,
+        is_hidden=not is_public and hides_results(session, study),
     )
     return Shown(study.id, study.name, about, is_public)

@@ -20,6 +20,7 @@ from playwright.sync_api import BrowserContext
 from sqlalchemy import select, update
 
 from hsfiq.access import OWNER, find_account, log_in, set_owner_password
+from hsfiq.actors import OWNER as ACTOR
 from hsfiq.annotate import leaderboard
 from hsfiq.annotate.cookies import signer_of
 from hsfiq.annotate.leaderboard import (
@@ -34,6 +35,7 @@ from hsfiq.annotate.owner.plots import DASH
 from hsfiq.annotate.security import StudyMiddleware
 from hsfiq.annotate.serving.proxy import RemoteUser, TrustedHeader
 from hsfiq.collect.owner import forget
+from hsfiq.collect.review import hides_results, unblind
 from hsfiq.collect.searches import (
     FEWEST_OTHER_VOTES,
     FEWEST_PEOPLE,
@@ -95,6 +97,14 @@ def change(
             "study": {**row.design["study"], "languages": languages},
         }
         session.execute(update(Study).where(Study.id == study).values(design=design, **values))
+
+
+def show_results(database: Database, study: int) -> None:
+    """Show results by system while the study is open."""
+    with database.writing() as session:
+        row = session.get_one(Study, study)
+        if hides_results(session, row):
+            unblind(session, row, ACTOR, datetime.now(UTC))
 
 
 def app_of(database: Database) -> FastAPI:
@@ -160,6 +170,19 @@ def test_only_who_may_see_it_does(voted: tuple[Database, int]) -> None:
         assert "Only you" not in everybody.text
 
 
+@on_sqlite
+def test_the_owner_sees_it_once_results_are_shown(database: Database) -> None:
+    study = arena_with_votes(database)
+    headers = {"Cookie": owners_cookie(database)}
+    for path in (ADDRESS, f"/owner/leaderboard/{study}"):
+        text = shown_text(TestClient(app_of(database), headers=headers).get(path).text)
+        assert "Results by system are hidden while people answer." in text
+        assert "beta" not in text
+    show_results(database, study)
+    shown = TestClient(app_of(database), headers=headers).get(ADDRESS).text
+    assert "beta" in shown
+
+
 def test_name_from_proxy_opens_it_below_the_owners_path_alone(voted: tuple[Database, int]) -> None:
     database, study = voted
     owners_cookie(database)
@@ -222,7 +245,8 @@ def test_it_shows_no_text_no_image_and_no_participant(voted: tuple[Database, int
 
 @on_sqlite
 def test_too_few_votes_have_no_ranking(database: Database) -> None:
-    draw_arena(database, NAMES)
+    study = draw_arena(database, NAMES)
+    show_results(database, study)
     headers = {"Cookie": owners_cookie(database)}
     text = shown_text(TestClient(app_of(database), headers=headers).get(ADDRESS).text)
     assert "no ranking yet: it needs votes from 5 participants" in text
@@ -233,6 +257,7 @@ def test_many_requests_at_once_compute_once(
     voted: tuple[Database, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database, study = voted
+    show_results(database, study)
     change(database, study, "owner")
     computed: list[int] = []
     may_end = threading.Event()
@@ -359,6 +384,7 @@ def test_a_participant_does_not_see_their_own_vote(database: Database) -> None:
         change(database, study, leaderboard_shown, status="closed")
         assert ">72<" in page_of(database)
     change(database, study, "after-end", status="open")  # while others see none
+    show_results(database, study)
     assert ">173<" in page_of(database, Cookie=owners_cookie(database))
 
 
