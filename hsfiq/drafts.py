@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -50,10 +50,10 @@ from hsfiq.readers.own_queries import ImageId, PlacedQuery, WrongRow
 from hsfiq.readers.runs import PlacedList
 from hsfiq.rehearsal import systems_about
 from hsfiq.study.capacity import Budget, budget_of, require_enough_forms
-from hsfiq.study.config import StudyConfig, config_of, is_study_name
+from hsfiq.study.config import Presentation, StudyConfig, config_of, is_study_name
 from hsfiq.study.config_file import config_with_errors
 from hsfiq.study.design import chosen_queries, draw_study
-from hsfiq.study.forms import query_facts
+from hsfiq.study.forms import material_for, query_facts
 from hsfiq.study.practice import practice_query
 from hsfiq.study.publication import AnalysisPlan
 from hsfiq.study.searches import Described
@@ -152,7 +152,7 @@ class Content(BaseModel):
 def put(tables: Any, path: Sequence[str], value: Any) -> Any:
     """A copy of nested tables and lists with another value at a path; None removes it."""
     first, *rest = path
-    if isinstance(tables, list):
+    if isinstance(tables, list) and first.isdecimal():
         number = int(first)
         items = [*tables, *([{}] if number == len(tables) else [])]
         if not 0 <= number < len(items):
@@ -194,7 +194,7 @@ def new_content(name: str, title: str) -> Content:
         config={
             "study": {"name": name, "title": title},
             "design": {"questions_per_form": 25, "forms_per_participant": 1, "categories": "mixed"},
-            "checks": {"arithmetic": False, "gold": 1, "repeated": 1},
+            "checks": {"arithmetic": False, "repeated": 1},
             "queries": {"dataset": name},
             "recruitment": {"mode": "invitation", "participants": 20},
         }
@@ -279,11 +279,7 @@ def draft_of_study(session: Session, study: Study, actor: Actor) -> Draft:
 
 def content_of_study(study: Study) -> Content:
     config = config_of(study)
-    content = content_of(config).model_copy(update={"dataset": config.queries.dataset})
-    stated = {PLAN: {}, OVERLAP: config.design.annotators_per_query}
-    for key, value in stated.items():  # nothing follows from other choices
-        content = content.with_value(key, content.value(key, value))
-    return content
+    return stated(content_of(config).model_copy(update={"dataset": config.queries.dataset}))
 
 
 def copy_study(database: Database, actor: Actor, name: str, word: str = "copy") -> Draft:
@@ -305,6 +301,15 @@ def copy_study(database: Database, actor: Actor, name: str, word: str = "copy") 
         names = {"study.name": new, "study.title": title, "queries.dataset": content.dataset or new}
         content = content.with_values(names | {"recruitment.platform_study_id": None})
         return create_draft(session, actor, content, token)
+
+
+def stated(content: Content) -> Content:
+    """With the defaults of study.toml in place of what would follow from other choices."""
+    usual = StudyConfig(Presentation("", ""))
+    defaults: dict[str, Any] = {PLAN: {}, OVERLAP: usual.design.annotators_per_query}
+    if GOLD in KINDS.get(str(content.value("design.kind")), KINDS[DEFAULT_KIND]).options:
+        defaults[GOLD] = usual.checks.gold
+    return content.with_values({key: content.value(key, each) for key, each in defaults.items()})
 
 
 def list_drafts(session: Session) -> Sequence[Draft]:
@@ -417,12 +422,14 @@ def save_value(
 class Asked:
     """What a draft's study could ask about: its queries by category, and the systems compared.
 
-    `with_target` is how many of the queries have a labelled target.
+    `with_target` is how many of the queries have a labelled target. `has_far_images` is false if
+    a question with an obvious answer could lack images that no system returned for its query.
     """
 
     categories: Mapping[str, int]
     systems: Sequence[str]
     with_target: int
+    has_far_images: bool = True
 
     @property
     def queries(self) -> int:
@@ -431,6 +438,7 @@ class Asked:
 
 def asked_of(session: Session, content: Content, folder: Path) -> Asked:
     config, _ = read_draft(content, folder)
+    has_far_images = True
     if content.dataset:
         every = replace(config, queries=replace(config.queries, sample=0))
         try:
@@ -446,12 +454,32 @@ def asked_of(session: Session, content: Content, folder: Path) -> Asked:
         placed = [query for _, query in material.queries if query.query_id in known]
         queries = [(query.category or "", bool(query.target)) for query in placed]
         systems = material.systems
-    return Asked(
-        Counter(category for category, _ in queries), systems, sum(has for _, has in queries)
-    )
+        if KINDS[config.design.kind].needs_lists:
+            has_far_images = _has_far_images(files_key(content), folder, config.design.k)
+    categories = Counter(category for category, _ in queries)
+    return Asked(categories, systems, sum(has for _, has in queries), has_far_images)
 
 
-OVERLAP, PLAN = "design.annotators_per_query", "analysis"
+@lru_cache(maxsize=8)
+def _has_far_images(files: str, folder: Path, k: int) -> bool:
+    """Whether each query leaves k images for `GoldQuestions.far_images`."""
+    material = _material(files, folder)
+    near = {query.query_id: {query.reference, query.target} for _, query in material.queries}
+    groups = {query.query_id: query.category for _, query in material.queries}
+    shown = defaultdict[str | None, set[str]](set)
+    for _, ranked in material.lists:
+        if ranked.query_id in near:
+            near[ranked.query_id].update(ranked.images)
+            shown[groups[ranked.query_id]].update(ranked.images[:k])
+    far = {
+        group: set().union(*(shown[each] for each in shown if each != group or len(shown) == 1))
+        for group in shown
+    }
+    pools = ((far.get(groups[query], set()), images) for query, images in near.items())
+    return all(len(pool) - len(pool & images) >= k for pool, images in pools)
+
+
+OVERLAP, PLAN, GOLD = "design.annotators_per_query", "analysis", "checks.gold"
 PEOPLE = "recruitment.participants"
 QUESTIONS, FORMS = "design.questions_per_form", "design.forms_per_participant"
 MOST = 100_000
@@ -459,26 +487,51 @@ MOST = 100_000
 
 
 def settled(content: Content, asked: Asked) -> Content:
-    """How many people judge each query, and which systems the verdict is about, if neither is set.
+    """With what is not set: the judges of a query, gold questions, and the systems of the verdict.
 
-    The first follows from the numbers of people and of their questions.
+    The first follows from the numbers of people and of their questions. As in `hsfiq init`, there
+    is a gold question unless the data have none.
     """
     kind = KINDS.get(str(content.value("design.kind", DEFAULT_KIND)))
-    if kind is None or not asked.queries:
+    if kind is None:
         return content
-    if content.value(OVERLAP, None) is None:
-        content = with_size(content, asked)
+    if content.value(GOLD, None) is None and GOLD in kind.options:
+        with_gold = with_size(content.with_value(GOLD, 1), asked)
+        lacks = asked.queries and lack_for_gold(with_gold, asked)
+        content = content.with_value(GOLD, 0) if lacks else with_gold
+    content = with_size(content, asked)
     compares = kind.needs_lists and kind.has_preferences and len(asked.systems) > 1
-    if compares and content.value(PLAN, None) is None:
+    if compares and asked.queries and content.value(PLAN, None) is None:
         usual = {"question": "systems", "pair": list(asked.systems[:2]), "exclusions": ["invalid"]}
         content = content.with_value(PLAN, usual)
     return content
 
 
+def lack_for_gold(content: Content, asked: Asked) -> Literal["", "targets", "images", "queries"]:
+    """Of what there is too little for the gold questions of a draft; "" if there is enough."""
+    kind = KINDS.get(str(content.value("design.kind", DEFAULT_KIND)))
+    gold = None if kind is None else kind.gold
+    numbers = [content.value(key, 0) for key in (GOLD, QUESTIONS, FORMS)]
+    if gold is None or not all(type(each) is int for each in numbers) or not numbers[0]:
+        return ""
+    if gold.needs_target and not asked.with_target:
+        return "targets"
+    n_gold, per_form, forms = numbers
+    is_mixed = content.value("design.categories", "one") == "mixed"
+    groups = [asked.queries] if is_mixed else list(asked.categories.values())
+    most = asked.with_target if gold.needs_target else asked.queries
+    for group in groups:
+        if min(group, most) - min(group, per_form * forms) < n_gold * forms:
+            return "queries"
+    return "" if asked.has_far_images else "images"
+
+
 def with_size(content: Content, asked: Asked) -> Content:
+    """With as many judges of each query as follow from the other numbers, unless that is set."""
     numbers = [content.value(key, 0) for key in (PEOPLE, QUESTIONS, FORMS)]
-    if not all(type(number) is int and 0 < number <= MOST for number in numbers):
-        return content  # it cannot be drawn, and reading it says why
+    is_set = content.value(OVERLAP, None) is not None or not asked.queries
+    if is_set or not all(type(number) is int and 0 < number <= MOST for number in numbers):
+        return content  # numbers that are wrong are said where they are entered
     people, questions, forms = numbers
     most = min(questions * forms, most_questions(content, asked))
     return content.with_values(values_of(size_of(asked.queries, people, most)))
@@ -495,7 +548,7 @@ def values_of(size: Size) -> dict[str, Any]:
 
 def most_questions(content: Content, asked: Asked) -> int:
     """Nobody sees a query twice, and gold questions are about queries of their own."""
-    gold = content.value("checks.gold", 0)
+    gold = content.value(GOLD, 0)
     forms = 1 if asked.queries <= IN_ONE_FORM else 2
     return max(1, asked.queries - forms * (gold if type(gold) is int else 0))
 
@@ -721,8 +774,12 @@ def _images(root: Path, _files: tuple[DraftFile, ...]) -> OwnImages:
 
 def material_of(content: Content, folder: Path) -> Material:
     """Read the files of a draft; what was read is kept until the draft changes."""
-    parts = content.model_dump_json(include={"files", "columns", "repairs", "names"})
-    return _material(parts, folder)
+    return _material(files_key(content), folder)
+
+
+def files_key(content: Content) -> str:
+    """What decides how the files of a draft are read."""
+    return content.model_dump_json(include={"files", "columns", "repairs", "names"})
 
 
 @lru_cache(maxsize=8)
@@ -912,20 +969,30 @@ def with_material(database: Database, content: Content, folder: Path) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What drawing the study would give: its budget, or the reason why it cannot be drawn."""
+    """What drawing the study would give: its budget, or the reason why it cannot be drawn.
+
+    `where` is the key of study.toml that causes the problem, or the name of a file.
+    """
 
     problem: str = ""
+    where: str = ""
     budget: Budget | None = None
 
 
 def trial_of(database: Database, content: Content, folder: Path) -> Trial:
     """Draw the study of a draft with own images in a database that is deleted again.
 
-    A study of a dataset that is in the database is not tried.
+    Of a study of a dataset that is in the database, only the queries and lists are chosen.
     """
-    if content.dataset:
-        return Trial()
-    return _trial(database, content.model_dump_json(), folder)
+    if not content.dataset:
+        return _trial(database, content.model_dump_json(), folder)
+    try:
+        config, _ = complete(content, folder)
+        with database.reading() as session:
+            material_for(session, config, chosen_queries(session, config))
+    except HsfiqError as error:
+        return Trial(error.what.partition("\n")[0], error.where)
+    return Trial()
 
 
 @lru_cache(maxsize=8)
@@ -940,11 +1007,7 @@ def _trial(database: Database, text: str, folder: Path) -> Trial:
             per_hour = None if content.pay is None else content.pay.per_hour
             return Trial(budget=budget_of(session, study, config, per_hour))
     except HsfiqError as error:
-        return Trial(first_line(error))
-
-
-def first_line(error: HsfiqError) -> str:
-    return str(error).splitlines()[0]
+        return Trial(error.what.partition("\n")[0], error.where)
 
 
 def require_complete(content: Content, config: StudyConfig, material: Material) -> None:

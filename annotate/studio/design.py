@@ -8,16 +8,19 @@ from functools import lru_cache
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from hsfiq.annotate.studio.setup import Setup, Step, Summary, typed
+from hsfiq.annotate.studio.setup import MOST_WRONG, Setup, Step, Summary, typed
+from hsfiq.annotate.studio.shell import Said
 from hsfiq.collect.studies import find_study
 from hsfiq.drafts import (
     FORMS,
+    GOLD,
     MOST,
     OVERLAP,
     PEOPLE,
     PLAN,
     QUESTIONS,
     Content,
+    lack_for_gold,
     most_questions,
     values_of,
 )
@@ -29,8 +32,6 @@ from hsfiq.study.config_file import OPTIONS
 
 if TYPE_CHECKING:
     from hsfiq.analysis.power import Planned
-
-MOST_WRONG = "recruitment.max_failed_checks"
 
 Curve = Sequence[tuple[int, float]]
 """The precision of a pair of systems, in points, by the number of people."""
@@ -100,13 +101,7 @@ def problem_of(setup: Setup) -> str:
         for name in plan.pair:
             if name not in systems:
                 return setup.desk.t("There is no system {name}.", name=name)
-    own = ("design.", "checks.", "analysis.", "queries.sample", PEOPLE, MOST_WRONG)
-    wrong = (
-        f"{key.partition('.')[2]}: {what}"
-        for key, what in setup.errors.items()
-        if key.startswith(own)
-    )
-    return next(wrong, "")
+    return setup.wrong("design")
 
 
 def summary(setup: Setup) -> Summary:
@@ -140,6 +135,7 @@ def view(setup: Setup) -> Mapping[str, object]:
     return {
         "figures": figures_of(setup),
         "asked": setup.draft.asked,
+        "lack_for_gold": lack_for_gold(setup.draft.content, setup.draft.asked),
         "most": most_questions(setup.draft.content, setup.draft.asked),
         "follows": setup.draft.entered.value(OVERLAP, None) is None,
         "kind": kind,
@@ -205,6 +201,17 @@ def check(setup: Setup) -> None:
     setup.change(lambda content: content.with_value(key, int(value)))
 
 
+def leave_out_gold(setup: Setup) -> Said:
+    """Ask no question with an obvious answer; nobody can fail checks if none are left."""
+
+    def change(content: Content) -> Content:
+        gone = () if content.value("checks.repeated", 0) else ("checks.on_failure", MOST_WRONG)
+        return content.with_values({GOLD: 0, **dict.fromkeys(gone)})
+
+    setup.change(change)
+    return Said(setup.desk.t("No question has an obvious answer now."), {"act": "undo"})
+
+
 def rule(setup: Setup) -> None:
     """What happens to people who fail; without a number, one wrong answer is accepted."""
     value, most = setup.desk.text("value"), setup.value(MOST_WRONG, 1)
@@ -224,5 +231,4 @@ def decide(setup: Setup) -> None:
 
 
 ACTS = {"size": resize, "pay": pay, "check": check, "rule": rule, "decide": decide}
-
-STEP = Step("design", "Design", summary, view, ACTS)
+STEP = Step("design", "Design", summary, view, {**ACTS, "leave-out-gold": leave_out_gold})

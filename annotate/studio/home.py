@@ -35,6 +35,7 @@ from hsfiq.drafts import (
     free_name,
     list_drafts,
     new_content,
+    stated,
 )
 from hsfiq.errors import Refused, UnreadableInput
 from hsfiq.jobs import FOLDER, add_job, uploads_home
@@ -190,7 +191,7 @@ def open_file(desk: Desk) -> Said:
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise UnreadableInput("study.toml", f"broken TOML ({error})") from error
     with desk.database.writing() as session:
-        content = Content(config=tables)
+        content = stated(Content(config=tables))
         name = str(content.value("study.name"))
         if find_study(session, name) is not None:
             raise Refused(f"there is a study {name} already", remedy="change study.name")

@@ -10,14 +10,17 @@ from fastapi import FastAPI, Request, Response
 
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.studio.design import leave_out_gold
 from hsfiq.annotate.studio.question import preview_address
-from hsfiq.annotate.studio.setup import Setup, State, Step, Summary, setup_of
+from hsfiq.annotate.studio.setup import Setup, State, Step, Summary, named, setup_of, step_of
 from hsfiq.annotate.studio.shell import Said, Studio, desk_of, file_response
 from hsfiq.audit import last_actor, last_time
+from hsfiq.collect.studies import find_study
 from hsfiq.db.studio_tables import Job
-from hsfiq.drafts import trial_of
+from hsfiq.drafts import GOLD, PEOPLE, Trial, trial_of
 from hsfiq.errors import Refused
 from hsfiq.jobs import FOLDER, add_job, ask_to_stop, job_folder, jobs_of, progress_of
+from hsfiq.study.config_file import enclosing
 
 TAKE_BACK = timedelta(seconds=10)
 """How long opening a study can be taken back."""
@@ -26,41 +29,33 @@ REHEARSAL, LAUNCH = "rehearsal", "launch"
 
 
 class Check(NamedTuple):
-    """A line of the list of what is missing: `bad` blocks the launch, `warn` does not."""
+    """A line of the list of what is missing: `bad` blocks the launch, `warn` does not.
+
+    `place` is the step, with the field in it, where it is repaired; `act` repairs it at once.
+    """
 
     state: State
     text: str
     help: str = ""
-    step: str = ""
-
-
-STEP_OF_TABLE = {
-    "checks": "design",
-    "analysis": "design",
-    "queries": "systems",
-    "recruitment": "people",
-    "release": "people",
-    "wording": "question",
-    "questionnaire": "question",
-    "practice": "question",
-    "searches": "question",
-    "study": "question",
-    "design": "design",
-}
-"""The step in which most keys of a table of study.toml are."""
+    place: str = ""
+    act: str = ""
 
 
 def checks_of(setup: Setup, others: Sequence[Step]) -> list[Check]:
     """What is missing, what to look at, and what is ready."""
-    checks = [
-        Check(summary.state, f"{setup.desk.t(step.title)}: {summary.text}", "", step.name)
-        for step in others
-        for summary in (step.summary(setup),)
-    ]
-    for key, what in setup.errors.items():
-        step = STEP_OF_TABLE.get(key.partition(".")[0], "question")
-        checks.append(Check("bad", what, key, step))
-    if not any(check.state == "bad" for check in checks):
+    t, checks = setup.desk.t, []
+    for step in others:
+        text, state = step.summary(setup)
+        if text == t("not yet") and step.name != "design":  # which has figures once there are lists
+            state = "bad"
+        checks.append(Check(state, f"{t(step.title)}: {text}", "", step.name))
+        checks += [
+            Check("bad", f"{t(step.title)}: {named(key)}: {what}", "", f"{step.name}#f-{key}")
+            for key, what in setup.errors.items()
+            if step_of(key) == step.name and what not in text
+        ]
+    is_incomplete = any(check.state == "bad" for check in checks)
+    if not is_incomplete or (setup.draft.content.dataset and not setup.errors):
         checks += trial_checks(setup)
     order = {"bad": 0, "warn": 1}
     return sorted(checks, key=lambda check: order.get(check.state, 2))
@@ -68,21 +63,44 @@ def checks_of(setup: Setup, others: Sequence[Step]) -> list[Check]:
 
 def trial_checks(setup: Setup) -> Iterator[Check]:
     """What drawing the study would say."""
-    desk = setup.desk
+    desk, t = setup.desk, setup.desk.t
+    with desk.database.reading() as session:
+        namesake = find_study(session, setup.draft.name)
+    if namesake is not None and namesake.id != setup.draft.study_id:
+        yield Check("bad", t("Another study has this name."), "", "question#f-study.name")
     trial = trial_of(desk.database, setup.draft.content, setup.draft.folder)
     if trial.problem:
-        yield Check("bad", desk.t("The study cannot be drawn"), trial.problem, "design")
+        yield problem_check(setup, trial)
     elif trial.budget is not None:
         budget = trial.budget
-        text = desk.t(
+        text = t(
             "{people} people, {questions} questions and about {minutes} minutes each",
             people=budget.participants,
             questions=budget.questions,
             minutes=budget.duration.minutes,
         )
         yield Check("good", text, "", "design")
-        for warning in budget.capacity.warnings():
-            yield Check("warn", warning, "", "design")
+        if budget.capacity.warnings():
+            uneven = t("Not all people get equally many questions, so equal pay is more for some.")
+            yield Check("warn", uneven, "", "design")
+
+
+def problem_check(setup: Setup, trial: Trial) -> Check:
+    """Why the study cannot be drawn, in words, and where that is repaired."""
+    t = setup.desk.t
+    texts = {
+        GOLD: t("There is too little for a question with an obvious answer."),
+        PEOPLE: t("There are too few questions for so many people."),
+        "recruitment.quotas": t("A quota does not fit the questions and people."),
+        "queries.sample": t("Fewer queries are left than the study asks about."),
+        "queries": t("There are too few queries with a list of each system that is long enough."),
+        "queries.categories": t("No query is in the chosen groups."),
+        "practice": t("The practice question cannot be made of these queries and lists."),
+        "": t("The study cannot be drawn"),
+    }
+    key = next((each for each in enclosing(trial.where) if each in texts), "")
+    place = step_of(trial.where) if "." in trial.where or key else "images"
+    return Check("bad", texts[key], trial.problem, place, "leave-out-gold" if key == GOLD else "")
 
 
 def summary(setup: Setup) -> Summary:
@@ -158,6 +176,9 @@ def stop(setup: Setup) -> Said:
     return Said(desk.t("Taken back: the study is not opened.") if is_launch else desk.t("Stopped."))
 
 
+ACTS = {"rehearse": rehearse, "stop": stop, "leave-out-gold": leave_out_gold}
+
+
 def step_after(others: Sequence[Step]) -> Step:
     """The step; `others` are those before it, whose summaries its list has."""
     return Step(
@@ -165,7 +186,7 @@ def step_after(others: Sequence[Step]) -> Step:
         "Rehearse and launch",
         summary,
         lambda setup: view(setup, others),
-        {"rehearse": rehearse, "open": lambda setup: open_study(setup, others), "stop": stop},
+        ACTS | {"open": lambda setup: open_study(setup, others)},
     )
 
 

@@ -46,11 +46,8 @@ def missing_in_consent(setup: Setup) -> list[str]:
 
 def summary(setup: Setup) -> Summary:
     t = setup.desk.t
-    own = ("recruitment.", "release.", *(f"study.{name}" for name in (*REQUIRED, "consent")))
-    others = ("recruitment.participants", "recruitment.max_failed_checks")
-    for key, what in setup.errors.items():
-        if key.startswith(own) and key not in others:
-            return Summary(f"{key.partition('.')[2]}: {what}", "bad")
+    if wrong := setup.wrong("people"):
+        return Summary(wrong, "bad")
     texts = {"institution": t("institution missing"), "contact": t("contact missing")}
     for name in reversed(missing_in_consent(setup)):
         return Summary(texts.get(name, t("ethics approval missing")), "bad")
@@ -148,6 +145,7 @@ def access(setup: Setup) -> str:
 
 def view(setup: Setup) -> Mapping[str, object]:
     languages = setup.config.study.languages
+    groups = (*setup.draft.asked.categories, *setup.config.recruitment.quotas)
     shown = setup.desk.request.query_params.get("consent", "")
     shown = shown if shown in languages else languages[0]
     return {
@@ -158,7 +156,7 @@ def view(setup: Setup) -> Mapping[str, object]:
         "ends": end_texts(setup, shown),
         "lacking": missing_in_consent(setup),
         "access": access(setup),
-        "categories": [name for name in setup.draft.asked.categories if name and "." not in name],
+        "categories": dict.fromkeys(name for name in groups if name and "." not in name),
         "most_links": MOST_AT_ONCE,
         "currency": currency_of(setup),
         "paid": paid,
@@ -216,7 +214,7 @@ def draft_on_prolific(setup: Setup) -> Said:
         at = Counterpart(desk.database, client, name, desk.actor)
         with desk.database.reading() as session:
             study, per_hour = study_called(session, name), Decimal(f"{pay.per_hour:g}")
-            wanted = draft_of(session, study, root, per_hour, "")
+            wanted = draft_of(session, study, root, per_hour, desk.text("description").strip())
         made = make_draft(at, wanted)
     return Said(desk.t("It is on Prolific as {id}: choose there who may take part.", id=made.id))
 

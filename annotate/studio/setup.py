@@ -19,6 +19,7 @@ from hsfiq.audit import record
 from hsfiq.collect.owner import perform_edit, prepare_edit
 from hsfiq.collect.studies import find_study
 from hsfiq.drafts import (
+    PEOPLE,
     Content,
     Material,
     Snapshot,
@@ -33,6 +34,9 @@ from hsfiq.drafts import (
 )
 from hsfiq.errors import Refused
 from hsfiq.study.config import StudyConfig, config_of
+from hsfiq.study.config_file import enclosing
+
+MOST_WRONG = "recruitment.max_failed_checks"
 
 State = Literal["", "good", "warn", "bad"]
 
@@ -60,10 +64,10 @@ class Setup:
         """Keys with errors have their defaults."""
         return self.read[0]
 
-    @property
+    @cached_property
     def errors(self) -> Mapping[str, str]:
         """What is wrong, by the key of study.toml."""
-        return self.read[1]
+        return {key: self.desk.t(IN_WORDS.get(what, what)) for key, what in self.read[1].items()}
 
     @cached_property
     def material(self) -> Material:
@@ -74,6 +78,11 @@ class Setup:
         """Whether the study has been opened: then only words, places and end texts may change."""
         return self.draft.status not in (None, "draft")
 
+    def wrong(self, step: str) -> str:
+        """The first error of a step, in words; "" if there is none."""
+        errors = self.errors.items()
+        return next((f"{named(key)}: {what}" for key, what in errors if step_of(key) == step), "")
+
     def value(self, key: str, otherwise: Any = "") -> Any:
         return self.draft.content.value(key, otherwise)
 
@@ -83,6 +92,44 @@ class Setup:
             raise Refused("this is fixed since the study was opened")
         with self.desk.database.writing() as session:
             change_draft(session, self.draft.token, self.desk.actor, change)
+
+
+PLACES = {
+    "images": ("queries.dataset", "queries.categories", "queries.splits"),
+    "systems": ("queries", "design.k"),
+    "question": (
+        *("design.kind", "design.levels", "design.sets", "design.show_target"),
+        *("design.reason_every", "design.preference_ties", "design.confirm_contradictions"),
+    ),
+    "design": ("design", "checks", "analysis", "queries.sample", PEOPLE, MOST_WRONG),
+    "people": (
+        *("recruitment", "release", "design.lease_minutes", "study.consent", "study.minutes"),
+        *("study.institution", "study.contact", "study.ethics"),
+    ),
+}
+"""The tables and keys of study.toml in each step; all others are in the step Question."""
+
+STEP_OF = {key: step for step, keys in PLACES.items() for key in keys}
+
+
+def step_of(key: str) -> str:
+    return next((STEP_OF[each] for each in enclosing(key) if each in STEP_OF), "question")
+
+
+def named(key: str) -> str:
+    """A key of study.toml in words, without its table, such as "at end 1 text"."""
+    parts = [str(int(part) + 1) if part.isdecimal() else part for part in key.split(".")[1:]]
+    return " ".join(parts or [key]).replace("_", " ")
+
+
+IN_WORDS = {
+    'cannot be used with design.categories = "mixed": its forms have no category': (
+        "are for groups of queries, and each person judges all groups"
+    ),
+    "needs max_failed_checks": "first choose in Design what happens to people who fail checks",
+    "is missing; so is recruitment.completion_code": "is missing; so is a completion code",
+}
+"""What errors that name other keys of study.toml say on the pages."""
 
 
 SetupAct = Callable[[Setup], Said | None]

@@ -272,8 +272,9 @@ def test_the_draft_on_prolific_is_made_once(
     page = studio.get(path).text
     assert "Make the draft on Prolific" in page
     assert TOKEN not in page
-    made = studio.act(path, "prolific")
+    made = studio.act(path, "prolific", description="Sort pictures.")
     assert made.status_code == 200, made.text
+    assert [each["description"] for each in prolific.studies.values()] == ["Sort pictures."]
     assert studio.act(path, "prolific").status_code == 200
     assert [sent for sent in prolific.sent() if sent[0] == "POST"] == [("POST", "/studies/")]
     with studio.database.reading() as session:
