@@ -56,7 +56,7 @@ from hsfiq.collect.protocol import (
     SubmitReply,
     View,
 )
-from hsfiq.collect.stages import Position
+from hsfiq.collect.stages import Position, Stage
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.sqlite import sqlite_url
 from hsfiq.db.tables import Check, Study
@@ -221,9 +221,9 @@ def remove_old(file: Path) -> None:
 
 
 def preview_of_draft(
-    services: Services, draft: Snapshot, account: int, language: str, *, walk: bool
+    services: Services, draft: Snapshot, account: int, language: str, at: Stage
 ) -> PreviewPlace:
-    """A preview of a draft as it is now: at its first question, or with `walk` at its beginning.
+    """A preview of a draft as it is now, at a stage; `consent` is its beginning.
 
     Raises:
         ConfigErrors, UnreadableInput: what the draft lacks.
@@ -236,12 +236,13 @@ def preview_of_draft(
     with own.database.reading() as session:
         study = session.get_one(Study, study_id)
         languages = config_of(study).study.languages
+        before = stages_before(StudyRow.of(study))
         return PreviewPlace(
             study_id,
             batch_to_preview(session, study),
             expires=(int(time.time()) // DAY + 2) * DAY,
             account=account,
-            reached=0 if walk else len(stages_before(StudyRow.of(study))),
+            reached=before.index(at) if at in before else len(before),
             language=language if language in languages else "",
             draft=f"{draft.token}-{file.stem}",
         )

@@ -22,9 +22,11 @@ from hsfiq.annotate.studio.systems import covered
 from hsfiq.annotate.texts import guidelines_file, set_names, standard_guidelines
 from hsfiq.answer_rules import FEWEST_POINTS, MOST_POINTS
 from hsfiq.audit import record
+from hsfiq.collect.stages import Stage
 from hsfiq.drafts import Content, preview_file
 from hsfiq.errors import HsfiqError, Refused
 from hsfiq.kinds import KINDS
+from hsfiq.kinds.query import VERDICTS
 from hsfiq.study.config import SET_NAMES, QueryForm, n_sets_of
 from hsfiq.study.config_file import OPTIONS
 from hsfiq.study.instrument import EXTRA_TYPES, OF_OPTIONS, PAGE_TEXTS
@@ -46,9 +48,9 @@ UNCACHED = {"Cache-Control": "no-store"}
 def preview_address(setup: Setup, *, walk: bool = False) -> str:
     """Where the draft's first question is shown, or with `walk` a participant's whole way."""
     shown = preview_file(setup.draft.content, setup.draft.folder).stem
-    query = (
-        {"walk": 1} if walk else {"of": shown, "in": setup.desk.request.query_params.get("in", "")}
-    )
+    asked = setup.desk.request.query_params
+    place = {"of": shown, "in": asked.get("in", ""), "at": asked.get("at", "")}
+    query = {"walk": "1"} if walk else place
     return f"{setup.desk.root}draft/{setup.draft.token}/preview?{urlencode(query)}"
 
 
@@ -58,10 +60,9 @@ def add_preview_of_draft(app: FastAPI, studio: Studio) -> None:
         desk = desk_of(studio, request, Permission.MANAGE)
         setup, asked = setup_of(desk), request.query_params
         walk, account = "walk" in asked, desk.user.account_id
+        at: Stage = "consent" if walk else "practice" if asked.get("at") else "question"
         try:
-            place = preview_of_draft(
-                studio.services, setup.draft, account, asked.get("in", ""), walk=walk
-            )
+            place = preview_of_draft(studio.services, setup.draft, account, asked.get("in", ""), at)
         except HsfiqError as error:
             why = str(error).replace(f"{setup.draft.folder}/", "")
             page = render("studio_unready.html", **frame(desk), title=setup.draft.title, why=why)
@@ -188,13 +189,12 @@ SHORT = {
     "search": "search, turn by turn",
     "arena": "arena",
 }
-KEYS = ("study.", "wording.", "questionnaire.", "searches.", "practice.", "design.kind")
 
 
 def summary(setup: Setup) -> Summary:
     desk, others = setup.desk, setup.config.study.languages[1:]
-    if any(key.startswith(KEYS) for key in setup.errors):
-        return Summary(desk.t("a text has to be corrected"), "bad")
+    if wrong := setup.wrong("question"):
+        return Summary(wrong, "bad")
     text = desk.t(SHORT[setup.config.design.kind])
     if missing := sum(words_of(setup, tag).n_missing for tag in others):
         n = desk.n("{n} text not translated", "{n} texts not translated", missing)
@@ -204,7 +204,12 @@ def summary(setup: Setup) -> Summary:
 
 def view(setup: Setup) -> Mapping[str, object]:
     config = setup.config
-    kind = KINDS[config.design.kind]
+    kind, answered = KINDS[config.design.kind], set(setup.material.answered)
+    queries = [
+        query
+        for _, query in setup.material.queries
+        if not kind.needs_lists or query.query_id in answered
+    ]
     return {
         "kind": kind,
         "kinds": list(KINDS),
@@ -220,7 +225,27 @@ def view(setup: Setup) -> Mapping[str, object]:
         "preview": preview_address(setup),
         "walk": preview_address(setup, walk=True),
         "read_in": setup.desk.request.query_params.get("in", ""),
+        "read_at": setup.desk.request.query_params.get("at", ""),
+        "queries": queries if len(queries) <= MOST_LISTED else (),
+        "systems": {name: name for name in (*config.practice.systems, *setup.draft.asked.systems)},
+        "verdicts": app_texts(setup)["page"].get("verdicts", {}),
     }
+
+
+MOST_LISTED = 200
+"""Queries in a list; of more, the name of one is entered."""
+
+
+def choose_practice(setup: Setup) -> None:
+    """Practise with a query of the study, or with the drawn garments of the app."""
+    query, config = setup.desk.text("value").strip(), setup.config
+    kind, n_sets = KINDS[config.design.kind], n_sets_of(config.design)
+    usual = {"single": str(config.wording.points), "query": VERDICTS[0]}.get(kind.name, "1")
+    systems = list(setup.draft.asked.systems[:n_sets]) if kind.needs_lists else None
+    given = setup.value("practice", None)
+    table = given if isinstance(given, dict) else {"systems": systems, "expected": usual}
+    new = {**table, "query": query} if query else None
+    setup.change(lambda content: content.with_value("practice", new))
 
 
 def change(setup: Setup, key: str, changed: Callable[[Content], Content]) -> Said | None:
@@ -390,6 +415,7 @@ STEP = Step(
     view,
     {
         "kind": change_kind,
+        "practice": choose_practice,
         "item": save_item,
         "points": change_points,
         "guidelines": write_guidelines,

@@ -125,3 +125,15 @@ def fill(studio: StudioClient, token: str) -> None:
 
     with studio.database.writing() as session:
         change_draft(session, token, OWNER, change)
+
+
+def add_third_system(studio: StudioClient, token: str) -> None:
+    """Give a draft with own data ranked lists of one more system, as a ranking needs them."""
+    files = draft_folder(studio.database, token) / "files"
+    lists = json.loads((files / "mine.json").read_text(encoding="utf-8"))
+    names = sorted({name for images in lists.values() for name in images})
+    others = {query: names[number : number + 5] for number, query in enumerate(lists)}
+    (files / "third.json").write_text(json.dumps(others), encoding="utf-8")
+    file = DraftFile(name="third.json", role="lists", size=1)
+    with studio.database.writing() as session:
+        change_draft(session, token, OWNER, lambda content: content.with_file(file))

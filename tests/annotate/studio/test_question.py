@@ -23,7 +23,13 @@ from hsfiq.kinds import KINDS
 from tests.annotate.axe import faults
 from tests.annotate.owner.studies_in_progress import PASSWORD, add_account, log_in
 from tests.annotate.served_studies import Place, ThreadServer, browser_of
-from tests.annotate.studio.conftest import TITLE, StudioClient, fill, studio_in
+from tests.annotate.studio.conftest import (
+    TITLE,
+    StudioClient,
+    add_third_system,
+    fill,
+    studio_in,
+)
 from tests.browser import new_context_of
 
 HOSTILE = "</script><img src=x onerror=alert(1)> {{7*7}} \u202e"
@@ -87,9 +93,46 @@ def test_the_preview_is_the_first_question_with_the_words_of_the_draft(
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_kind_has_a_preview(studio: StudioClient, token: str, kind: str) -> None:
     if kind == "ranking":
-        pytest.skip("it needs a third system")
+        add_third_system(studio, token)
     assert act(studio, token, "kind", value=kind).status_code == 200
     assert f'"kind": "{kind}"' in preview(studio, token).text
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.practice])
+def test_people_practise_with_a_query_of_the_study(
+    studio: StudioClient, token: str, kind: str
+) -> None:
+    add_third_system(studio, token)
+    act(studio, token, "kind", value=kind)
+    assert act(studio, token, "practice", value="q03").status_code == 200
+    assert errors(studio, token) == {}
+    text = "The request says it."
+    studio.save(token, "question", "practice.explanation", text)
+    assert "The right answer" in page(studio, token)
+    shown = preview(studio, token, "?at=practice").text
+    assert '"step": "practice"' in shown
+    assert "is plain" in shown  # the request of the query
+    assert text in shown
+    assert draw(studio.database, token, OWNER) == "study"
+    act(studio, token, "practice", value="")
+    assert value(studio, token, "practice") is None
+
+
+def test_the_practice_question_is_entered_and_checked(studio: StudioClient, token: str) -> None:
+    act(studio, token, "practice", value="q03")
+    assert value(studio, token, "practice.systems") == ["mine", "theirs"]
+    studio.save(token, "question", "practice.systems.0", "theirs")
+    assert set(errors(studio, token)) == {"practice.systems"}
+    studio.save(token, "question", "practice.systems.1", "mine")
+    studio.save(token, "question", "practice.expected", "3")
+    assert "is not 1 or 2, the better set" in page(studio, token)
+    studio.save(token, "question", "practice.expected", "2")
+    assert errors(studio, token) == {}
+    act(studio, token, "practice", value="q99")
+    assert "no query" in preview(studio, token).text
+    act(studio, token, "kind", value="single")
+    assert value(studio, token, "practice") is None
+    assert act(studio, token, "practice", value=5).status_code == 422
 
 
 def test_a_frame_leaves_the_walk_through_alone(studio: StudioClient, token: str) -> None:
@@ -389,7 +432,7 @@ def test_wrong_types_are_refused(studio: StudioClient, token: str) -> None:
 ANY_KEYS = (
     *("questionnaire.at_end", "searches.retrievers", "wording.anchors", "study.set_names"),
     *("study.languages", "study.guidelines", "design.kind", "study.ko.title", "wording.score"),
-    *("queries.systems", "design.k"),
+    *("queries.systems", "design.k", "practice", "practice.systems"),
 )
 
 
