@@ -80,6 +80,9 @@ class TrainingBar(Callback):
     def ranking(self, done: int, n: int) -> None:
         self._show("ranking", done, n)
 
+    def retraining(self, done: int, n: int) -> None:
+        self._show("retraining", done, n)
+
     def judging(self, done: int, n: int) -> None:
         self._show("answers of the judge", done, n)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,7 @@ def retrain(
         distributed,
         training_dtype(loaded.recipe, distributed.device),
         inputs.triplets,
+        epochs_told(settings, inputs.train, callback),
     )
     before = score_held_out(inputs, loaded, retraining.inference)
     done = DoneFolds(out / FILE, provenance)
@@ -209,6 +211,15 @@ def retrain(
         done.remove()
     distributed.wait()
     return checkpoints.read(out)
+
+
+def epochs_told(
+    settings: Settings, questions: Sequence[Question], callback: Callback
+) -> Callable[[], None]:
+    """To be called after each epoch, also of a fold."""
+    n_folds, done = len(folds_of(questions, settings.folds, settings.seed)), count(1)
+    total = settings.epochs * (1 + n_folds if n_folds > 1 else 1)
+    return lambda: callback.retraining(next(done), total)
 
 
 def training_dtype(recipe: Recipe, device: torch.device) -> torch.dtype:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -253,6 +253,7 @@ class Retraining:
         distributed: Distributed,
         dtype: torch.dtype,
         triplets: Triplets | None = None,
+        on_epoch: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare to train a scorer, which is changed and is on the device of `distributed`.
 
@@ -261,7 +262,7 @@ class Retraining:
             triplets: mixed in if `settings.mix` is above 0.
         """
         self.scorer, self.recipe, self.settings = scorer, recipe, settings
-        self.triplets = triplets
+        self.triplets, self.on_epoch = triplets, on_epoch
         self.questions, self.answers, self.tokens = questions, answers, tokens
         self.distributed, self.dtype = distributed, dtype
         self.held, self.parameters = split_parameters(
@@ -285,6 +286,7 @@ class Retraining:
             self.distributed,
             self.dtype,
             self.triplets,
+            self.on_epoch,
         )
 
     def train(self) -> Retrained:
@@ -298,6 +300,7 @@ class Retraining:
                 epochs.append({"epoch": epoch, **self.epoch(epoch, model)})
                 require_finite(self.parameters)
                 model = self.fit()
+                self.on_epoch()
         return Retrained(before, model, epochs)
 
     def fit(self) -> AnswerModel:

@@ -231,6 +231,9 @@ class Callback:
     def ranking(self, done: int, n: int) -> None:
         """The lists of `done` of n corpora are ranked."""
 
+    def retraining(self, done: int, n: int) -> None:
+        """`done` of n epochs are over; each fold has as many as the retraining itself."""
+
     def unreadable(self, reasons: Mapping[str, str], left: TrainingData) -> None:
         """Images that cannot be read, with the reason for each, and the data without them."""
 
