@@ -1,9 +1,9 @@
-"""Jobs as pages show them, the releases on this server, and scorers that learn from them."""
+"""Jobs as pages show them, and those that score a release with a scorer and retrain it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,10 +12,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.owner.study_pages import number_in, study_of
+from hsfiq.annotate.studio.decisions import study_at
 from hsfiq.annotate.studio.shell import Act, Desk, Said
 from hsfiq.collect.review import hides_results
-from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Study
@@ -32,10 +31,8 @@ from hsfiq.jobs import (
     try_again,
     uploads_home,
 )
-from hsfiq.kinds import KINDS, release_kinds_of
-from hsfiq.releases.export import versions_in
-from hsfiq.releases.folder import read_manifest
-from hsfiq.releases.reports import REPORT
+from hsfiq.kinds import KINDS
+from hsfiq.releases.reports import REPORT, MadeRelease, release_made
 from hsfiq.study.config import config_of
 
 # Jobs as pages show them.
@@ -138,49 +135,6 @@ def require_own(session: Session, desk: Desk) -> None:
 
 JOB_ACTS: Mapping[str, Act] = {"stop": stop, "try_again": again}
 
-# The releases of a study on this server.
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseView:
-    """A release in its folder; `checked_at` is when its files were last found to be as listed."""
-
-    folder: Path
-    manifest: Mapping[str, Any]
-    checked_at: datetime | None
-
-    @property
-    def title(self) -> str:
-        return f"{self.manifest['name']} {self.manifest['version']}"
-
-
-def releases_home(database: Database, study: Study) -> Path:
-    return uploads_home(database).resolve() / "releases" / study.name
-
-
-def releases_of(session: Session, desk: Desk, study: Study) -> list[ReleaseView]:
-    """Those with preferences first, the newest first."""
-    home, checks = releases_home(desk.database, study), checked(session, study)
-    names = [f"{study.name}-{kind}" for kind in release_kinds_of(study.kind)]
-    folders = [home / f"{name}-{each}" for name in names for each in versions_in(home, name)]
-    return [
-        ReleaseView(folder, manifest, checks.get(str(folder)))
-        for folder in reversed(folders)
-        if (manifest := read_manifest(folder)) is not None
-    ]
-
-
-def checked(session: Session, study: Study) -> dict[str, datetime]:
-    """When jobs have verified releases, by folder."""
-    done = select(Job).where(Job.study_id == study.id, Job.state == "done").order_by(Job.id)
-    return {
-        command[2]: job.ended_at
-        for job in session.scalars(done)
-        for command in job.commands
-        if command[:2] == ["release", "verify"] and job.ended_at is not None
-    }
-
-
 # Scoring a release with a checkpoint, and retraining on it.
 
 
@@ -188,101 +142,68 @@ def checkpoints(session: Session, desk: Desk) -> list[tuple[str, str]]:
     """The folders of checkpoints that earlier jobs have made, with what these jobs were about."""
     jobs = session.scalars(select(Job).where(Job.kind == TRAIN).order_by(Job.id.desc())).all()
     runs = [(job_folder(desk.database, job.id).resolve() / "run", job.about) for job in jobs]
-    return [(str(run), about) for run, about in runs if (run / "best.json").is_file()]
+    return [(str(run), about) for run, about in runs if has_checkpoint(run)]
 
 
-def learning_view(
-    session: Session, desk: Desk, study: Study, releases: Sequence[ReleaseView]
-) -> dict[str, Any]:
-    return {
-        "learning_jobs": jobs_view(session, desk, study.id, (SCORE, TRAIN)),
-        "checkpoints": checkpoints(session, desk),
-        "scored": [each for each in releases if can_learn_from(study, each)],
-    }
+def has_checkpoint(folder: Path) -> bool:
+    """Retraining keeps only the last one."""
+    return any((folder / name).is_file() for name in ("best.json", "last.json"))
 
 
-def can_learn_from(study: Study, release: ReleaseView) -> bool:
+def can_learn_from(study: Study, release: MadeRelease) -> bool:
     """Whether it has people's preferences; of pairs, the release of scores has none."""
     kind = KINDS[study.kind]
     return kind.has_preferences and release.manifest["kind"] == kind.releases[-1].name
 
 
-Commands = Callable[[ReleaseView, str, Sequence[str]], list[list[str]]]
-"""The commands of a job, for a release, a checkpoint and the options that name the images."""
-
-
-def score(desk: Desk) -> Said:
-    """Score a release, and compare the scores with people."""
-
-    def commands(release: ReleaseView, checkpoint: str, images: Sequence[str]) -> list[list[str]]:
-        folder = str(release.folder)
-        return [
-            scoring(folder, checkpoint, "scorer", images),
-            ["analyze", folder, "--metric", "scorer", *WITH_REPORT],
-        ]
-
-    about = "Does this scorer agree with people? {release}"
-    return learn(desk, SCORE, about, commands)
-
-
-def train(desk: Desk) -> Said:
-    """Train a checkpoint further on a release, and compare it with before on what it held out."""
-
-    def commands(release: ReleaseView, checkpoint: str, images: Sequence[str]) -> list[list[str]]:
-        if "split" not in release.manifest:
-            raise Refused("this release holds nothing out", remedy="make one that does")
-        folder, run = str(release.folder), f"{FOLDER}/run"
-        trained = ["train", "preference", "--release", folder, "--checkpoint", checkpoint]
-        metrics = ["--metric", "before", "--metric", "retrained", "--part", "test"]
-        return [
-            [*trained, "--out", run, *images],
-            scoring(folder, run, "retrained", images),
-            scoring(folder, checkpoint, "before", images),
-            ["analyze", folder, *metrics, *WITH_REPORT],
-        ]
-
-    return learn(desk, TRAIN, "Train further and compare: {release}", commands)
-
-
-WITH_REPORT = ("--report", f"{FOLDER}/{REPORT}", "--force")
-
-
-def scoring(release: str, checkpoint: str, name: str, images: Sequence[str]) -> list[str]:
-    return ["score", release, "--checkpoint", checkpoint, "--name", name, *images, "--force"]
-
-
-def learn(desk: Desk, kind: str, about: str, commands: Commands) -> Said:
+def learn(desk: Desk) -> Said:
+    """Ask whether a scorer agrees with a release, or retrain it on that and compare with before."""
+    is_retrained = bool(desk.text("further"))
+    kind, about = (
+        (TRAIN, "Train further and compare: {release}")
+        if is_retrained
+        else (SCORE, "Does this scorer agree with people? {release}")
+    )
     with desk.database.writing() as session:
-        study = study_of(session, number_in(desk.place["study_id"]))
-        wanted = desk.text("release")
-        found = [each for each in releases_of(session, desk, study) if each.folder.name == wanted]
-        if not found or not can_learn_from(study, found[0]):
-            raise Refused("there is no such release")
+        study = study_at(desk, session)
+        release = release_made(session, desk.database, study, desk.text("release"))
+        if not can_learn_from(study, release):
+            raise Refused("this release has no preferences")
+        if is_retrained and "split" not in release.manifest:
+            raise Refused("this release holds nothing out", remedy="make one that does")
         checkpoint = chosen_checkpoint(desk)
         root = session.scalar(
             select(Dataset.image_root).where(Dataset.name == config_of(study).queries.dataset)
         )
         images = ["--images", root] if root and "://" not in root else []
-        line = desk.t(about, release=found[0].title)
-        add_job(
-            session,
-            desk.actor,
-            kind,
-            line,
-            commands(found[0], checkpoint, images),
-            study_id=study.id,
-        )
+        commands = [*commands_of(str(release.folder), checkpoint, images, is_retrained)]
+        line = desk.t(about, release=release.title)
+        add_job(session, desk.actor, kind, line, commands, study_id=study.id)
     return Said(desk.t("It begins as soon as no other job runs."))
+
+
+def commands_of(
+    release: str, checkpoint: str, images: Sequence[str], is_retrained: bool
+) -> Iterator[list[str]]:
+    """A retrained scorer is compared with before on what the release holds out."""
+    run, scorers = f"{FOLDER}/run", {"scorer": checkpoint}
+    if is_retrained:
+        options = ["--release", release, "--checkpoint", checkpoint, "--out", run]
+        yield ["train", "preference", *options, *images]
+        scorers = {"retrained": run, "before": checkpoint}
+    for name, scorer in scorers.items():
+        yield ["score", release, "--checkpoint", scorer, "--name", name, *images, "--force"]
+    metrics = [part for name in reversed(scorers) for part in ("--metric", name)]
+    part = ["--part", "test"] if is_retrained else []
+    yield ["analyze", release, *metrics, *part, "--report", f"{FOLDER}/{REPORT}", "--force"]
 
 
 def chosen_checkpoint(desk: Desk) -> str:
     """The folder that was entered, or else the one that was chosen."""
     path = Path(desk.text("folder").strip() or desk.text("checkpoint"))
-    if not path.is_absolute() or not (path / "best.json").is_file():
+    if not path.is_absolute() or not has_checkpoint(path):
         raise Refused("no checkpoint is in this folder", remedy="name a folder of hsfiq train")
     return str(path)
 
 
-LEARNING_ACTS: Mapping[str, Act] = {
-    "learn": lambda desk: train(desk) if desk.text("further") else score(desk)
-}
+LEARNING_ACTS: Mapping[str, Act] = {"learn": learn}

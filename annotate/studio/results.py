@@ -18,18 +18,19 @@ from sqlalchemy.orm import Session
 from hsfiq.actors import Permission
 from hsfiq.annotate.owner.downloads import chunks, zip_of_folder
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.study_pages import study_of
+from hsfiq.annotate.pages import offer_of
+from hsfiq.annotate.studio.decisions import study_at
 from hsfiq.annotate.studio.learning import (
     JOB_ACTS,
     LEARNING_ACTS,
     PUSH,
     RELEASE,
-    ReleaseView,
+    SCORE,
+    TRAIN,
+    can_learn_from,
+    checkpoints,
     first_words,
     jobs_view,
-    learning_view,
-    releases_home,
-    releases_of,
 )
 from hsfiq.annotate.studio.shell import (
     SANDBOX,
@@ -43,6 +44,9 @@ from hsfiq.annotate.studio.shell import (
     file_response,
     files_in,
 )
+from hsfiq.annotate.texts import consent_with, html_of, kept_of_address
+from hsfiq.collect.participant_row import StudyRow
+from hsfiq.collect.question_history import question_history
 from hsfiq.collect.review import hides_results
 from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Study
@@ -53,10 +57,15 @@ from hsfiq.releases.content import FIRST_VERSION
 from hsfiq.releases.export import full_version, next_version, version_key
 from hsfiq.releases.reports import (
     REPORT,
+    MadeRelease,
     forget_old_reports,
     links_to_reports,
     newest_report,
+    release_made,
+    releases_home,
+    releases_made,
     report_of_link,
+    require_shown,
     revoke_report,
     share_report,
 )
@@ -86,14 +95,15 @@ class Computed:
 
 def view(desk: Desk) -> Mapping[str, object]:
     with desk.database.reading() as session:
-        study = study_here(session, desk)
+        study = study_at(desk, session)
         is_shown = not hides_results(session, study)
         computed = computed_of(desk, newest_report(session, study.id))
-        releases = releases_of(session, desk, study) if is_shown else []
+        releases = releases_made(session, desk.database, study) if is_shown else []
         jobs = jobs_view(session, desk, study.id, STEPS)
         link = getattr(desk.request.state, "link", "")
-        learning = learning_view(session, desk, study, releases)
-        values = {
+        learning_jobs = jobs_view(session, desk, study.id, (SCORE, TRAIN))
+        is_active = any(job.is_active for job in [*jobs, *learning_jobs])
+        return {
             "title": desk.t("Results"),
             "study": study,
             "tab": "results",
@@ -105,22 +115,15 @@ def view(desk: Desk) -> Mapping[str, object]:
             "link": link,
             "releases": releases,
             "next_version": next_free(releases),
-            "licence": config_of(study).release.licence,
+            "examples": examples(session, study, computed) if computed and is_shown else {},
+            "stated": asdict(config_of(study).release)
+            | ((releases[0].manifest.get("publication") or {}) if releases else {}),
+            "can_push": can_push(),
+            "learning_jobs": learning_jobs,
+            "checkpoints": checkpoints(session, desk),
+            "scored": [each for each in releases if can_learn_from(study, each)],
+            "refresh": 3 if is_active and not link else 0,
         }
-    active = any(job.is_active for job in [*jobs, *learning["learning_jobs"]])
-    return {
-        **values,
-        **learning,
-        "refresh": 3 if active and not link else 0,
-        "can_push": can_push(),
-    }
-
-
-def study_here(session: Session, desk: Desk) -> Study:
-    number = desk.place["study_id"]
-    if not number.isdecimal() or len(number) > 9:
-        raise Refused("there is no such study")
-    return study_of(session, int(number))
 
 
 def computed_of(desk: Desk, job: Job | None) -> Computed | None:
@@ -133,6 +136,18 @@ def computed_of(desk: Desk, job: Job | None) -> Computed | None:
     except (OSError, ValueError):
         return None
     return Computed(job.id, job.ended_at, first, release, files_in(folder)) if first else None
+
+
+def examples(session: Session, study: Study, computed: Computed) -> Mapping[str, Sequence[Any]]:
+    """Where people agreed most and least, with what they saw; not of people whose data are gone."""
+    return {
+        name: [
+            (row, shown)
+            for row in rows
+            if (shown := question_history(session, study, row["question"]))
+        ]
+        for name, rows in computed.release.get("agreement", {}).items()
+    }
 
 
 RULES = {"invalid": ("irrelevant", "contradicts")}
@@ -167,7 +182,7 @@ def chosen_filters(desk: Desk, study: Study, computed: Computed | None) -> list[
     return list(config_of(study).analysis.exclusions)
 
 
-def next_free(releases: Sequence[ReleaseView]) -> str:
+def next_free(releases: Sequence[MadeRelease]) -> str:
     versions = [release.manifest["version"] for release in releases]
     return next_version(max(versions, key=version_key)) if versions else FIRST_VERSION
 
@@ -189,7 +204,7 @@ def tick(desk: Desk) -> Said:
     name = desk.text("field")
     kind, _ = parse_filter(name)
     with desk.database.reading() as session:
-        study = study_here(session, desk)
+        study = study_at(desk, session)
         before = chosen_filters(desk, study, computed_of(desk, newest_report(session, study.id)))
     chosen = [each for each in before if parse_filter(each)[0] != kind]
     chosen += [name] if desk.given.get("value") is True else []
@@ -199,7 +214,7 @@ def tick(desk: Desk) -> Said:
 def compute(desk: Desk) -> Said:
     """Compute the report of the answers so far, without those that the chosen filters drop."""
     with desk.database.writing() as session:
-        study = study_here(session, desk)
+        study = study_at(desk, session)
         filters = chosen_filters(desk, study, computed_of(desk, newest_report(session, study.id)))
         forget_old_reports(session, study.id)
         command = ["export", "--study", study.name, "--report", f"{FOLDER}/{REPORT}", "--force"]
@@ -220,25 +235,26 @@ def options(filters: Sequence[str]) -> list[str]:
 
 def share(desk: Desk) -> Said:
     with desk.database.writing() as session:
-        shared = share_report(session, desk.actor, study_here(session, desk))
+        shared = share_report(session, desk.actor, study_at(desk, session))
     desk.request.state.link = f"{desk.request.base_url}shared/{shared.token}/"
     return Said(desk.t("Copy the link now: it is shown only once."))
 
 
 def revoke(desk: Desk) -> Said:
     with desk.database.writing() as session:
-        revoke_report(session, desk.actor, study_here(session, desk), desk.number("link"))
+        revoke_report(session, desk.actor, study_at(desk, session), desk.number("link"))
     return Said(desk.t("The link no longer works."))
 
 
 def make(desk: Desk) -> Said:
     """Make a release of every kind that the study has, compare it with the last, and verify it."""
     with desk.database.writing() as session:
-        study = study_here(session, desk)
+        study = study_at(desk, session)
         require_shown(session, study)
         computed = computed_of(desk, newest_report(session, study.id))
         version, publication = full_version(desk.text("version")), publication_of(desk, study)
-        home, before = releases_home(desk.database, study), releases_of(session, desk, study)
+        home = releases_home(desk.database, study)
+        before = releases_made(session, desk.database, study)
         commands = [
             [
                 *("export", "--study", study.name, "--out", str(home), "--version", version),
@@ -266,14 +282,10 @@ def make(desk: Desk) -> Said:
     return Said(desk.t("Release {version} is being made.", version=version))
 
 
-def require_shown(session: Session, study: Study) -> None:
-    if hides_results(session, study):
-        raise Refused("results by system are hidden while people answer", remedy="show them first")
-
-
 def publication_of(desk: Desk, study: Study) -> dict[str, Any]:
-    """What the study says of its releases, with the licence that was entered."""
-    publication = replace(config_of(study).release, licence=desk.text("licence").strip())
+    """What the study says of its releases, with what was entered."""
+    entered = {name: desk.text(name).strip() for name in ("licence", "name", "description")}
+    publication = replace(config_of(study).release, **entered)
     for key, what in publication_errors(publication):
         raise UnreadableInput(key.removeprefix("release."), what)
     return {name: value for name, value in asdict(publication).items() if value}
@@ -311,19 +323,11 @@ def push(desk: Desk) -> None:
 
 def queue_release(desk: Desk, kind: str, about: str, command: str, *options: str) -> None:
     with desk.database.writing() as session:
-        study = study_here(session, desk)
-        release = release_here(session, desk, study, desk.text("release"))
+        study = study_at(desk, session)
+        release = release_made(session, desk.database, study, desk.text("release"))
         commands = [["release", command, str(release.folder), *options]]
         line = desk.t(about, release=release.title)
         add_job(session, desk.actor, kind, line, commands, study_id=study.id)
-
-
-def release_here(session: Session, desk: Desk, study: Study, folder: str) -> ReleaseView:
-    require_shown(session, study)
-    for release in releases_of(session, desk, study):
-        if release.folder.name == folder:
-            return release
-    raise Refused("there is no such release")
 
 
 ACTS: Mapping[str, Act] = {
@@ -346,11 +350,39 @@ RESULTS = Page(
     needs=dict.fromkeys(EXPORTING, Permission.EXPORT),
 )
 
+# What people read, to be printed.
+
+
+def texts_view(desk: Desk) -> Mapping[str, object]:
+    with desk.database.reading() as session:
+        study = study_at(desk, session)
+        row = StudyRow.of(study)
+        return {
+            "title": desk.t("Questionnaire and consent"),
+            "study": study,
+            "tab": "results",
+            "languages_shown": [
+                texts_read(session, row, tag) for tag in row.config.study.languages
+            ],
+        }
+
+
+def texts_read(session: Session, study: StudyRow, language: str) -> Mapping[str, object]:
+    offer = offer_of(session, study, language, is_full=False)
+    texts, mode = offer["texts"], study.config.recruitment.mode
+    kept = [] if mode == "invitation" else kept_of_address(study.config, study.origin, texts)
+    consent = consent_with(texts, study.config, mode, offer["facts"], kept)
+    return {"texts": texts, "consent": html_of(consent), "guidelines": html_of(texts.guidelines)}
+
+
+TEXTS = Page("study/{study_id}/texts", "studio_results_texts.html", texts_view)
+
 # The files of reports and releases.
 
 
 def add_results(app: FastAPI, studio: Studio) -> None:
     add_page(app, studio, RESULTS)
+    add_page(app, studio, TEXTS)
     add_shared_reports(app, studio)
     base = f"{OWNER}/study/{{study_id}}"
 
@@ -378,7 +410,7 @@ def or_missing(make: Callable[[], Response]) -> Response:
 
 def report_file(desk: Desk, job_id: int, path: str) -> Response:
     with desk.database.reading() as session:
-        study = study_here(session, desk)
+        study = study_at(desk, session)
         require_shown(session, study)
         job = session.get(Job, job_id) if job_id < 2**31 else None
     if job is None or job.study_id != study.id:
@@ -392,7 +424,7 @@ def report_file(desk: Desk, job_id: int, path: str) -> Response:
 def release_file(desk: Desk, file: str) -> Response:
     name, _, kind = file.rpartition(".")
     with desk.database.reading() as session:
-        found = release_here(session, desk, study_here(session, desk), name)
+        found = release_made(session, desk.database, study_at(desk, session), name)
     if kind == "xlsx":
         return download([workbook(found)], file)
     if kind == "zip":
@@ -415,7 +447,7 @@ MOST_ROWS = 1_048_576
 """Of a sheet of Excel."""
 
 
-def workbook(release: ReleaseView) -> bytes:
+def workbook(release: MadeRelease) -> bytes:
     """The tables of a release as sheets; `Refused` if Excel cannot hold them."""
     try:
         from openpyxl import Workbook  # noqa: PLC0415 -- no dependency

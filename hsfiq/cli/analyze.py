@@ -17,6 +17,7 @@ from hsfiq.cli.common import (
     MOST_RESAMPLES,
     JsonOption,
     current_project,
+    job_progress,
     newest_hp_release,
     note,
     print_result,
@@ -200,10 +201,12 @@ def analyze(
     require_readable(folder)
     kind = kind_of(folder)
     project = current_project() if metric else None
-    if project is not None and kind != ARENA:
+    # The studio shows what a job found without its notes.
+    if kind != ARENA and (project is not None or (part is None and job_progress() is not None)):
         from hsfiq.cli.score import part_not_trained_on, score_in_project
 
-        score_in_project(project, folder, metric or [], scores or [])
+        if project is not None:
+            score_in_project(project, folder, metric or [], scores or [])
         part = part_not_trained_on(folder, metric or [], scores or [], part)
     sampling: Sampling = {
         "part": part,

@@ -233,14 +233,18 @@ def report_answers(source: Source, folder: Path, *, force: bool) -> tuple[dict[s
     from hsfiq.cli.analyze import reported
     from hsfiq.db.schema import head_revision
     from hsfiq.drafts import Content, tables_of, toml_of
+    from hsfiq.kinds import KINDS
     from hsfiq.releases.content import LIVE, write_files
     from hsfiq.releases.export import preview
+    from hsfiq.releases.reports import agreement_in
     from hsfiq.study.config import config_of
 
     require_free(folder, force=force)
     with TemporaryDirectory() as name:
         release = write_files(source, Path(name), schema_revision=head_revision(), version=LIVE)
         facts = preview(source, release, Path(name))
+        if KINDS[source.study.kind].has_preferences:
+            facts["agreement"] = agreement_in(Path(name))
         result, lines, files = reported(Path(name))
     config = tables_of(config_of(source.study))
     files["study.toml"] = toml_of(Content(config=config), folder).encode()

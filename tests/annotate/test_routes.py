@@ -37,6 +37,7 @@ STUDIO: dict[str, set[Role]] = {
     "/owner/leaderboard/{study_id}": {OWNER, ANALYST},
     "/owner/study/{study_id}/watch": {OWNER, ANALYST},
     "/owner/study/{study_id}/results": {OWNER, ANALYST},
+    "/owner/study/{study_id}/texts": {OWNER, ANALYST},
     "/owner/study/{study_id}/{table}.csv": {OWNER, ANALYST},
     "/owner/study/{study_id}/report/{job_id}/{path:path}": {OWNER, ANALYST},
     "/owner/study/{study_id}/release/{file}": {OWNER, ANALYST},

@@ -38,7 +38,7 @@ class StudioClient:
     def get(self, path: str) -> Response:
         return self.client.get(f"/owner/{path}", headers={"accept": "text/html"})
 
-    def act(self, path: str, name: str, **given: Any) -> Response:
+    def act(self, path: str, name: str, /, **given: Any) -> Response:
         return self.client.post(f"/owner/{path}", json={"act": name, **given})
 
     def new_draft(self) -> str:

@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select, update
@@ -22,10 +24,12 @@ from hsfiq.db.engine import Database
 from hsfiq.db.studio_tables import Job, SharedReport, Unblinding
 from hsfiq.db.tables import AuditEntry, Study
 from hsfiq.jobs import Worker, add_job, job_folder, uploads_home
+from hsfiq.releases.reports import agreement_in
 from hsfiq.releases.verify import verify
 from tests.annotate.owner.studies_in_progress import add_account, log_in, watched_study
 from tests.annotate.served_studies import SYSTEMS, Place, browser_of
 from tests.annotate.studio.conftest import StudioClient, studio_in
+from tests.hsfiq.releases.hub_server import TOKEN, served_hub
 from tests.hsfiq.samples import hsfiq
 
 RESULTS = "study/1/results"
@@ -104,6 +108,48 @@ def test_the_report_is_in_the_page(results: StudioClient) -> None:
     assert (
         "telltale-study-report/section.tex" in zipfile.ZipFile(BytesIO(archive.content)).namelist()
     )
+
+
+def test_agreement_is_shown_with_images(results: StudioClient) -> None:
+    page = results.get(RESULTS).text
+    most = page.split('aria-label="Where people agreed most">')[1].split("</section>")[0]
+    assert "all 2 prefer telltale-" in most
+    image = re.search(r'src="[^"]*/owner/(image/[^"]+)"', most)
+    assert image is not None
+    assert results.get(image[1]).headers["content-type"].startswith("image/")
+    set_status(results.database, "open")
+    assert "Where people agreed most" not in results.get(RESULTS).text
+
+
+def test_the_largest_lead_is_the_most_agreement(tmp_path: Path) -> None:
+    preferred = {"A": "111", "B": "11211", "C": "12", "D": "001", "E": "1", "F": "22"}
+    rows = [
+        {
+            "question_id": f"{pair}{n}",
+            "pair_id": pair,
+            "preferred": int(side) if n % 2 == 0 or side == "0" else 3 - int(side),
+            "system_1": ("mine", "theirs")[n % 2],
+            "system_2": ("theirs", "mine")[n % 2],
+        }
+        for pair, sides in preferred.items()
+        for n, side in enumerate(sides)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "preferences.parquet")
+    agreement = agreement_in(tmp_path)
+    assert [each["question"][0] for each in agreement["most"]] == ["A", "B", "F"]
+    assert [each["question"][0] for each in agreement["least"]] == ["C", "D"]
+    assert [each["votes"] for each in agreement["most"]] == [
+        {"mine": 3}, {"mine": 4, "theirs": 1}, {"theirs": 2}
+    ]  # fmt: skip
+
+
+def test_what_people_read_can_be_printed(results: StudioClient) -> None:
+    page = results.get(RESULTS).text
+    assert all(f'study/1/{file}"' in page for file in ("texts", "pay.csv"))
+    texts = results.get("study/1/texts").text
+    assert "Before you begin" in texts
+    assert "<h3>Guidelines</h3>" in texts
+    assert member(results, Role.HELPER).get("/owner/study/1/texts").status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -327,7 +373,7 @@ def test_analysts_do_not_stop_what_others_have_started(results: StudioClient) ->
     said = results.act(RESULTS, "stop", job=2).json()
     assert said["undo"] == {"act": "try_again", "job": 2}
     assert jobs(results.database)[1].state == "stopped"
-    assert results.act(RESULTS, name="try_again", job=2).status_code == 200
+    assert results.act(RESULTS, "try_again", job=2).status_code == 200
     assert jobs(results.database)[1].state == "waiting"
 
 
@@ -356,7 +402,8 @@ def test_other_sites_cannot_act(results: StudioClient) -> None:
 
 def test_a_release_is_made_verified_and_downloaded(results: StudioClient) -> None:
     given = {"version": "1", "licence": "CC-BY-4.0", "split": "triplet", "texts": "1"}
-    reply = results.act(f"{RESULTS}?filters=unseen", "make", **given)
+    stated = {"name": "Garments: preferences", "description": "Which of two sets people prefer."}
+    reply = results.act(f"{RESULTS}?filters=unseen", "make", **given, **stated)
     assert reply.json()["say"] == "Release 1.0.0 is being made."
     run_jobs(results.database)
     assert [job.state for job in jobs(results.database)] == ["done", "done"]
@@ -367,7 +414,11 @@ def test_a_release_is_made_verified_and_downloaded(results: StudioClient) -> Non
     assert manifest["publication"]["licence"] == "CC-BY-4.0"
     assert [each["name"] for each in manifest["filters"]] == ["unseen"]
     assert verify(home / folders[0]).n == 0
+    card = (home / folders[0] / "README.md").read_text()
+    assert f"# {stated['name']} 1.0.0\n\n{stated['description']}\n\n" in card
     page = results.get(RESULTS).text
+    assert "<b>Garments: preferences (telltale-study-hp) 1.0.0</b>" in page
+    assert f">{stated['description']}</textarea>" in page
     assert "Verified on" in page
     assert "Make release 1.1.0" in page
     assert 'value="CC-BY-4.0"' in page
@@ -410,6 +461,7 @@ def test_a_second_release_is_compared_with_the_first(results: StudioClient) -> N
         {"version": "x"}, {"version": "../../x"}, {"version": "--force"}, {"version": ""},
         {"version": 5}, {"version": None}, {"version": "1.0.0", "licence": "no licence"},
         {"version": "1.0.0", "licence": 'x"\n[y]'}, {"version": "1.0.0", "split": "--help"},
+        {"version": "1.0.0", "name": "a\nb"}, {"version": "1.0.0", "description": "a" * 5001},
         {"version": "1.0.0", "split": ["both"]}, {"version": "9" * 400}, {},
     ],
 )  # fmt: skip
@@ -436,7 +488,40 @@ def test_publishing_needs_the_hub(results: StudioClient, monkeypatch: pytest.Mon
     assert "HF_TOKEN" in results.act(RESULTS, "push", release="x").json()["error"]
 
 
+@pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")  # the client's own
+def test_a_release_is_published_without_showing_the_token(
+    results: StudioClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = made_release(results)
+    about = {"HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+    with served_hub() as hub:
+        for name, value in {"HF_ENDPOINT": hub.address, **about}.items():
+            monkeypatch.setenv(name, value)
+        given = {"release": release.name, "private": "1"}
+        assert results.act(RESULTS, "push", **given, repo="--help").status_code == 422
+        assert results.act(RESULTS, "push", **given, repo="group/study").status_code == 200
+        run_jobs(results.database)
+        assert set(hub.files["group/study"]) == {path.name for path in release.iterdir()}
+        assert hub.private == {"group/study": True}
+        page = results.get(RESULTS).text
+        assert f"uploaded: {hub.address}/datasets/group/study/commit/" in page
+    job = jobs(results.database)[-1]
+    assert job.state == "done"
+    log = (job_folder(results.database, job.id) / "log.txt").read_text()
+    assert not any(TOKEN in shown for shown in (page, log, str(job.commands), str(job.result)))
+
+
 # Learning.
+
+
+def made_release(results: StudioClient) -> Path:
+    """A release with preferences, as the page makes it."""
+    given = {"version": "1.0.0", "licence": "CC-BY-4.0", "split": "triplet"}
+    assert results.act(RESULTS, "make", **given).status_code == 200
+    run_jobs(results.database)
+    home = uploads_home(results.database).resolve() / "releases"
+    (release,) = home.glob("*/*-hp-1.0.0")
+    return release
 
 
 def test_a_release_is_scored_and_learned_from(results: StudioClient, tmp_path: Path) -> None:
@@ -462,32 +547,6 @@ def test_a_release_is_scored_and_learned_from(results: StudioClient, tmp_path: P
     run_jobs(results.database)  # the checkpoint is none
     page = results.get(RESULTS).text
     assert page.count(">Failed</span>") == 2
-
-
-# Texts.
-
-TEMPLATES = (
-    "studio_results.html",
-    "studio_results_parts.html",
-    "studio_jobs.html",
-    "studio_job_list.html",
-)
-
-
-def test_every_text_is_translated() -> None:
-    from hsfiq.annotate.pages import FOLDER
-    from hsfiq.annotate.studio.shell import translations
-
-    sources = [FOLDER / "templates" / name for name in TEMPLATES]
-    sources += [FOLDER / "studio" / f"{name}.py" for name in ("results", "learning")]
-    texts: set[str] = set()
-    for source in sources:
-        content = source.read_text(encoding="utf-8")
-        texts |= set(re.findall(r'\b(?:desk\.)?t\(\s*"((?:[^"\\]|\\.)*)"', content))
-        for pair in re.findall(r'\bn\("([^"]*)", "([^"]*)"', content):
-            texts |= set(pair)
-    known = translations("ko")
-    assert {text for text in texts if text and text not in known} == set()
 
 
 @pytest.mark.parametrize("name", ["learn", "compute", "make", "share", "verify"])

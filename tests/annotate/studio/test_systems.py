@@ -133,7 +133,7 @@ def test_a_system_is_removed_and_brought_back(studio: StudioClient, token: str) 
     assert removed["say"] == "mine was removed."
     assert "1 system, 2 are needed" in removed["page"]
     assert studio.draft(token).content.file("mine.json") is None
-    assert studio.act(path, name="undo").status_code == 200
+    assert studio.act(path, "undo").status_code == 200
     assert "6 of 6 have a list of every system." in page(studio, token)
     assert studio.act(path, "remove-system", key="../mine.json/mine").status_code == 422
 
