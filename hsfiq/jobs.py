@@ -12,24 +12,27 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from logging import getLogger
 from pathlib import Path
 from shutil import rmtree
 from threading import Event, Thread
 from time import monotonic, time
 from typing import TypeVar
+from urllib.parse import quote
 
-from sqlalchemy import URL, select, text
+from sqlalchemy import URL, select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Actor
 from hsfiq.db.engine import Database, added
+from hsfiq.db.postgres import lock_table, time_of
 from hsfiq.db.sqlite import file_of
 from hsfiq.db.studio_tables import Job
-from hsfiq.errors import Refused
+from hsfiq.errors import HsfiqError, Refused, Unavailable
 from hsfiq.text import without_controls
 
 T = TypeVar("T")
@@ -44,6 +47,7 @@ VARIABLE, PARENT, ACTOR = "HSFIQ_JOB", "HSFIQ_JOB_PARENT", "HSFIQ_JOB_ACTOR"
 
 HOME_VARIABLE = "HSFIQ_UPLOADS"
 JOBS = "jobs"
+LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
 
 
 def uploads_home(database: Database) -> Path:
@@ -52,6 +56,7 @@ def uploads_home(database: Database) -> Path:
 
 
 def home_of(url: URL) -> Path:
+    """Databases have different folders, because the numbers of their jobs are the same."""
     named = os.environ.get(HOME_VARIABLE)
     if named:
         return Path(named)
@@ -59,7 +64,9 @@ def home_of(url: URL) -> Path:
     if file is not None:
         return file.with_name(f"{file.name}.uploads")
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(home) / "hsfiq" / "uploads"
+    host = "localhost" if url.host in LOCAL_HOSTS else url.host
+    name = quote(f"{host}-{url.port or 5432}-{url.database}", safe="")
+    return Path(home) / "hsfiq" / "uploads" / name
 
 
 def job_folder(database: Database, job_id: int) -> Path:
@@ -81,6 +88,7 @@ def add_job(
     delay: timedelta = timedelta(0),
 ) -> Job:
     """Queue commands; a job of this kind for the same study or draft that waits or runs stays."""
+    lock_table(session, Job)
     same = select(Job).where(
         Job.kind == kind,
         Job.study_id.is_not_distinct_from(study_id),
@@ -90,7 +98,7 @@ def add_job(
     )
     if session.scalar(same.limit(1)) is not None:
         raise Refused(f"{about} is waiting or running already", remedy="wait, or stop it first")
-    now = datetime.now(UTC)
+    now = time_of(session)
     job = added(
         session,
         Job(
@@ -117,7 +125,7 @@ def ask_to_stop(session: Session, job_id: int) -> Job:
         raise Refused("this job has ended already")
     job.stop_asked = True
     if job.state == "waiting":
-        job.state, job.ended_at = "stopped", datetime.now(UTC)
+        job.state, job.ended_at = "stopped", time_of(session)
     session.flush()
     return job
 
@@ -128,7 +136,7 @@ def try_again(session: Session, job_id: int) -> Job:
     if job is None or job.state not in ("failed", "stopped"):
         raise Refused("this job is waiting or running, or it is done")
     job.state, job.stop_asked, job.result, job.ended_at = "waiting", False, None, None
-    job.not_before = datetime.now(UTC)
+    job.not_before = time_of(session)
     session.flush()
     return job
 
@@ -188,7 +196,10 @@ class JobProgress:
             self._total, self._begun, self._written = total, now, -PROGRESS_SECONDS
         if done < total and now - self._written < PROGRESS_SECONDS:
             return
-        write_progress(self._folder, Progress(label, done, total, now - self._begun))
+        values = label, done, total, now - self._begun
+        draft = self._folder / f".{PROGRESS_FILE}"
+        draft.write_text(json.dumps(dict(zip(Progress.__slots__, values, strict=True))), "utf-8")
+        draft.replace(self._folder / PROGRESS_FILE)
         self._written = now
 
     def track(self, rows: Sequence[T], label: str) -> Iterator[T]:
@@ -196,13 +207,6 @@ class JobProgress:
             self.tell(label, done, len(rows))
             yield row
         self.tell(label, len(rows), len(rows))
-
-
-def write_progress(folder: Path, progress: Progress) -> None:
-    draft = folder / f".{PROGRESS_FILE}"
-    values = {name: getattr(progress, name) for name in Progress.__slots__}
-    draft.write_text(json.dumps(values), encoding="utf-8")
-    draft.replace(folder / PROGRESS_FILE)
 
 
 def progress_of(folder: Path) -> Progress:
@@ -260,30 +264,28 @@ class Worker:
                 if job is not None:
                     is_tidy = False
                     self.run_or_fail(job)
-            except Refused as error:  # the database is away: later
-                logger.warning("jobs: %s", error)
+            except (HsfiqError, SQLAlchemyError, OSError) as error:  # the database is away: later
+                logger.warning("jobs: %s", error, exc_info=not isinstance(error, Refused))
                 self.ended.wait(ALIVE_SECONDS)
 
     def next_job(self) -> Job | None:
-        """Take the job that has waited longest, unless another server runs one."""
-        now = datetime.now(UTC)
+        """Take the job that waits for longest and is not being stopped, unless one runs."""
         with self.database.reading() as session:
+            now = time_of(session)
             waits = Job.state.in_(("waiting", "running")), Job.not_before <= now
             if session.scalar(select(Job.id).where(*waits).limit(1)) is None:
                 return None
         with self.database.writing() as session:
-            if session.get_bind().dialect.name == "postgresql":
-                session.execute(text("LOCK TABLE jobs IN EXCLUSIVE MODE"))
+            lock_table(session, Job)
+            now = time_of(session)
             for job in session.scalars(select(Job).where(Job.state == "running")):
-                if job.alive_at is None or job.alive_at < now - LOST:
-                    job.state = "waiting"
-                else:
+                if job.alive_at is not None and job.alive_at >= now - LOST:
                     return None
+                job.state, job.ended_at = ("stopped", now) if job.stop_asked else ("waiting", None)
             session.flush()
-            due = Job.state == "waiting", Job.not_before <= now
-            first = session.scalar(
-                select(Job).where(*due).order_by(Job.not_before, Job.id).limit(1)
-            )
+            due = select(Job).where(Job.state == "waiting", Job.not_before <= now)
+            due = due.order_by(Job.not_before, Job.id).limit(1)
+            first = session.scalar(due.with_for_update(skip_locked=True))
             if first is not None:
                 first.state, first.started_at, first.alive_at = "running", now, now
             return first
@@ -302,7 +304,7 @@ class Worker:
         try:
             self.run_job(job)
         except OSError as error:  # a full disk, or a folder that cannot be written
-            self.update(job.id, state="failed", result=str(error))
+            self.note(job, state="failed", result=str(error))
 
     def run_job(self, job: Job) -> None:
         folder = job_folder(self.database, job.id)
@@ -312,11 +314,11 @@ class Worker:
             command = [part.replace(FOLDER, str(folder.resolve())) for part in job.commands[step]]
             outcome = self.run_command(job, command)
             if outcome == "interrupted":
-                return self.update(job.id, state="waiting")
+                return self.note(job, state="waiting")
             if outcome != "done":
-                return self.update(job.id, state=outcome, result=last_line(folder))
-            self.update(job.id, step=step + 1)
-        return self.update(job.id, state="done", result=last_line(folder))
+                return self.note(job, state=outcome, result=last_line(folder))
+            self.note(job, step=step + 1)
+        return self.note(job, state="done", result=last_line(folder))
 
     def run_command(self, job: Job, command: Sequence[str]) -> str:
         """Run one command to its end: done, failed, stopped, or interrupted by the server's end."""
@@ -334,20 +336,18 @@ class Worker:
             )
             heard = monotonic()
             while True:
-                try:
+                with suppress(subprocess.TimeoutExpired):
                     return "done" if process.wait(WAIT_SECONDS) == 0 else "failed"
-                except subprocess.TimeoutExpired:
-                    pass
                 if self.ended.is_set():
                     end(process)
                     return "interrupted"
                 try:
-                    if self.is_stopped(job.id):
+                    if self.is_stopped(job):
                         end(process)
                         return "stopped"
                     if monotonic() - heard > ALIVE_SECONDS:
                         heard = monotonic()
-                        self.update(job.id, alive_at=datetime.now(UTC))
+                        self.update(job)
                 except Refused as error:  # the database is away; the command goes on
                     logger.warning("jobs: %s", error)
 
@@ -355,33 +355,42 @@ class Worker:
         """The address of the database is in no argument, which other users of the machine see."""
         url = self.database.engine.url
         file = file_of(url) if url.get_backend_name() == "sqlite" else None
-        address = (
-            url.render_as_string(hide_password=False)
-            if file is None
-            else f"sqlite:///{file.resolve()}"
-        )
+        url = url if file is None else url.set(database=str(file.resolve()), query={})
         return os.environ | {
-            "HSFIQ_DATABASE_URL": address,
+            "HSFIQ_DATABASE_URL": url.render_as_string(hide_password=False),
             HOME_VARIABLE: str(uploads_home(self.database).resolve()),
             VARIABLE: str(folder.resolve()),
             PARENT: str(os.getpid()),
             ACTOR: job.created_by,
         }
 
-    def is_stopped(self, job_id: int) -> bool:
+    def is_stopped(self, job: Job) -> bool:
+        """Also if another server has not heard of this one, and has taken the job."""
         with self.database.reading() as session:
-            job = session.get(Job, job_id)
-            return job is None or job.stop_asked
+            stored = session.get(Job, job.id)
+            return stored is None or stored.stop_asked or stored.started_at != job.started_at
 
-    def update(self, job_id: int, **values: object) -> None:
+    def note(self, job: Job, **values: object) -> None:
+        """As `update`; what has been done is not lost, nor done again, if the database is away."""
+        while True:
+            try:
+                return self.update(job, **values)
+            except Unavailable as error:
+                logger.warning("jobs: %s", error)
+                if self.ended.wait(WAIT_SECONDS):
+                    raise
+
+    def update(self, job: Job, **values: object) -> None:
+        """Tell others that the job is running or what has become of it, unless it was taken."""
         with self.database.writing() as session:
-            job = session.get(Job, job_id)
-            if job is None:
+            stored = session.get(Job, job.id, with_for_update=True)
+            if stored is None or stored.started_at != job.started_at:
                 return
+            stored.alive_at = time_of(session)
             for name, value in values.items():
-                setattr(job, name, value)
-            if job.state in ("done", "failed", "stopped"):
-                job.ended_at = datetime.now(UTC)
+                setattr(stored, name, value)
+            if stored.state in ("done", "failed", "stopped"):
+                stored.ended_at = stored.alive_at
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

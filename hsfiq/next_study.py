@@ -9,13 +9,14 @@ from itertools import combinations, count
 from pathlib import Path
 from random import Random
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload
 
 from hsfiq.actors import Actor
 from hsfiq.collect.progress import StudyProgress, progress_of
 from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
+from hsfiq.db.postgres import lock_table
 from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
 from hsfiq.db.tables import (
     Pair,
@@ -363,7 +364,8 @@ def store_study(
             require_enough_forms(session, study, wanted.config)
 
     def require_at_end(session: Session) -> None:
-        lock_pairs(session)
+        # Of two studies that are chosen at the same time, the second sees the pairs of the first.
+        lock_table(session, Pair, "SHARE ROW EXCLUSIVE")
         if count_pairs(session) != n_pairs:
             require_not_asked(session, name, shown)
 
@@ -412,15 +414,6 @@ def lower_cap(session: Session, study: Study) -> None:
     lowered = limited_to(config_of(study).recruitment, capacity_of(session, study))
     study.design = study.design | {"recruitment": stored_recruitment(lowered)}
     session.flush()
-
-
-def lock_pairs(session: Session) -> None:
-    """Prevent other transactions from storing pairs (SQLite allows only one writer anyway).
-
-    So of two studies that are chosen at the same time, the second sees the pairs of the first.
-    """
-    if session.get_bind().dialect.name == "postgresql":
-        session.execute(text(f"LOCK TABLE {Pair.__tablename__} IN SHARE ROW EXCLUSIVE MODE"))
 
 
 # Choose a study's pairs with equal numbers for every category and for every two systems.

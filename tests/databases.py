@@ -12,8 +12,10 @@ import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
+from time import sleep
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import URL, Connection, Engine, text
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -120,6 +122,16 @@ class PostgresServer:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             f" WHERE datname = '{make_url(url).database}'"
         )
+
+    def wait_for_a_lock(self, url: URL, thread: Thread) -> None:
+        """Return when a connection to a database waits for a lock, or the thread has ended."""
+        waiting = text(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = :name AND wait_event_type = 'Lock'"
+        )
+        with self.engine.connect() as connection:
+            while thread.is_alive() and not connection.scalar(waiting, {"name": url.database}):
+                sleep(0.02)
 
     def run(self, statement: str) -> None:
         """Run one statement outside any transaction."""

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from sqlalchemy import ColumnElement, delete, func, select, text
+from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -43,6 +43,7 @@ from hsfiq.annotate.security import (
 from hsfiq.annotate.serving.proxy import client_address, network_of, remote_user
 from hsfiq.audit import record
 from hsfiq.db.engine import Database
+from hsfiq.db.postgres import lock_table, time_of
 from hsfiq.db.source_tables import LoginAttempts
 from hsfiq.errors import Forbidden, Refused
 
@@ -161,7 +162,7 @@ class LoginThrottle:
             if any(wait_of(attempts, now) is None for attempts in queues.values()):
                 return None
         with self._database.writing() as session:
-            lock_attempts(session)
+            lock_table(session, LoginAttempts, "EXCLUSIVE")
             now = time_of(session)
             forget_old(session, now)
             queues = self._queues(session, address, name, now)
@@ -193,7 +194,7 @@ class LoginThrottle:
         between two guesses at another's password.
         """
         with self._database.writing() as session:
-            lock_attempts(session)
+            lock_table(session, LoginAttempts, "EXCLUSIVE")
             attempts = attempts_of(session, self._client(address), time_of(session))
             if attempts is None:
                 return
@@ -203,20 +204,6 @@ class LoginThrottle:
 
     def _client(self, address: str) -> str:
         return self._signer.derive("login", network_of(address))
-
-
-def lock_attempts(session: Session) -> None:
-    """Let no other process change attempts before the transaction ends; SQLite has one writer."""
-    if session.get_bind().dialect.name == "postgresql":
-        session.execute(text("LOCK TABLE login_attempts IN EXCLUSIVE MODE"))
-
-
-def time_of(session: Session) -> datetime:
-    """The time of PostgreSQL, because hosts may differ; SQLite has only one host."""
-    if session.get_bind().dialect.name == "postgresql":
-        theirs: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
-        return theirs
-    return datetime.now(UTC)
 
 
 def remembered(now: datetime) -> ColumnElement[bool]:

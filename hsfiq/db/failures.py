@@ -61,10 +61,14 @@ SQLITE_REASONS = {
 PRIMARY_CODE = 0xFF
 """The part of SQLite's extended result codes that is the primary one."""
 
+NOT_ALLOWED = "42501"
+"""PostgreSQL's SQLSTATE for a statement that the user may not run."""
+
 POSTGRES_REASONS = {
     "08": "the database cannot be reached",
     "57P": "the database cannot be reached",
     "25006": "the database can only be read",
+    NOT_ALLOWED: "the database's user may not do this",
     "25P03": "a transaction took too long",
     "53100": "the disk of the database is full",
     "53": "the database has no resources left",
@@ -76,11 +80,7 @@ POSTGRES_REASONS = {
 }
 """By the beginning of PostgreSQL's SQLSTATE."""
 
-NOT_ALLOWED = "42501"
-"""PostgreSQL's SQLSTATE for a statement that the user may not run."""
-
 LOCKS = ("locked", "changed", "took too long")
-
 
 UNSTORABLE = ("surrogates not allowed", "cannot contain NUL")
 """What drivers say of a text that no database can hold, before they send it."""

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from time import monotonic, sleep
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, Engine, event, func, select, text
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
 from hsfiq.db.failures import IDLE_SECONDS, LOCK_SECONDS, STATEMENT_SECONDS
+from hsfiq.db.types import Base
+
+# What SQLite, with one writer on one host, needs no statement for.
+
+
+def lock_table(session: Session, table: type[Base], mode: str = "SHARE UPDATE EXCLUSIVE") -> None:
+    """Let all others who call this wait until the transaction ends; a stricter mode, others too."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text(f"LOCK TABLE {table.__tablename__} IN {mode} MODE"))
+
+
+def time_of(session: Session) -> datetime:
+    """The time of PostgreSQL, because hosts may differ."""
+    if session.get_bind().dialect.name == "postgresql":
+        theirs: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+        return theirs
+    return datetime.now(UTC)
+
 
 # Errors of PostgreSQL without the rows and values that it quotes in them.
 #

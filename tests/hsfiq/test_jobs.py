@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -14,16 +14,22 @@ from threading import Event, Thread
 from time import monotonic, sleep
 
 import pytest
+from sqlalchemy import make_url
+from sqlalchemy.exc import OperationalError
 
+from benchmarks.tcp_proxy import postgres_behind_proxy
+from hsfiq import jobs
 from hsfiq.actors import OWNER, command_line
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.studio_tables import Job
 from hsfiq.errors import Refused, Unavailable
 from hsfiq.jobs import (
+    WAIT_SECONDS,
     JobProgress,
     Worker,
     add_job,
     ask_to_stop,
+    home_of,
     job_folder,
     job_worker,
     jobs_of,
@@ -32,23 +38,37 @@ from hsfiq.jobs import (
     try_again,
 )
 from tests.annotate.serving.proxies import free_port
+from tests.databases import PostgresServer
 from tests.hsfiq.samples import hsfiq
 from tests.studies import own_environment
 
 SHORT = ["study", "list"]
-LONGEST = 60
+LONGEST = 600
+
+
+ON_BOTH = pytest.mark.parametrize(
+    "kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+)
+ON_POSTGRESQL = pytest.mark.parametrize(
+    "kind", [pytest.param("postgresql", marks=pytest.mark.postgres)]
+)
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = open_database(f"sqlite:///{tmp_path / 'hsfiq.db'}")
-    yield opened
-    opened.close()
+def kind() -> str:
+    """Only some tests need both kinds of database."""
+    return "sqlite"
 
 
-def endless(database: Database) -> list[str]:
+@pytest.fixture(autouse=True)
+def uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HSFIQ_UPLOADS", str(tmp_path / "uploads"))
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> list[str]:
     """A command that does not end by itself: it serves another database."""
-    url = f"{database.engine.url}-own"
+    url = f"sqlite:///{tmp_path / 'other.db'}"
     open_database(url).close()
     return ["serve", "--port", str(free_port()), "--database", url]
 
@@ -115,6 +135,28 @@ def test_the_same_job_is_not_queued_twice(database: Database) -> None:
     queue(database, SHORT, kind="release")
 
 
+@ON_POSTGRESQL
+def test_the_same_job_is_not_queued_by_two_servers_at_once(
+    database: Database, postgres_server: PostgresServer
+) -> None:
+    refused: list[Refused] = []
+
+    def queue_again() -> None:
+        try:
+            queue(database, SHORT)
+        except Refused as error:
+            refused.append(error)
+
+    other = Thread(target=queue_again)
+    with database.writing() as session:
+        add_job(session, OWNER, "report", "A report", [SHORT])
+        other.start()
+        postgres_server.wait_for_a_lock(database.engine.url, other)
+    other.join()
+    with database.reading() as session:
+        assert (len(jobs_of(session)), len(refused)) == (1, 1)
+
+
 def test_a_job_that_waits_is_stopped_at_once(database: Database) -> None:
     number = queue(database, SHORT)
     with database.writing() as session:
@@ -125,8 +167,8 @@ def test_a_job_that_waits_is_stopped_at_once(database: Database) -> None:
         ask_to_stop(session, number)
 
 
-def test_a_job_that_runs_is_stopped(database: Database) -> None:
-    number = queue(database, endless(database))
+def test_a_job_that_runs_is_stopped(database: Database, endless: list[str]) -> None:
+    number = queue(database, endless)
     with job_worker(database):
         wait_for(lambda: "serving at" in log_of(job_folder(database, number)))
         assert hsfiq(
@@ -135,8 +177,8 @@ def test_a_job_that_runs_is_stopped(database: Database) -> None:
         wait_for(lambda: stored(database, number).state == "stopped")
 
 
-def test_a_job_goes_on_after_the_server_has_ended(database: Database) -> None:
-    number = queue(database, SHORT, endless(database))
+def test_a_job_goes_on_after_the_server_has_ended(database: Database, endless: list[str]) -> None:
+    number = queue(database, SHORT, endless)
     with job_worker(database):
         wait_for(lambda: "serving at" in log_of(job_folder(database, number)))
     job = stored(database, number)
@@ -148,7 +190,7 @@ def test_a_job_goes_on_after_the_server_has_ended(database: Database) -> None:
 
 
 def started_server(database: Database) -> subprocess.Popen[bytes]:
-    url = f"sqlite:///{database.engine.url.database}"
+    url = database.engine.url.render_as_string(hide_password=False)
     command = [sys.executable, "-m", "hsfiq", "serve", "--port", str(free_port())]
     return subprocess.Popen([*command, "--database", url], env=own_environment())
 
@@ -164,11 +206,13 @@ def process_of(argument: str) -> int | None:
     return None
 
 
+@ON_BOTH
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
-def test_a_job_survives_the_kill_of_its_server_and_runs_once(database: Database) -> None:
-    command = endless(database)
-    number = queue(database, command)
-    folder, argument = job_folder(database, number), command[-1]
+def test_a_job_survives_the_kill_of_its_server_and_runs_once(
+    database: Database, endless: list[str]
+) -> None:
+    number = queue(database, endless)
+    folder, argument = job_folder(database, number), endless[-1]
     server = started_server(database)
     try:
         wait_for(lambda: "serving at" in log_of(folder))
@@ -189,6 +233,7 @@ def test_a_job_survives_the_kill_of_its_server_and_runs_once(database: Database)
     assert run_next(database).state == "done"
 
 
+@ON_BOTH
 def test_two_servers_run_one_job_at_a_time(database: Database) -> None:
     numbers = [queue(database, SHORT, kind=f"kind {n}") for n in range(4)]
     ended = Event()
@@ -199,16 +244,101 @@ def test_two_servers_run_one_job_at_a_time(database: Database) -> None:
     ended.set()
     for server in servers:
         server.join()
-    jobs = [stored(database, number) for number in numbers]
-    times = sorted((job.started_at, job.ended_at) for job in jobs if job.started_at)
+    done = [stored(database, number) for number in numbers]
+    times = sorted((job.started_at, job.ended_at) for job in done if job.started_at)
     for (_, end), (start, _) in pairwise(times):
         assert end is not None
         assert end <= start
     assert [log_of(job_folder(database, n)).count("$ hsfiq") for n in numbers] == [1] * 4
 
 
-def test_an_interrupt_ends_a_job_with_the_server(database: Database) -> None:
-    queue(database, endless(database))
+@ON_BOTH
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
+def test_a_server_that_was_not_heard_of_leaves_its_job_to_another(
+    database: Database, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "nobody-writes.toml")
+    waiting = ["study", "create", str(tmp_path / "nobody-writes.toml")]
+    number = queue(database, waiting)
+    slow, other = Worker(database, Event()), Worker(database, Event())
+    job = slow.next_job()
+    assert job is not None
+    thread = Thread(target=slow.run_job, args=(job,))
+    thread.start()
+    wait_for(lambda: process_of(waiting[-1]) is not None)
+    with database.writing() as session:
+        session.get_one(Job, number).alive_at = datetime.now(UTC) - timedelta(minutes=5)
+    taken = other.next_job()
+    thread.join(LONGEST)
+    assert (thread.is_alive(), process_of(waiting[-1])) == (False, None)
+    assert taken is not None
+    assert (stored(database, number).state, stored(database, number).ended_at) == ("running", None)
+    assert stored(database, number).started_at == taken.started_at
+
+
+def test_a_lost_job_that_was_to_stop_does_not_begin_again(database: Database) -> None:
+    number = queue(database, SHORT)
+    worker = Worker(database, Event())
+    assert worker.next_job() is not None
+    with database.writing() as session:
+        ask_to_stop(session, number).alive_at = datetime.now(UTC) - timedelta(minutes=5)
+    assert worker.next_job() is None
+    assert stored(database, number).state == "stopped"
+
+
+@ON_POSTGRESQL
+def test_what_a_job_has_done_is_stored_when_the_database_is_back(database: Database) -> None:
+    """The database server is away when the command ends, and refuses connections."""
+    number = queue(database, ["--version"], SHORT)
+    url = database.engine.url.render_as_string(hide_password=False)
+    with postgres_behind_proxy(url) as (address, proxy):
+        behind = open_database(address)
+        worker = Worker(behind, Event())
+        job = worker.next_job()
+        assert job is not None
+        thread = Thread(target=worker.run_job, args=(job,))
+        proxy.reset()
+        thread.start()
+        wait_for(lambda: "hsfiq " in log_of(job_folder(database, number)).partition("\n")[2])
+        sleep(2 * WAIT_SECONDS)  # for at least one attempt
+        assert (stored(database, number).step, thread.is_alive()) == (0, True)
+        proxy.recover()
+        thread.join(LONGEST)
+        behind.close()
+    done = stored(database, number)
+    assert (done.state, done.step) == ("done", 2)
+    assert log_of(job_folder(database, number)).count("$ hsfiq --version") == 1
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("deleted"), OperationalError("", {}, None)])
+def test_jobs_run_after_an_error_of_the_server(
+    database: Database, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    errors = [error]
+    tidy = Worker.delete_left_over
+
+    def delete_left_over(worker: Worker) -> None:
+        if errors:
+            raise errors.pop()
+        tidy(worker)
+
+    monkeypatch.setattr(Worker, "delete_left_over", delete_left_over)
+    monkeypatch.setattr(jobs, "ALIVE_SECONDS", 0.1)
+    number = queue(database, SHORT)
+    with job_worker(database):
+        wait_for(lambda: stored(database, number).state == "done")
+
+
+def test_databases_have_different_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HSFIQ_UPLOADS")
+    urls = ["localhost/one", "localhost/two", "db.example.org/one", "localhost:5433/one"]
+    homes = {home_of(make_url(f"postgresql://{url}")) for url in urls}
+    assert len(homes) == len(urls)
+    assert home_of(make_url("postgresql://kim@127.0.0.1:5432/one")) in homes
+
+
+def test_an_interrupt_ends_a_job_with_the_server(database: Database, endless: list[str]) -> None:
+    queue(database, endless)
     server = started_server(database)
     try:
         folder = job_folder(database, 1).resolve()
@@ -290,7 +420,7 @@ def test_a_job_goes_on_while_the_database_is_away(
 ) -> None:
     asked = iter([Unavailable("the database is away")])
 
-    def is_stopped(_worker: Worker, _job: int) -> bool:
+    def is_stopped(_worker: Worker, _job: Job) -> bool:
         for error in asked:
             raise error
         return False
