@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import MetaData, create_engine, make_url, select, text
+from sqlalchemy.orm import Session
 
 from hsfiq.actors import OWNER, Action
 from hsfiq.audit import Selection, entries, record
@@ -25,6 +26,8 @@ from hsfiq.collect import participants
 from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.schema import head_revision
 from hsfiq.db.source_tables import Image
+from hsfiq.drafts import create_draft, free_name, list_drafts, new_content, save_value, undo
+from hsfiq.jobs import add_job
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.studies import OTHER, Seat, own_environment, small_study
 
@@ -39,14 +42,24 @@ REASON = 'öß \u202e 👗 \'s "quoted", a\\nb'
 
 @pytest.fixture
 def seat(database: Database) -> Seat:
-    """A participant who has answered three questions, one of them twice; an image has a digest."""
+    """A participant who has answered three questions, one of them twice; an image has a digest.
+
+    There is also a draft that was changed once, and a job.
+    """
     seat = Seat.taken(database, small_study(database))
     seat.answer_until(4)
     seat.submit(seat.question_ids[0], OTHER, revision=1)
     with database.writing() as session:
         session.execute(text("UPDATE responses SET reason = :reason"), {"reason": REASON})
         session.execute(text("UPDATE images SET sha256 = :digest WHERE id = 1"), {"digest": DIGEST})
+        add_draft(session)
     return seat
+
+
+def add_draft(session: Session) -> None:
+    draft = create_draft(session, OWNER, new_content(free_name(session, "a"), REASON))
+    save_value(session, draft.token, OWNER, "study.title", "Ours", REASON)
+    add_job(session, OWNER, "rehearsal", REASON, [["draft", "rehearse"]], draft_id=draft.id)
 
 
 @pytest.fixture
@@ -143,8 +156,8 @@ def test_a_restored_backup_holds_every_row(
     assert (restored.code, restored.err) == (0, "")
     assert {key: restored.result[key] for key in expected} == expected
     assert rows_at(new_url) == before
-    assert audit_log_of(new_url) == ["study.pause", "db.restore"]
-    assert audit_log_of(database_url) == ["study.pause", "db.backup"]
+    assert audit_log_of(new_url) == ["draft.create", "study.pause", "db.restore"]
+    assert audit_log_of(database_url) == ["draft.create", "study.pause", "db.backup"]
     check = hsfiq("db", "check", "--database", new_url)
     assert (check.code, check.err) == (0, "")
     (_, row) = hsfiq("study", "list", "--database", new_url).out.splitlines()
@@ -484,17 +497,20 @@ def test_a_copy_holds_the_same_and_goes_on(
     copied = copy(database_url, empty_postgres).result["tables"]
     copied_again = copy(empty_postgres, back).result["tables"]
     assert copied["responses"]["rows"] == 4
-    assert [each.pop("audit_entries")["rows"] for each in (copied, copied_again)] == [1, 2]
+    assert [each.pop("audit_entries")["rows"] for each in (copied, copied_again)] == [2, 3]
     assert copied_again == copied
     assert rows_at(database_url) == before
-    assert audit_log_of(database_url) == ["study.pause", "db.copy"]
-    assert audit_log_of(back) == ["study.pause", "db.copy", "db.copy"]
+    assert audit_log_of(database_url) == ["draft.create", "study.pause", "db.copy"]
+    assert audit_log_of(back) == ["draft.create", "study.pause", "db.copy", "db.copy"]
     for url in (empty_postgres, back):
         opened = open_database(url)
         with opened.writing() as session:  # new rows get new keys
             assert set(session.scalars(select(Image.sha256))) == {DIGEST, None}
             assert set(session.scalars(text("SELECT reason FROM responses"))) == {REASON}
             participants.invite(session, 1, 1, now=datetime.now(UTC))
+            undo(session, list_drafts(session)[0].token, OWNER)
+            assert list_drafts(session)[0].content["config"]["study"]["title"] == REASON
+            add_draft(session)
         opened.close()
 
 

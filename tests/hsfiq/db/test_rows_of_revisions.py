@@ -31,9 +31,11 @@ from hsfiq.db.search_tables import (
     SearchUpload,
 )
 from hsfiq.db.source_tables import Account, Image, ImageChange, LoginAttempts, Setting
+from hsfiq.db.studio_tables import AnswerNote, ReviewedAnswer, SharedReport, Unblinding
 from hsfiq.db.tables import (
     AllowedPerson,
     EnrolmentByAddress,
+    Form,
     Participant,
     Payment,
     Question,
@@ -43,6 +45,8 @@ from hsfiq.db.tables import (
     TextVersion,
     WorkedHit,
 )
+from hsfiq.drafts import change_draft, draft_of_study
+from hsfiq.jobs import add_job
 from hsfiq.releases.export import Recorder, export_releases
 from hsfiq.study.filters import Filters
 from tests.arenas import ARENA, Voter, draw_arena
@@ -223,6 +227,10 @@ def test_digests_of_images_imported_before_are_unknown(database: Database) -> No
 
 
 TABLES = {
+    "0039": [
+        *("drafts", "draft_changes", "jobs", "shared_reports"),
+        *("answer_notes", "reviewed_answers", "unblindings"),
+    ],
     "0038": ["payments"],
     "0030": ["login_attempts"],
     "0029": ["audit_entries"],
@@ -232,6 +240,23 @@ TABLES = {
     "0022": ["enrolments_by_address", "allowed_people"],
 }
 """The tables that come with the revision after each, the newest first."""
+
+
+def add_studio(session: Session, study: Study) -> None:
+    """A row in each table of the studio."""
+    draft = draft_of_study(session, study, OWNER)
+    change_draft(session, draft.token, OWNER, lambda content: content.with_value("a.b", 1))
+    job = add_job(session, OWNER, "report", "A report", [], study_id=study.id, draft_id=draft.id)
+    session.add(SharedReport(study_id=study.id, job_id=job.id, shared_by="kim", shared_at=NOW))
+    asked = select(Form.participant_id, Question.id).join(Question)
+    person, question = session.execute(asked.where(Form.participant_id.is_not(None))).first() or ()
+    about = {"study_id": study.id, "question_id": question}
+    note = {"participant_id": person, "text": "ok", "written_by": "kim", "written_at": NOW}
+    session.add_all([
+        AnswerNote(**about, **note),
+        ReviewedAnswer(**about, reviewed_by="kim", reviewed_at=NOW),
+        Unblinding(study_id=study.id, shown_by="kim", shown_at=NOW),
+    ])  # fmt: skip
 
 
 def test_tables_come_and_go_with_their_revisions_and_everything_else_stays(
@@ -259,6 +284,7 @@ def test_tables_come_and_go_with_their_revisions_and_everything_else_stays(
             participant_id=person, kind="bonus", submission_id="s1", cents=30, currency="GBP",
             state="recorded", recorded_at=NOW,
         ))  # fmt: skip
+        add_studio(session, study)
         record(session, OWNER, Action.STUDY_OPEN, study="a study", about="p1")
     filled, new = all_rows(database.engine), {name for names in TABLES.values() for name in names}
     assert {name for name, rows in filled.items() if rows != bare[name]} == new
