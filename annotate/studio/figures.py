@@ -199,7 +199,7 @@ def images_card(
 
 
 def times_card(t: Translate, answers: Sequence[AnswerRow]) -> Card:
-    times, name = times_of(answers), t("Seconds for a question")
+    times, name = times_of(answers), t("Seconds per question")
     if times.median is None:
         return Card(name, empty=t("No times yet"))
     last = len(times.counts) - 1

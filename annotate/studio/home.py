@@ -86,7 +86,7 @@ def draft_row(draft: Draft, desk: Desk) -> Row:
         about=name,
         state="draft",
         address=f"draft/{draft.token}/images",
-        next=desk.t("Go on"),
+        next=desk.t("Continue"),
         key=draft.token,
     )
 

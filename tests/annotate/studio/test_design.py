@@ -276,7 +276,7 @@ def test_checks_and_their_rule(studio: StudioClient, data: Path) -> None:
         ({"people": 6}, "With fewer than 20 people"),
         ({"questions": 60}, ""),
         ({"people": 2, "questions": 10}, "judged by one person only"),
-        ({"people": 2, "questions": 10}, "20 queries are left out by chance"),
+        ({"people": 2, "questions": 10}, "20 queries are left out at random"),
         ({"questions": 38}, ""),
     ],
 )
@@ -424,7 +424,7 @@ def test_korean(studio: StudioClient, data: Path) -> None:
     assert "How much" not in page
     page = text_of(studio.client.get(f"/owner/draft/{token}/people").text)
     assert "아직 없음" in page
-    assert "How people come" not in page
+    assert "How people join" not in page
 
 
 @pytest.mark.parametrize(("amount", "currency", "shown"), [

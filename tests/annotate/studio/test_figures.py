@@ -366,7 +366,7 @@ def fits(page: Page) -> bool:
 @pytest.mark.browser
 def test_figures_open_are_accessible_and_fit(page: Page) -> None:
     page.get_by_role("link", name="Show the figures").click()
-    figure = page.get_by_role("img", name="Seconds for a question")
+    figure = page.get_by_role("img", name="Seconds per question")
     expect(figure).to_be_visible()
     sizes = [{"width": width, "height": 900} for width in (1440, 390)]
     looks = [(size, scheme) for scheme in ("light", "dark") for size in sizes]

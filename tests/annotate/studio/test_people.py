@@ -49,7 +49,7 @@ def people_page(studio: StudioClient, token: str, query: str = "") -> str:
     return text_of(studio.get(f"draft/{token}/people{query}").text)
 
 
-# How people come.
+# How people join.
 
 
 @pytest.mark.parametrize("first", MODES)

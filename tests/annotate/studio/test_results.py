@@ -194,7 +194,7 @@ def test_a_report_is_computed_once_at_a_time(results: StudioClient) -> None:
     assert [job.state for job in jobs(results.database)] == ["done", "waiting"]
     page = results.get(RESULTS).text
     assert "data-refresh" in page
-    assert ">Take off</button>" in page
+    assert ">Cancel it</button>" in page
 
 
 def test_old_reports_are_forgotten_unless_somebody_has_a_link(results: StudioClient) -> None:

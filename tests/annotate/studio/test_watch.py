@@ -147,7 +147,7 @@ def test_what_is_not_there_is_a_missing_page(owner: TestClient, address: str) ->
 def test_a_person_is_shown_with_answers(owner: TestClient) -> None:
     page = owner.get(f"{PATH}?person=p2").text
     assert page.count('data-key="a-p2.') == 6
-    assert "30 s for a question" in page
+    assert "30 s per question" in page
     assert 'id="after" href="?person=p1#person"' in page
     assert 'id="before" href="?person=p4#person"' in page
     answer = owner.get(f"{PATH}?person=p2&answer=p2.form_1.0").text
