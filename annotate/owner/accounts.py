@@ -21,8 +21,7 @@ from hsfiq.access import (
     set_password,
 )
 from hsfiq.actors import Action, Actor, Permission, Role
-from hsfiq.annotate.owner.login import LINK, OWNER, Identities, logged_in
-from hsfiq.annotate.pages import message_page, render
+from hsfiq.annotate.owner.login import LINK, OWNER, Identities, logged_in, page_for
 from hsfiq.audit import record
 from hsfiq.errors import HsfiqError, Refused, Unavailable, UnreadableInput
 
@@ -33,8 +32,8 @@ def add_links(app: FastAPI, identities: Identities) -> None:
     database = identities.database
 
     @app.get(f"{LINK}/{{token}}")
-    def form(token: str) -> Response:
-        return form_page(token)
+    def form(request: Request, token: str) -> Response:
+        return form_page(request, token)
 
     @app.post(f"{LINK}/{{token}}")
     def store(
@@ -44,36 +43,35 @@ def add_links(app: FastAPI, identities: Identities) -> None:
         repeated: Annotated[str, Form()] = "",
     ) -> Response:
         if password != repeated:
-            return form_page(token, notice="The two passwords differ.")
+            return form_page(request, token, notice="The two passwords differ.")
         with database.reading() as session:
             if account_of_link(session, token, datetime.now(UTC)) is None:
-                return invalid_page()
+                return invalid_page(request)
         try:
             hashed = new_hash(password)
         except UnreadableInput as error:
-            return form_page(token, notice=f"The password {error.what}; {error.remedy}.")
+            return form_page(request, token, notice=f"The password {error.what}; {error.remedy}.")
         with database.writing() as session:
             now = datetime.now(UTC)
             account = account_of_link(session, token, now, lock=True)
             if account is None:
-                return invalid_page()
+                return invalid_page(request)
             set_password(session, account, hashed)
             login = log_in(session, account, now)
             for action in (Action.PASSWORD_SET, Action.LOGIN):
                 record(session, Actor(account.name), action, about=account.name)
         return logged_in(request, identities.signer, login)
 
-    def form_page(token: str, notice: str = "") -> Response:
+    def form_page(request: Request, token: str, notice: str = "") -> Response:
         with database.reading() as session:
             account = account_of_link(session, token, datetime.now(UTC))
             if account is None:
-                return invalid_page()
-            page = render(
+                return invalid_page(request)
+            page = page_for(
+                request,
                 "owner_link.html",
-                title="Set your password" if has_password(session) else "Set up hsfiq",
-                language="en",
-                name=account.name,
-                role=account.role,
+                is_first=not has_password(session),
+                account=account,
                 notice=notice,
                 shortest=SHORTEST,
                 longest=LONGEST,
@@ -81,14 +79,8 @@ def add_links(app: FastAPI, identities: Identities) -> None:
         return HTMLResponse(page, status_code=422 if notice else 200)
 
 
-def invalid_page() -> Response:
-    page = message_page(
-        "hsfiq studio",
-        "en",
-        "This link is not valid",
-        "It is incomplete, was used already or has expired. Ask the study's owner for a new one.",
-    )
-    return HTMLResponse(page, status_code=404)
+def invalid_page(request: Request) -> Response:
+    return HTMLResponse(page_for(request, "owner_link_invalid.html"), status_code=404)
 
 
 # The owner's page of accounts: inviting, changing roles, disabling and resetting.
@@ -101,8 +93,8 @@ def add_accounts(app: FastAPI, identities: Identities) -> None:
     add_links(app, identities)
 
     @app.get(PATH)
-    def shown() -> Response:
-        return page()
+    def shown(request: Request) -> Response:
+        return page(request)
 
     @app.post(PATH)
     def change(
@@ -120,24 +112,25 @@ def add_accounts(app: FastAPI, identities: Identities) -> None:
         except Unavailable:
             raise
         except HsfiqError as error:
-            return page(notice=str(error), status=Refused.status)
+            return page(request, notice=str(error), status=Refused.status)
         link = f"{str(request.base_url).rstrip('/')}{LINK}/{token}" if token else ""
-        return page(name=access.account_name(name), link=link)
+        return page(request, name=access.account_name(name), link=link)
 
-    def page(*, notice: str = "", name: str = "", link: str = "", status: int = 200) -> Response:
+    def page(
+        request: Request, *, notice: str = "", name: str = "", link: str = "", status: int = 200
+    ) -> Response:
         now = datetime.now(UTC)
         with database.reading() as session:
             rows = [(each, access.state_of(each, now)) for each in access.accounts(session)]
-            content = render(
+            content = page_for(
+                request,
                 "owner_accounts.html",
-                title="Accounts",
                 rows=rows,
-                owner=access.OWNER,
+                access=access,
                 roles=list(Role),
                 notice=notice,
                 name=name,
                 link=link,
-                days=access.LINK_DAYS,
             )
         return HTMLResponse(content, status_code=status)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from math import ceil
 from typing import Annotated
 from urllib.parse import parse_qs
@@ -32,7 +35,7 @@ from hsfiq.access import (
 from hsfiq.access import OWNER as OWNER_ACCOUNT
 from hsfiq.actors import NOBODY, Action, Actor, Outcome, Permission, User
 from hsfiq.annotate.cookies import Signer, place_of_cookies
-from hsfiq.annotate.pages import render
+from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.annotate.security import (
     is_same_origin,
     page_or_json,
@@ -46,6 +49,39 @@ from hsfiq.db.engine import Database
 from hsfiq.db.postgres import lock_table, time_of
 from hsfiq.db.source_tables import LoginAttempts
 from hsfiq.errors import Forbidden, Refused
+from hsfiq.study.languages import preferred
+
+# The language of owners, and the texts of their pages.
+
+LANGUAGES = {"en": "English", "ko": "한국어"}
+LANGUAGE_COOKIE = "hsfiq_owner_language"
+
+
+@cache
+def translations(language: str) -> Mapping[str, str]:
+    """The texts of the studio in a language, by the English ones."""
+    files = (FOLDER / "languages" / f"studio.{language}").glob("*.json")
+    return {k: v for path in files for k, v in json.loads(path.read_text("utf-8")).items()}
+
+
+def translated(language: str, text: str, /, **values: object) -> str:
+    """A text in a language; `values` replace its names in braces."""
+    shown = text if language == "en" else translations(language).get(text, text)
+    return shown.format_map(values) if values else shown
+
+
+def language_of(request: Request) -> str:
+    for chosen in (request.query_params.get("language"), request.cookies.get(LANGUAGE_COOKIE)):
+        if chosen in LANGUAGES:
+            return str(chosen)
+    return preferred(request.headers.get("accept-language", ""), tuple(LANGUAGES)) or "en"
+
+
+def page_for(request: Request, template: str, **values: object) -> str:
+    """A page of an owner that is not in the frame of the studio."""
+    language = language_of(request)
+    return render(template, language=language, t=partial(translated, language), **values)
+
 
 # Identifies who uses the studio: by a signed cookie after login, or as the proxy names them.
 
@@ -290,7 +326,8 @@ def add_login(app: FastAPI, identities: Identities) -> None:
         async with counting:
             delay = await run_in_threadpool(throttle.delay_for, client_address(request), name)
         if delay is None:
-            notice = f"Too many failed logins. Wait {RETRY_AFTER} seconds, then try again."
+            wait = "Too many failed logins. Wait {n} seconds, then try again."
+            notice = translated(language_of(request), wait, n=RETRY_AFTER)
             headers = {"Retry-After": str(RETRY_AFTER)}
             return HTMLResponse(login_page(request, name, notice=notice), 429, headers)
         await asyncio.sleep(delay)
@@ -379,7 +416,8 @@ class OwnerMiddleware:
             return self._refusal_of_stranger(request, is_login=path == LOGIN)
         permission = permission_for(path)
         if permission is not None and not user.may(permission):
-            page = forbidden_page(request, user.role)
+            root = f"{relative_root(request)}{OWNER[1:]}/"
+            page = page_for(request, "owner_missing.html", root=root, role=user.role)
             return page_or_json(request, 403, f"the role {user.role} may not do this", page)
         return None
 
@@ -414,23 +452,14 @@ def is_asset(path: str) -> bool:
     return path.startswith(f"{OWNER}/files/")
 
 
-def forbidden_page(request: Request, role: str) -> str:
-    return render(
-        "owner_missing.html",
-        title="Not for your role",
-        root=relative_root(request) + OWNER[1:] + "/",
-        reason=f"Accounts with the role {role} do not see this page.",
-    )
-
-
 def login_page(
     request: Request, name: str = OWNER_ACCOUNT, *, notice: str = "", no_password: bool = False
 ) -> str:
     """The login form with a notice; without a password, how to set one."""
-    return render(
+    return page_for(
+        request,
         "owner_login.html",
         title="hsfiq studio",
-        language="en",
         login_path=relative_root(request) + LOGIN[1:],
         name=name,
         notice=notice,

@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 from hsfiq.actors import Action, Actor, Permission
 from hsfiq.annotate.image_copies import ImageStore
 from hsfiq.annotate.images import add_images
-from hsfiq.annotate.owner.login import OWNER, Identities
-from hsfiq.annotate.pages import render
+from hsfiq.annotate.owner.login import OWNER, Identities, page_for
 from hsfiq.annotate.preview import new_preview, preview_path
 from hsfiq.annotate.searches import jpeg_response
 from hsfiq.audit import record
@@ -83,8 +82,7 @@ def add_study_files(app: FastAPI, identities: Identities, images: ImageStore) ->
                 study = study_of(session, study_id)
                 place = new_preview(session, study, account=user.account_id)
             except Refused as error:
-                title, reason = "No preview", str(error)
-                page = render("owner_missing.html", title=title, root="../", reason=reason)
+                page = page_for(request, "owner_missing.html", root="../", reason=error.what)
                 return HTMLResponse(page, status_code=404)
         with database.writing() as session:
             record(session, Actor(user.name), Action.STUDY_PREVIEW, study=study.name)

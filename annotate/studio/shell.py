@@ -6,11 +6,9 @@ address; the reply has the page as it is now, and `static/studio/studio.js` chan
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +19,14 @@ from starlette.concurrency import run_in_threadpool
 
 from hsfiq.actors import Actor, Permission, User
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.owner.login import OWNER, Identities
+from hsfiq.annotate.owner.login import (
+    LANGUAGE_COOKIE,
+    LANGUAGES,
+    OWNER,
+    Identities,
+    language_of,
+    translated,
+)
 from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.serving.proxy import remote_user
@@ -29,21 +34,9 @@ from hsfiq.db.engine import Database
 from hsfiq.drafts import ChangedElsewhere
 from hsfiq.errors import HsfiqError, Refused, Unavailable
 from hsfiq.readers.files import parse_json
-from hsfiq.study.languages import preferred
 from hsfiq.text import is_storable_text
 
-LANGUAGES = {"en": "English", "ko": "한국어"}
-LANGUAGE_COOKIE = "hsfiq_owner_language"
 YEAR = 365 * 24 * 3600
-
-
-@cache
-def translations(language: str) -> Mapping[str, str]:
-    """The texts of the studio in a language, by the English ones."""
-    texts: dict[str, str] = {}
-    for path in sorted((FOLDER / "languages" / f"studio.{language}").glob("*.json")):
-        texts |= json.loads(path.read_text(encoding="utf-8"))
-    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +84,7 @@ class Desk:
 
     def t(self, text: str, /, **values: object) -> str:
         """A text in the owner's language; `values` replace its names in braces."""
-        shown = text if self.language == "en" else translations(self.language).get(text, text)
-        return shown.format_map(values) if values else shown
+        return translated(self.language, text, **values)
 
     def n(self, one: str, many: str, count: int, **values: object) -> str:
         """A text for a number, which stands for `{n}`."""
@@ -213,13 +205,6 @@ def desk_of(
 ) -> Desk:
     user = studio.identities.require(request, permission)
     return Desk(studio, request, user, language_of(request), given or {})
-
-
-def language_of(request: Request) -> str:
-    for chosen in (request.query_params.get("language"), request.cookies.get(LANGUAGE_COOKIE)):
-        if chosen in LANGUAGES:
-            return str(chosen)
-    return preferred(request.headers.get("accept-language", ""), tuple(LANGUAGES)) or "en"
 
 
 def page_response(desk: Desk, page: Page) -> Response:

@@ -100,7 +100,7 @@ def test_a_link_sets_a_password_once(new_browser: TestClient, database: Database
     link = invited(database)
     page = new_browser.get(link)
     assert page.status_code == 200
-    assert "<strong>kim</strong>" in page.text
+    assert "You log in as kim, in the role analyst." in page.text
     assert page.headers["cache-control"] == "no-store"
     assert new_browser.post(link, data=new_password()).headers["location"].endswith("owner/")
     assert status_of_studio(new_browser) == 200

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
+from hsfiq.annotate.owner.login import translations
 from hsfiq.annotate.pages import FOLDER
-from hsfiq.annotate.studio.shell import translations
 
 TEXT = r'"((?:[^"\\]|\\.)*)"'
 CALLS = (
@@ -31,7 +31,9 @@ def names_in(text: str) -> set[str]:
 
 
 def test_every_text_is_translated() -> None:
-    files = [*(FOLDER / "templates").glob("studio*.html"), *(FOLDER / "studio").glob("*.py")]
+    templates = FOLDER / "templates"
+    files = [*templates.glob("studio*.html"), *templates.glob("owner_*.html")]
+    files += [*(FOLDER / "studio").glob("*.py"), *(FOLDER / "owner").glob("*.py")]
     texts = {text for file in files for text in texts_in(file)}
     assert len(texts) > 300
     assert sorted(texts - translations("ko").keys()) == []
