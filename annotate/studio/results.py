@@ -12,13 +12,13 @@ from typing import Any
 
 import tomli_w
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import PlainTextResponse, RedirectResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Permission
 from hsfiq.annotate.owner.downloads import chunks, zip_of_folder
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.pages import offer_of
+from hsfiq.annotate.pages import message_page, offer_of
 from hsfiq.annotate.studio.decisions import study_at
 from hsfiq.annotate.studio.learning import (
     JOB_ACTS,
@@ -490,4 +490,5 @@ def add_shared_reports(app: FastAPI, studio: Studio) -> None:
         return file_response(job_folder(studio.database, job.id) / REPORT, path or "report.html")
 
 
-NO_REPORT = PlainTextResponse("This link is not valid, or it was revoked.", 404, headers=SANDBOX)
+NO_REPORT_PAGE = message_page("hsfiq", "en", "No report", "The link is not valid, or was revoked.")
+NO_REPORT = HTMLResponse(NO_REPORT_PAGE, 404, headers=SANDBOX)

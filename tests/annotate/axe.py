@@ -26,14 +26,23 @@ NEXT_FRAME = "new Promise((go) => requestAnimationFrame(() => requestAnimationFr
 """Waits until the page has been laid out, and what observes its sizes has run."""
 
 
-def faults(page: Page, looks: Iterable[tuple[dict[str, int], str]] = LOOKS) -> Iterator[str]:
-    """The violations in each window and colour scheme; the scheme changes only the contrast."""
+def faults(
+    page: Page, looks: Iterable[tuple[dict[str, int], str]] = LOOKS, forced: str = "none"
+) -> Iterator[str]:
+    """The violations in each window and colour scheme; the scheme changes only the contrast.
+
+    With `forced`, "active", the colours are those of a contrast theme.
+    """
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(script())
     widths = set()
     for size, scheme in looks:
         page.set_viewport_size(size)  # type: ignore[arg-type]
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        page.emulate_media(
+            color_scheme=scheme,  # type: ignore[arg-type]
+            reduced_motion="reduce",
+            forced_colors=forced,  # type: ignore[arg-type]
+        )
         page.evaluate(NEXT_FRAME)
         options: dict[str, Any] = {"resultTypes": ["violations"], "rules": EXPERIMENTAL}
         if size["width"] in widths:

@@ -270,11 +270,22 @@ setInterval(() => {
   if (Date.now() - refreshed >= 1000 * Number(asks.dataset.refresh)) refresh();
 }, 500);
 
+/** Whether another step of the same draft led here. */
+function isNextStep() {
+  const entries = performance.getEntriesByType("navigation");
+  const [entry] = /** @type {PerformanceNavigationTiming[]} */ (entries);
+  if (!document.referrer || entry?.type !== "navigate") return false;
+  const before = new URL(document.referrer).pathname, now = location.pathname;
+  const folder = (/** @type {string} */ path) => path.slice(0, path.lastIndexOf("/"));
+  return now.includes("/draft/") && before !== now && folder(before) === folder(now);
+}
+
 function open() {
   for (const details of document.querySelectorAll("details[data-open-wide]")) {
     if (innerWidth < 821) details.removeAttribute("open");
   }
   sendKept();
+  if (isNextStep()) document.querySelector("h1")?.focus({ preventScroll: true });
   const said = sessionStorage.getItem("said");
   sessionStorage.removeItem("said");
   if (said !== null) {
