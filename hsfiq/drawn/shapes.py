@@ -6,9 +6,11 @@ with x measured from the middle, and then mirrored.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,44 +50,16 @@ class _Block:
     folds: tuple[Polyline, ...]
 
 
+def _points(stated: Any) -> Any:
+    """A point, a polyline or several: the lists of the file as tuples."""
+    return tuple(map(_points, stated)) if isinstance(stated, list) else stated
+
+
 _BLOCKS: dict[Category, _Block] = {
-    "dress": _Block(
-        neck=(33, 66),
-        shoulder=(78, 82),
-        underarm=(68, 152),
-        side=((60, 190), (54, 222), (66, 268), (88, 340), (120, 428)),
-        hem=((84, 440), (42, 446), (0, 447)),
-        folds=(
-            ((8, 236), (14, 330), (20, 436)),
-            ((30, 236), (48, 330), (66, 432)),
-            ((46, 246), (72, 330), (98, 424)),
-            ((52, 196), (34, 214), (10, 220)),
-        ),
-    ),
-    "shirt": _Block(
-        neck=(34, 84),
-        shoulder=(98, 108),
-        underarm=(86, 192),
-        side=((83, 250), (82, 310), (86, 384)),
-        hem=((80, 398), (58, 414), (28, 422), (0, 424)),
-        folds=(
-            ((84, 204), (62, 232), (34, 250)),
-            ((50, 250), (56, 320), (52, 400)),
-            ((80, 300), (66, 330), (40, 344)),
-        ),
-    ),
-    "toptee": _Block(
-        neck=(38, 90),
-        shoulder=(94, 110),
-        underarm=(82, 190),
-        side=((78, 246), (79, 310), (86, 388)),
-        hem=((58, 394), (28, 397), (0, 398)),
-        folds=(
-            ((80, 204), (58, 230), (26, 246)),
-            ((46, 270), (54, 330), (50, 388)),
-            ((78, 296), (60, 320), (30, 330)),
-        ),
-    ),
+    category: _Block(**{part: _points(stated) for part, stated in block.items()})
+    for category, block in json.loads(
+        files("hsfiq.drawn").joinpath("outlines.json").read_text(encoding="utf-8")
+    ).items()
 }
 
 # The outer and the inner end of a sleeve, relative to the shoulder.
