@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints
 
@@ -42,47 +44,31 @@ triplets (QuRe's code for FashionIQ), or all images of the training split there 
 CaptionRule = Literal["joined", "four-way"]
 """`joined`: always both captions in order (QuRe). `four-way`: one of four (CLIP4Cir, SPRC)."""
 
-RANGES: Final[Mapping[str, tuple[float, float]]] = {
-    "size": (1, 4096),
-    "pad_ratio": (1, 100),
-    "epochs": (1, 100_000),
-    "batch": (1, 1_000_000),
-    "accumulate": (1, 1_000_000),
-    "lr": (1e-12, 10),
-    "final_lr_share": (0, 1),
-    "weight_decay": (0, 10),
-    "betas": (0, 0.999999),
-    "eps": (1e-30, 1),
-    "clip_norm": (1e-12, 1e12),
-    "schedule_epochs": (1, 100_000),
-    "max_words": (1, 10_000),
-    "warmup": (0, 1),
-    "start_divisor": (1, 1e6),
-    "temperature": (1e-4, 100),
-    "triplets": (1, 1_000_000_000),
-    "proj_lr": (1e-12, 10),
-    "alpha": (0, 1000),
-    "beta": (0, 1000),
-    "projection": (1, 1_000_000),
-    "hidden": (1, 1_000_000),
-    "dropout": (0, 0.999999),
-    "regularisation": (0, 1e6),
-    "alignment": (0, 1e6),
-    "contrastive_weight": (0, 1e6),
-    "msi_weight": (0, 1e6),
-    "rp_weight": (0, 1e6),
-    "n_queries": (1, 100_000),
-    "kernel_temperature": (1e-4, 100),
-    "sweeps": (1, 1_000_000),
-    "mmd_width": (1e-4, 1e4),
-    "proximity_width": (1e-4, 1e4),
-    "gamma": (0, 1),
-    "seed": (0, 2**63 - 1),
-    "n_def": (1, 100_000),
-    "n_neg": (1, 1_000_000_000),
-    "threshold": (1, 1_000_000_000),
-    "val_recall": (1, 1_000_000_000),
-}
+STATED: Final[dict[str, Any]] = json.loads(
+    Path(__file__).with_name("recipes.json").read_text(encoding="utf-8")
+)
+"""The recipes of scorers and systems, what differs on the drawn catalogue, and `RANGES`."""
+
+
+def read_stated(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of `STATED` as recipes have them: with tuples for lists."""
+    return {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
+
+
+def stated_recipes(part: Literal["scorers", "systems"]) -> dict[str, dict[str, Any]]:
+    """All settings of each recipe in a part of `STATED`, by the recipe's name.
+
+    A recipe with `like` has the settings of an earlier recipe, but for those that it states.
+    """
+    recipes: dict[str, dict[str, Any]] = {}
+    for name, values in STATED[part].items():
+        differing = read_stated(values)
+        base = recipes[differing.pop("like")] if "like" in differing else {}
+        recipes[name] = base | differing | {"name": name}
+    return recipes
+
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = read_stated(STATED["ranges"])
 """The smallest and the largest value of each number; none is infinite or NaN."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -352,80 +338,9 @@ def on_drawn(stated: Recipe) -> Recipe:
     )
 
 
-_QURE_FASHIONIQ = Recipe(
-    name="qure-fashioniq",
-    dataset="fashioniq",
-    encoder="blip2-vitL",
-    size=224,
-    pad_ratio=1.25,
-    epochs=30,
-    batch=32,
-    accumulate=1,
-    lr=5e-6,
-    final_lr_share=0.01,
-    weight_decay=0.05,
-    betas=(0.9, 0.999),
-    eps=1e-8,
-    clip_norm=None,
-    precision="auto",
-    seed=1000,
-    strategy="qure",
-    n_def=6,
-    n_neg=None,
-    threshold=1,
-    pool="targets",
-    captions="joined",
-    pooling="max",
-    val_recall=(10, 50),
-)
-_QURE_CIRR = replace(
-    _QURE_FASHIONIQ,
-    name="qure-cirr",
-    dataset="cirr",
-    epochs=50,
-    lr=1e-5,
-    pool="corpus",
-    val_recall=(5,),
-)
-_CIRQRS_FASHIONIQ = replace(
-    _QURE_FASHIONIQ,
-    name="cirqrs-fashioniq",
-    encoder="blip2-vitg",
-    pad_ratio=1.5,
-    strategy="cirqrs",
-    n_def=5,
-    n_neg=50,
-    pool="corpus",
-)
-_CIRQRS_CIRR = replace(
-    _CIRQRS_FASHIONIQ,
-    name="cirqrs-cirr",
-    dataset="cirr",
-    epochs=50,
-    lr=1e-5,
-    n_def=6,
-    n_neg=100,
-    val_recall=(5,),
-)
+RECIPES: Final = {name: Recipe(**values) for name, values in stated_recipes("scorers").items()}
 
-RECIPES: Final = {
-    stated.name: stated for stated in (_CIRQRS_FASHIONIQ, _CIRQRS_CIRR, _QURE_FASHIONIQ, _QURE_CIRR)
-}
-
-DRAWN: Final[Mapping[str, Any]] = {
-    "dataset": "drawn",
-    "encoder": "tiny",
-    "size": 96,
-    "pad_ratio": 1.25,
-    "epochs": 12,
-    "batch": 32,
-    "lr": 2e-3,
-    "weight_decay": 0.01,
-    "clip_norm": 1.0,
-    "precision": "fp32",
-    "n_neg": 12,
-    "val_recall": (10, 50),
-}
+DRAWN: Final[Mapping[str, Any]] = read_stated(STATED["scorers on drawn"])
 """The values for training the small encoder from scratch on the drawn catalogue.
 
 `n_neg` suits the pools, of about 300 images each: 50 would be a sixth of one, but are less than a

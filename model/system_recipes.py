@@ -3,40 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.model.recipes import CaptionRule, Pooling, PoolRule, RecipeBase, known_names, shown
-
-# What the recipes of SPRC and MAPNet have in common: SPRC's training of BLIP-2's Q-Former.
-
-QFORMER_TRAINING: Final[dict[str, Any]] = {
-    "size": 224,
-    "pad_ratio": 1.25,
-    "lr": (2e-5,),
-    "schedule": ("one-cycle",),
-    "schedule_epochs": (None,),
-    "weight_decay": (0.05,),
-    "warmup": 0.05,
-    "start_divisor": 100.0,
-    "betas": (0.9, 0.98),
-    "eps": 1e-7,
-    "temperature": 0.07,
-    "seed": 0,
-    "val_recall": (10, 50),
-}
-"""On FashionIQ."""
-
-QFORMER_CIRR: Final[dict[str, Any]] = {
-    "dataset": "cirr",
-    "lr": (1e-5,),
-    "warmup": 0.02,
-    "start_divisor": 25.0,
-    "val_recall": (5,),
-}
-"""What differs on CIRR."""
-
+from hsfiq.model import recipes
 
 # The settings that every retrieval system's recipe has.
 #
@@ -52,19 +24,6 @@ Schedule = Literal["constant", "cosine", "one-cycle"]
 
 STAGED = ("epochs", "batch", "lr", "schedule", "schedule_epochs", "weight_decay")
 """The settings of every system with one value for each stage."""
-
-
-def drawn_stages(epochs: tuple[int, ...], batch: tuple[int, ...]) -> dict[str, Any]:
-    """`STAGED` for training a small backbone on the drawn catalogue."""
-    n = len(epochs)
-    return {
-        "epochs": epochs,
-        "batch": batch,
-        "lr": (1e-3,) * n,
-        "schedule": ("one-cycle",) * n,
-        "schedule_epochs": (None,) * n,
-        "weight_decay": (0.01,) * n,
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +72,7 @@ def _between(first: float, last: float, share: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemRecipe(RecipeBase):
+class SystemRecipe(recipes.RecipeBase):
     """Every number that a system's training depends on, besides the data.
 
     Attributes:
@@ -161,11 +120,11 @@ class SystemRecipe(RecipeBase):
     temperature: float
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     seed: int
-    captions: CaptionRule = "four-way"
+    captions: recipes.CaptionRule = "four-way"
     text: TextRule = "lavis"
     max_words: int = 50
-    pool: PoolRule = "corpus"
-    pooling: Pooling = "max"
+    pool: recipes.PoolRule = "corpus"
+    pooling: recipes.Pooling = "max"
     val_recall: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -173,7 +132,7 @@ class SystemRecipe(RecipeBase):
         lengths = {key: len(getattr(self, key)) for key in (*STAGED, *self.STAGED_TOO)}
         if problem is None and len(set(lengths.values())) > 1:
             problem = "the stages differ in number: " + ", ".join(
-                f"{key}={shown(getattr(self, key))}" for key in lengths
+                f"{key}={recipes.shown(getattr(self, key))}" for key in lengths
             )
         if problem is not None:
             raise UnreadableInput(
@@ -199,7 +158,7 @@ class SystemRecipe(RecipeBase):
         )
 
 
-# Bi-BLIP4CIR's recipes; PAPERS.md says where each value comes from.
+# Bi-BLIP4CIR's settings; PAPERS.md says where each value comes from.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,50 +187,7 @@ class BiBlip4cirRecipe(SystemRecipe):
     dropout: float = 0.5
 
 
-_BI_BLIP4CIR = BiBlip4cirRecipe(
-    name="bi-blip4cir-fashioniq",
-    dataset="fashioniq",
-    system="bi-blip4cir",
-    backbone="blip-base",
-    size=384,
-    pad_ratio=1.25,
-    epochs=(15, 200),
-    batch=(128, 512),
-    lr=(5e-5, 2e-5),
-    schedule=("cosine", "constant"),
-    schedule_epochs=(None, None),
-    weight_decay=(0.05, 0.0),
-    temperature=0.01,
-    seed=0,
-    text="as-is",
-    val_recall=(10, 50),
-    alpha=(0.4, 0.5),
-    proj_lr=5e-3,
-    projection=2560,
-    hidden=5120,
-)
-
-BI_BLIP4CIR_RECIPES: Final = (
-    _BI_BLIP4CIR,
-    replace(
-        _BI_BLIP4CIR,
-        name="bi-blip4cir-cirr",
-        dataset="cirr",
-        alpha=(0.1, 0.1),
-        val_recall=(5,),
-    ),
-)
-
-DRAWN_BI_BLIP4CIR: Final[dict[str, Any]] = {
-    "triplets": 350,
-    **drawn_stages(epochs=(8, 8), batch=(128, 64)),
-    "proj_lr": None,
-    "projection": 256,
-    "hidden": 512,
-}
-
-
-# CLIP4CIR's recipes; PAPERS.md says where each value comes from.
+# CLIP4CIR's settings; PAPERS.md says where each value comes from.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,42 +207,7 @@ class Clip4cirRecipe(SystemRecipe):
     dropout: float = 0.5
 
 
-_CLIP4CIR = Clip4cirRecipe(
-    name="clip4cir-fashioniq",
-    dataset="fashioniq",
-    system="clip4cir",
-    backbone="clip-rn50x4",
-    size=288,
-    pad_ratio=1.25,
-    epochs=(100, 300),
-    batch=(128, 4096),
-    lr=(2e-6, 2e-5),
-    schedule=("constant", "constant"),
-    schedule_epochs=(None, None),
-    weight_decay=(0.01, 0.0),
-    eps=1e-7,
-    temperature=0.01,
-    seed=0,
-    text="as-is",
-    val_recall=(10, 50),
-    projection=2560,
-    hidden=5120,
-)
-
-CLIP4CIR_RECIPES: Final = (
-    _CLIP4CIR,
-    replace(_CLIP4CIR, name="clip4cir-cirr", dataset="cirr", val_recall=(5,)),
-)
-
-DRAWN_CLIP4CIR: Final[dict[str, Any]] = {
-    "triplets": 150,
-    **drawn_stages(epochs=(8, 15), batch=(128, 128)),
-    "projection": 512,
-    "hidden": 1024,
-}
-
-
-# CoVR-BLIP's recipes; PAPERS.md says where each value comes from.
+# CoVR-BLIP's settings; PAPERS.md says where each value comes from.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,41 +226,7 @@ class CovrBlipRecipe(SystemRecipe):
     beta: float
 
 
-_COVR_BLIP = CovrBlipRecipe(
-    name="covr-blip-fashioniq",
-    dataset="fashioniq",
-    system="covr-blip",
-    backbone="blip-large",
-    size=384,
-    pad_ratio=100.0,
-    epochs=(6,),
-    batch=(256,),
-    lr=(1e-4,),
-    schedule=("cosine",),
-    schedule_epochs=(None,),
-    weight_decay=(0.05,),
-    temperature=0.07,
-    precision="fp32",
-    captions="joined",
-    seed=1234,
-    max_words=30,
-    val_recall=(10, 50),
-    alpha=1.0,
-    beta=0.5,
-)
-
-COVR_BLIP_RECIPES: Final = (
-    _COVR_BLIP,
-    replace(_COVR_BLIP, name="covr-blip-cirr", dataset="cirr", batch=(512,), val_recall=(5,)),
-)
-
-DRAWN_COVR_BLIP: Final[dict[str, Any]] = {
-    "triplets": 1600,
-    **drawn_stages(epochs=(10,), batch=(32,)),
-}
-
-
-# MAPNet's recipes; PAPERS.md says where each value comes from, and what no source gives.
+# MAPNet's settings; PAPERS.md says where each value comes from, and what no source gives.
 
 Proximity = Literal["cosine-distance", "euclidean", "printed"]
 Marginals = Literal["both", "samples"]
@@ -423,34 +270,7 @@ class MapnetRecipe(SystemRecipe):
     gamma: float = 0.5
 
 
-_MAPNET = MapnetRecipe(
-    name="mapnet-fashioniq",
-    dataset="fashioniq",
-    system="mapnet",
-    backbone="blip2-vitL",
-    epochs=(50,),
-    batch=(32,),
-    **QFORMER_TRAINING,
-    n_queries=32,
-)
-
-MAPNET_RECIPES: Final = (
-    _MAPNET,
-    replace(
-        _MAPNET,
-        name="mapnet-cirr",
-        **QFORMER_CIRR,
-    ),
-)
-
-DRAWN_MAPNET: Final[dict[str, Any]] = {
-    "triplets": 4500,
-    **drawn_stages(epochs=(8,), batch=(64,)),
-    "n_queries": 8,
-}
-
-
-# SPRC's recipes; PAPERS.md says where each value comes from.
+# SPRC's settings; PAPERS.md says where each value comes from.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -468,79 +288,31 @@ class SprcRecipe(SystemRecipe):
     temperature_kind: Literal["learned", "fixed"] = "learned"
 
 
-_SPRC = SprcRecipe(
-    name="sprc-fashioniq",
-    dataset="fashioniq",
-    system="sprc",
-    backbone="blip2-vitg",
-    epochs=(30,),
-    batch=(128,),
-    **QFORMER_TRAINING,
-    regularisation=1.0,
-    alignment=1.0,
-)
-
-SPRC_RECIPES: Final = (
-    _SPRC,
-    replace(
-        _SPRC,
-        name="sprc-cirr",
-        **QFORMER_CIRR,
-        epochs=(50,),
-        schedule_epochs=(80,),
-        regularisation=0.4,
-        alignment=0.4,
-    ),
-)
-
-DRAWN_SPRC: Final[dict[str, Any]] = {
-    "triplets": 2500,
-    **drawn_stages(epochs=(8,), batch=(64,)),
-    "temperature_kind": "fixed",
-}
-"""At the learning rate that random weights need, a learned temperature falls within an epoch."""
-
-
 # The retrieval systems' recipes, by name; PAPERS.md says where each value comes from.
 
-SYSTEM_RECIPES: Final[dict[str, SystemRecipe]] = {
-    stated.name: stated
-    for stated in (
-        *CLIP4CIR_RECIPES,
-        *BI_BLIP4CIR_RECIPES,
-        *COVR_BLIP_RECIPES,
-        *SPRC_RECIPES,
-        *MAPNET_RECIPES,
-    )
+KINDS: Final[Mapping[str, type[SystemRecipe]]] = {
+    "clip4cir": Clip4cirRecipe,
+    "bi-blip4cir": BiBlip4cirRecipe,
+    "covr-blip": CovrBlipRecipe,
+    "sprc": SprcRecipe,
+    "mapnet": MapnetRecipe,
 }
 
-DRAWN: Final[dict[str, Any]] = {
-    "dataset": "drawn",
-    "backbone": "tiny",
-    "size": 96,
-    "pad_ratio": 1.25,
-    "temperature": 0.05,
-    "eps": 1e-8,
-    "betas": (0.9, 0.999),
-    "clip_norm": 1.0,
-    "warmup": 0.1,
-    "start_divisor": 25.0,
-    "precision": "fp32",
-    "seed": 1000,
-    "val_recall": (10, 50),
+SYSTEM_RECIPES: Final = {
+    name: KINDS[values["system"]](**values)
+    for name, values in recipes.stated_recipes("systems").items()
 }
+
+DRAWN: Final = recipes.read_stated(recipes.STATED["systems on drawn"])
 """The values for training with the small backbone on the drawn catalogue, in every system.
 
 The seed, from which the catalogue follows too, is the same for all systems. A temperature
 of 0.01 is too sharp for weights that are almost random.
 """
 
-DRAWN_SYSTEMS: Final[dict[str, dict[str, Any]]] = {
-    "clip4cir": DRAWN_CLIP4CIR,
-    "bi-blip4cir": DRAWN_BI_BLIP4CIR,
-    "covr-blip": DRAWN_COVR_BLIP,
-    "sprc": DRAWN_SPRC,
-    "mapnet": DRAWN_MAPNET,
+DRAWN_SYSTEMS: Final = {
+    system: recipes.read_stated(values)
+    for system, values in recipes.STATED["each system on drawn"].items()
 }
 """What else each system changes there.
 
@@ -548,13 +320,16 @@ With all 9,000 triplets the systems come out too good and too alike (recall@10 a
 study could tell apart. So each trains on a number of its own, chosen so that they are about as far
 apart as the judged ones, in the same order: CLIP4CIR, Bi-BLIP4CIR, CoVR-BLIP, SPRC, MAPNet. The
 strengths here say nothing about the published systems; `--set triplets=none` trains on all.
+
+SPRC's temperature is fixed: at the learning rate that random weights need, a learned one falls
+within an epoch.
 """
 
 
 def system_recipe(name: str) -> SystemRecipe:
     if name not in SYSTEM_RECIPES:
         raise UnreadableInput(
-            repr(name), "there is no such recipe", known_names(name, SYSTEM_RECIPES)
+            repr(name), "there is no such recipe", recipes.known_names(name, SYSTEM_RECIPES)
         )
     return SYSTEM_RECIPES[name]
 
@@ -567,12 +342,12 @@ def system_on_drawn(stated: SystemRecipe) -> SystemRecipe:
 def system_recipe_from_json(value: object, where: str) -> SystemRecipe:
     """The recipe that `to_json` wrote; UnreadableInput if it is not one of this version."""
     name = value.get("system") if isinstance(value, dict) else None
-    kinds = {recipe.system: type(recipe) for recipe in SYSTEM_RECIPES.values()}
-    if name not in kinds:
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
         raise UnreadableInput(
-            where, f"is of no known system: {name!r}", f"known: {', '.join(kinds)}"
+            where, f"is of no known system: {name!r}", f"known: {', '.join(KINDS)}"
         )
-    return kinds[name].from_json(value, where)
+    return kind.from_json(value, where)
 
 
 # What is known of a retriever that was not trained here.
@@ -583,7 +358,7 @@ class ZeroShot:
     """In place of a recipe; `name` is its specification."""
 
     name: str
-    pooling: Pooling = "max"
+    pooling: recipes.Pooling = "max"
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
